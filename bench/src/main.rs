@@ -1,0 +1,2 @@
+//! The `crawlway` binary.
+fn main() {}
