@@ -1,1 +1,114 @@
-//! (in the making)
+//! The queue contract: one trait that the embedded queue, RabbitMQ, Kafka and SQS FIFO all honour.
+//!
+//! What each of them can hold natively, emulates or refuses is written down in `docs/guarantees.md`;
+//! [`Broker::guarantees`] says the same to programs, and the conformance suite (feature `conformance`)
+//! holds every backend to it. This crate knows nothing of crawling and never looks into a body.
+
+pub mod dead;
+mod depth;
+mod error;
+pub mod guarantees;
+pub mod limits;
+mod message;
+mod name;
+mod spec;
+mod time;
+mod topic;
+mod verdict;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+pub use bytes::Bytes;
+pub use dead::{DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
+pub use depth::Depth;
+pub use error::{BrokerError, PublishError, SettleError};
+pub use guarantees::{Aspect, Guarantees, Support};
+pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
+pub use name::{ExchangeName, NameError, QueueName};
+pub use spec::{Binding, MaxLength, QueueSpec};
+pub use time::Timestamp;
+pub use topic::{PatternError, TopicPattern};
+pub use verdict::{Settled, Verdict};
+
+use std::{fmt::Debug, time::Duration};
+
+/// A message broker, as the flows see it. At least once, never less.
+///
+/// All methods take `&self` and may be called from any number of tasks. Batches go in and results come
+/// out in the same order, one per element; an empty batch is answered with an empty result at no cost.
+#[async_trait::async_trait]
+pub trait Broker: Debug + Send + Sync {
+    /// What this broker holds, aspect by aspect. Never changes while the broker is open.
+    fn guarantees(&self) -> Guarantees;
+
+    /// Creates the queues, or checks that they exist as asked for.
+    ///
+    /// All or nothing is not promised across queues; each single queue is. A spec that this broker
+    /// cannot honour is refused with [`BrokerError::Refused`] and leaves that queue as it was.
+    /// Declaring a queue again the same way does nothing.
+    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError>;
+
+    /// The queues this broker handle knows, sorted by name.
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError>;
+
+    /// Publishes each message; `Ok` means that it is durable in every queue it was routed to.
+    ///
+    /// One message's failure does not stop the others. After [`PublishError::Unknown`] the message may
+    /// or may not have arrived: publish it again under the same id.
+    async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>>;
+
+    /// Takes up to `max` messages that are ready.
+    ///
+    /// Returns as soon as there is one, and with an empty vector once `wait` has passed without any,
+    /// at once when `max` is 0. Never returns more than the queue's prefetch allows this handle to hold
+    /// unsettled; waits likewise while the allowance is used up or the queue is paused. Each delivery
+    /// is leased: settle or [`extend`](Broker::extend) it before [`Delivery::lease_until`].
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, BrokerError>;
+
+    /// Settles each delivery. [`SettleError::Fenced`] means that the lease was lost before: the message
+    /// is, or was, somebody else's, and this verdict had no effect.
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>>;
+
+    /// Gives each delivery a new lease of this length from now on.
+    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>>;
+
+    /// How much waits, is in flight, delayed and dead.
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError>;
+
+    /// Throws away what waits (ready and delayed) and says how many that were. Neither deliveries in
+    /// flight nor dead letters are touched.
+    async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError>;
+
+    /// Stops deliveries from this queue until [`resume`](Broker::resume); publishing goes on. Kept across restarts.
+    async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError>;
+
+    /// Ends a pause. Resuming a queue that is not paused does nothing.
+    async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError>;
+
+    /// Lists dead letters of this queue, oldest first, up to `limit` of those that match, after `after`.
+    /// Listing takes nothing: the letters stay.
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError>;
+
+    /// Puts the matching dead letters back into their queue with their attempts reset, keeping id, key,
+    /// group, headers and body. A letter leaves the dead ones only once it is durable in the queue.
+    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError>;
+
+    /// Throws the matching dead letters away for good and says how many that were.
+    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError>;
+
+    /// Finishes what was accepted and lets go of files and connections. What is still in flight comes
+    /// back, as after a crash. Every later call fails with `Closed`.
+    async fn close(&self) -> Result<(), BrokerError>;
+}

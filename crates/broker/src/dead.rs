@@ -1,0 +1,111 @@
+//! Dead letters: messages that no further attempt can help, with what happened to them.
+
+use crate::{Message, PublishError, QueueName, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Names one dead letter for as long as it is one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DeadId(pub String);
+
+impl fmt::Display for DeadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A message that was given up, whole, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Names this dead letter.
+    pub id: DeadId,
+    /// The queue it was taken from and would be replayed into.
+    pub queue: QueueName,
+    /// The message as it was published.
+    pub message: Message,
+    /// Why it was given up.
+    pub reason: String,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The first attempt that failed, if one did.
+    pub first_error: Option<Failure>,
+    /// The last attempt that failed, if one did.
+    pub last_error: Option<Failure>,
+    /// When it was given up.
+    pub dead_at: Timestamp,
+    /// How often it had been replayed before.
+    pub replays: u32,
+}
+
+/// Which dead letters are meant. Every condition that is set must hold; the default means all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeadFilter {
+    /// Just this one.
+    pub id: Option<DeadId>,
+    /// Those of this message.
+    pub message_id: Option<String>,
+    /// The reason contains this text, whatever the case.
+    pub reason: Option<String>,
+    /// The first or the last error contains this text, whatever the case.
+    pub error: Option<String>,
+    /// Died at this time or later.
+    pub since: Option<Timestamp>,
+    /// Died before this time.
+    pub until: Option<Timestamp>,
+}
+
+impl DeadFilter {
+    /// Every dead letter of the queue.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// One dead letter.
+    pub fn one(id: DeadId) -> Self {
+        Self { id: Some(id), ..Self::default() }
+    }
+
+    /// Whether this letter is meant.
+    pub fn matches(&self, letter: &DeadLetter) -> bool {
+        let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
+        let failed_with = |failure: &Option<Failure>, part: &str| {
+            failure.as_ref().is_some_and(|failure| contains(&failure.error, part))
+        };
+        self.id.as_ref().is_none_or(|id| *id == letter.id)
+            && self.message_id.as_ref().is_none_or(|id| id == letter.message.id.as_str())
+            && self.reason.as_ref().is_none_or(|part| contains(&letter.reason, part))
+            && self.error.as_ref().is_none_or(|part| {
+                failed_with(&letter.first_error, part) || failed_with(&letter.last_error, part)
+            })
+            && self.since.is_none_or(|since| letter.dead_at >= since)
+            && self.until.is_none_or(|until| letter.dead_at < until)
+    }
+}
+
+/// Some dead letters, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadPage {
+    /// The letters, oldest first.
+    pub letters: Vec<DeadLetter>,
+    /// Ask for what comes after this one to go on; `None` at the end.
+    pub next: Option<DeadId>,
+}
+
+/// What a replay did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Replayed {
+    /// How many letters are back in their queue.
+    pub count: u64,
+    /// Why it stopped early, if it did. What was not replayed is still a dead letter.
+    pub stopped: Option<PublishError>,
+}

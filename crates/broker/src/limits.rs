@@ -1,0 +1,101 @@
+//! What a message may look like on every broker; checked once, here, before a backend sees it.
+
+use crate::{Outgoing, PublishError, Target};
+
+/// The longest message id, in bytes.
+pub const MAX_ID: usize = 128;
+/// The longest key, in bytes.
+pub const MAX_KEY: usize = 1024;
+/// The longest group, in bytes.
+pub const MAX_GROUP: usize = 128;
+/// The longest header name, in bytes: AMQP's short string.
+pub const MAX_HEADER_NAME: usize = 255;
+/// The most bytes that all header names and values of a message may have together.
+pub const MAX_HEADERS: usize = 64 * 1024;
+/// Headers that start like this are the brokers' own bookkeeping.
+pub const RESERVED_HEADER_PREFIX: &str = "x-crawlway-";
+/// Longer error texts and reasons are cut to this many bytes before they are stored.
+pub const MAX_ERROR: usize = 2 * 1024;
+
+/// Refuses what some broker could not carry, so that a message that passes on one passes on all.
+pub fn check(message: &Outgoing) -> Result<(), PublishError> {
+    let invalid = |problem: String| {
+        let id = truncated(message.id.as_str(), MAX_ID).to_owned();
+        Err(PublishError::Invalid { id, problem })
+    };
+    let id = message.id.as_str();
+    if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+        return invalid(format!("its id must have 1 to {MAX_ID} bytes and no control characters"));
+    }
+    if message.key.as_ref().is_some_and(|key| key.len() > MAX_KEY) {
+        return invalid(format!("its key is longer than {MAX_KEY} bytes"));
+    }
+    if message.group.as_ref().is_some_and(|group| group.is_empty() || group.len() > MAX_GROUP) {
+        return invalid(format!("its group must have 1 to {MAX_GROUP} bytes"));
+    }
+    let mut header_bytes = 0;
+    for (name, value) in &message.headers {
+        if name.is_empty() || name.len() > MAX_HEADER_NAME || name.chars().any(char::is_control) {
+            return invalid(format!(
+                "header name {:?} must have 1 to {MAX_HEADER_NAME} bytes and no control characters",
+                truncated(name, 60)
+            ));
+        }
+        if name.to_ascii_lowercase().starts_with(RESERVED_HEADER_PREFIX) {
+            return invalid(format!(
+                "header `{name}`: names that start with `{RESERVED_HEADER_PREFIX}` are reserved"
+            ));
+        }
+        header_bytes += name.len() + value.len();
+    }
+    if header_bytes > MAX_HEADERS {
+        return invalid(format!("its headers have {header_bytes} bytes, the limit is {MAX_HEADERS}"));
+    }
+    if let Target::Topic { topic, .. } = &message.to
+        && (topic.len() > 255 || topic.split('.').any(str::is_empty) || topic.contains(['*', '#']))
+    {
+        return invalid(format!(
+            "topic {:?} must be words separated by dots, without wildcards, 255 bytes at most",
+            truncated(topic, 60)
+        ));
+    }
+    Ok(())
+}
+
+/// The longest prefix of at most `max` bytes that ends at a character boundary.
+pub fn truncated(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::QueueName;
+
+    fn message() -> Outgoing {
+        Outgoing::to_queue(&QueueName::new("q").unwrap(), "body")
+    }
+
+    #[test]
+    fn ordinary_messages_pass() {
+        check(&message().key("").group("Acme Inc. / é").header("createdAt", "").header("naïve", "日本"))
+            .unwrap();
+    }
+
+    #[test]
+    fn each_bad_part_is_named() {
+        for (bad, part) in [
+            (message().id(""), "its id"),
+            (message().id("x".repeat(129).as_str()), "its id"),
+            (message().key("x".repeat(2000)), "its key"),
+            (message().group(""), "its group"),
+            (message().header("", "v"), "header name"),
+            (message().header("a\nb", "v"), "header name"),
+            (message().header("X-Crawlway-Attempt", "1"), "reserved"),
+            (message().header("h", "v".repeat(MAX_HEADERS)), "its headers have"),
+        ] {
+            let text = check(&bad).unwrap_err().to_string();
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Names of queues and exchanges: what is allowed on every broker.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// Why a name was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} name `{name}` {problem}; use 1 to {max} letters, digits, `.`, `_` or `-`", max = MAX_NAME)]
+pub struct NameError {
+    what: &'static str,
+    name: String,
+    problem: &'static str,
+}
+
+/// Leaves room for the suffixes (`.dead`, `.delay.…`) that backends append within AMQP's 255 bytes.
+const MAX_NAME: usize = 200;
+
+fn check(what: &'static str, name: &str) -> Result<(), NameError> {
+    let problem = if name.is_empty() {
+        "is empty"
+    } else if name.len() > MAX_NAME {
+        "is too long"
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
+        "has a character that not every broker can carry"
+    } else if name.starts_with('.') || name.ends_with('.') {
+        "starts or ends with a dot"
+    } else if name.ends_with(".dead") {
+        "ends with `.dead`, which is kept for dead letters"
+    } else {
+        return Ok(());
+    };
+    Err(NameError { what, name: name.chars().take(MAX_NAME).collect(), problem })
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Checks the name and takes it.
+            pub fn new(name: &str) -> Result<Self, NameError> {
+                check($what, name)?;
+                Ok(Self(name.into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = NameError;
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = NameError;
+            fn try_from(name: String) -> Result<Self, NameError> {
+                Self::new(&name)
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> String {
+                name.0.to_string()
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a queue, cheap to clone.
+    QueueName, "queue"
+}
+
+name! {
+    /// The name of a topic exchange, cheap to clone.
+    ExchangeName, "exchange"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_names_are_allowed() {
+        for name in
+            ["crawler_queue", "crawl-requests", "scraped.kijiji", "CrawlerQueue.fifo", "url_inventory"]
+        {
+            QueueName::new(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_bad_name_is_named_with_what_is_wrong() {
+        let text = QueueName::new("my queue").unwrap_err().to_string();
+        assert!(text.contains("`my queue`") && text.contains("letters, digits"), "{text}");
+        for bad in ["", ".a", "a.", "a/b", "é", "jobs.dead", &"x".repeat(201)] {
+            QueueName::new(bad).unwrap_err();
+        }
+    }
+}
