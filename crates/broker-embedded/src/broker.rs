@@ -1,0 +1,334 @@
+//! The engine behind the contract: a writer thread for group commit, a keeper thread for housekeeping, and
+//! receivers that wait.
+
+use crate::{
+    clock::Clock,
+    disk::RealDisk,
+    engine::{CommitError, Engine, Request, Sizes},
+    error::OpenError,
+    guarantees,
+    lock::DirectoryLock,
+    recover::{Recovery, recover},
+};
+use crawlway_broker::{
+    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
+    QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use tokio::sync::oneshot;
+
+/// How the embedded queue is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the time is taken from.
+    pub clock: Clock,
+    /// The largest message, headers included, in bytes.
+    pub max_message: u64,
+    /// The largest segment file in bytes, unless a single message needs more.
+    pub max_segment: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { clock: Clock::System, max_message: 64 << 20, max_segment: 64 << 20 }
+    }
+}
+
+/// Journals are synced, spares prepared and stragglers moved this often.
+const KEEPING: Duration = Duration::from_secs(1);
+/// The first segment of a run; small, so that a short run writes little.
+const FIRST_SEGMENT: u64 = 4 << 20;
+
+/// The queue contract on a directory of its own.
+#[derive(Debug)]
+pub struct EmbeddedBroker {
+    shared: Arc<Shared>,
+    recovery: Recovery,
+    running: Mutex<Option<Running>>,
+}
+
+/// What must end in order when the broker is closed.
+#[derive(Debug)]
+struct Running {
+    writer: JoinHandle<()>,
+    keeper: JoinHandle<()>,
+    _lock: DirectoryLock,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    clock: Clock,
+    inbox: Mutex<Inbox>,
+    /// Wakes the writer.
+    filled: Condvar,
+    /// Wakes the keeper before its time, to stop.
+    stopping: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    requests: Vec<Request>,
+    stopped: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl EmbeddedBroker {
+    /// Opens the queue directory, creating it if need be, and recovers what is in it.
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        fs::create_dir_all(directory).map_err(|error| OpenError::io("create", directory, error))?;
+        let directory_lock = DirectoryLock::take(directory)?;
+        let largest_segment = options.max_segment.clamp(64 << 10, 1 << 30);
+        let sizes = Sizes {
+            first_segment: FIRST_SEGMENT.min(largest_segment),
+            largest_segment,
+            largest_message: options.max_message.min(1 << 30),
+        };
+        let now = options.clock.now();
+        let recovered = recover(Arc::new(RealDisk::new(directory.to_owned())), sizes, now)?;
+        if !recovered.burials.is_empty() {
+            recovered.engine.commit(recovered.burials, now);
+        }
+        let shared = Arc::new(Shared {
+            engine: recovered.engine,
+            clock: options.clock,
+            inbox: Mutex::default(),
+            filled: Condvar::new(),
+            stopping: Condvar::new(),
+        });
+        let spawn = |name: &str, work: fn(&Shared)| {
+            let shared = shared.clone();
+            let spawned = thread::Builder::new().name(name.into()).spawn(move || work(&shared));
+            spawned.map_err(|error| OpenError::io("start a thread for", directory, error))
+        };
+        let running = Running {
+            writer: spawn("queue-writer", Shared::write)?,
+            keeper: spawn("queue-keeper", Shared::keep)?,
+            _lock: directory_lock,
+        };
+        Ok(Self { shared, recovery: recovered.report, running: Mutex::new(Some(running)) })
+    }
+
+    /// What was found when the directory was opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Stops the threads, once all that was accepted is written, and lets go of the directory.
+    fn stop(&self) {
+        self.shared.engine.close();
+        lock(&self.shared.inbox).stopped = true;
+        self.shared.filled.notify_all();
+        self.shared.stopping.notify_all();
+        if let Some(running) = lock(&self.running).take() {
+            let _ = running.writer.join();
+            let _ = running.keeper.join();
+            self.shared.engine.finish();
+        }
+    }
+}
+
+impl Drop for EmbeddedBroker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    /// Writes whatever has come in since the last write, all of it together.
+    fn write(&self) {
+        loop {
+            let mut inbox = lock(&self.inbox);
+            while inbox.requests.is_empty() {
+                if inbox.stopped {
+                    return;
+                }
+                inbox = self.filled.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+            }
+            let requests = std::mem::take(&mut inbox.requests);
+            drop(inbox);
+            self.engine.commit(requests, self.clock.now());
+        }
+    }
+
+    fn keep(&self) {
+        loop {
+            let inbox = lock(&self.inbox);
+            let waited = self.stopping.wait_timeout_while(inbox, KEEPING, |inbox| !inbox.stopped);
+            if waited.unwrap_or_else(PoisonError::into_inner).0.stopped {
+                return;
+            }
+            self.engine.sync_journals();
+            self.engine.prepare();
+            self.engine.start_relocating();
+            while let Some(requests) = self.engine.relocate_stragglers(self.clock.now()) {
+                self.submit_all(requests);
+            }
+        }
+    }
+
+    fn submit(&self, request: Request) {
+        if request.is_empty() {
+            return;
+        }
+        let mut inbox = lock(&self.inbox);
+        if !inbox.stopped {
+            inbox.requests.push(request);
+            self.filled.notify_one();
+        }
+    }
+
+    fn submit_all(&self, requests: Vec<Request>) {
+        for request in requests {
+            self.submit(request);
+        }
+    }
+
+    /// Has the request written and waits for it. An empty answer means that the broker is closed.
+    async fn written(&self, mut request: Request) -> Vec<Result<(), CommitError>> {
+        if request.is_empty() {
+            return Vec::new();
+        }
+        let (tell, told) = oneshot::channel();
+        request.on_reply(move |results| drop(tell.send(results)));
+        self.submit(request);
+        told.await.unwrap_or_default()
+    }
+}
+
+#[async_trait::async_trait]
+impl Broker for EmbeddedBroker {
+    fn guarantees(&self) -> Guarantees {
+        guarantees::guarantees(self.shared.engine.largest_message())
+    }
+
+    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
+        self.shared.engine.declare(queues)
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.shared.engine.queues()
+    }
+
+    async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        let (request, routes) = self.shared.engine.route(&batch, self.shared.clock.now()).into_parts();
+        drop(batch);
+        let records = self.shared.written(request).await;
+        crate::engine::Prepared::outcomes(routes, records)
+    }
+
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        let engine = &self.shared.engine;
+        let arrivals = engine.arrivals(queue)?;
+        if max == 0 {
+            return Ok(Vec::new());
+        }
+        let deadline = tokio::time::sleep(wait);
+        tokio::pin!(deadline);
+        loop {
+            let arrived = arrivals.notified();
+            tokio::pin!(arrived);
+            // From here on no arrival is missed, also while we look.
+            arrived.as_mut().enable();
+            let received = engine.receive(queue, max, self.shared.clock.now())?;
+            self.shared.submit_all(received.burials);
+            if !received.deliveries.is_empty() || wait.is_zero() {
+                return Ok(received.deliveries);
+            }
+            let look_again = async {
+                match received.look_again {
+                    Some(time) => self.shared.clock.sleep_until(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut arrived => {}
+                () = look_again => {}
+                () = &mut deadline => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+        let mut settling = self.shared.engine.settle(verdicts, self.shared.clock.now());
+        self.shared.submit_all(std::mem::take(&mut settling.burials));
+        let (request, outcomes) = settling.into_parts();
+        outcomes.resolve(self.shared.written(request).await)
+    }
+
+    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
+        let (extended, burials) = self.shared.engine.extend(receipts, lease, self.shared.clock.now());
+        self.shared.submit_all(burials);
+        extended
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
+        let (depth, burials) = self.shared.engine.depth(queue, self.shared.clock.now())?;
+        self.shared.submit_all(burials);
+        Ok(depth)
+    }
+
+    async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.shared.engine.purge(queue, self.shared.clock.now())
+    }
+
+    async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.shared.engine.set_paused(queue, true)
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.shared.engine.set_paused(queue, false)
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        self.shared.engine.dead_letters(queue, filter, after, limit)
+    }
+
+    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+        let mut replayed = Replayed::default();
+        let mut after = None;
+        loop {
+            let step = self.shared.engine.replay(queue, filter, after)?;
+            for record in self.shared.written(step.request).await {
+                match record {
+                    Ok(()) => replayed.count += 1,
+                    Err(error) => drop(replayed.stopped.get_or_insert(error.into())),
+                }
+            }
+            replayed.stopped = replayed.stopped.or(step.stopped);
+            match step.next {
+                Some(next) if replayed.stopped.is_none() => after = Some(next),
+                _ => return Ok(replayed),
+            }
+        }
+    }
+
+    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+        self.shared.engine.drop_dead(queue, filter)
+    }
+
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.stop();
+        Ok(())
+    }
+}

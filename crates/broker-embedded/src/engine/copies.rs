@@ -1,0 +1,158 @@
+//! Copies: a message written again with what has happened to it, be it a retry, a death, a replay or a move.
+
+use super::{
+    commit::{Effect, Request},
+    state::State,
+};
+use crate::{
+    index::{Life, Slot},
+    journal::Event,
+    record::{Carried, Death, Kind, Stored},
+};
+use crawlway_broker::{Failure, Timestamp, limits};
+use std::io;
+
+/// What a lost receiver is called among a message's errors.
+pub(super) const LOST: &str =
+    "its worker was lost: it neither settled nor extended the delivery before the lease ended";
+
+/// Why a message that ran out of attempts is dead.
+fn out_of_attempts(attempts: u32) -> String {
+    format!("all {attempts} attempts failed")
+}
+
+impl State {
+    /// The message with its history up to now: what its record carries and what was lost since.
+    pub(crate) fn with_history(&self, slot: Slot) -> io::Result<(Stored, Carried)> {
+        let entry = self.slab.get(slot);
+        let mut stored = self.read(slot)?;
+        let mut carried = stored.carried.take().unwrap_or(Carried {
+            origin: entry.place,
+            sequence: entry.place.sequence(),
+            attempts: 0,
+            replays: 0,
+            first_error: None,
+            last_error: None,
+        });
+        carried.origin = entry.place;
+        carried.attempts = u32::from(entry.attempts);
+        if let Some(loss) = self.losses.get(&slot) {
+            let failure = |at| Failure { error: LOST.to_owned(), at };
+            carried.first_error.get_or_insert(failure(loss.first));
+            carried.last_error = Some(failure(loss.last));
+        }
+        Ok((stored, carried))
+    }
+
+    /// Adds the copy for a failed attempt: back in line after a while, or dead if it was the last one.
+    pub(crate) fn add_retry(
+        &mut self,
+        request: &mut Request,
+        slot: Slot,
+        queue: u16,
+        tag: u64,
+        error: &str,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> io::Result<Option<u32>> {
+        let (mut stored, mut carried) = self.with_history(slot)?;
+        let failure = Failure { error: limits::truncated(error, limits::MAX_ERROR).to_owned(), at: now };
+        carried.attempts += 1;
+        carried.first_error.get_or_insert(failure.clone());
+        carried.last_error = Some(failure);
+        let attempts = carried.attempts;
+        if attempts >= self.queues[queue as usize].spec.max_attempts {
+            self.add_death(request, slot, queue, Some(tag), stored, carried, &out_of_attempts(attempts), now);
+            return Ok(None);
+        }
+        stored.carried = Some(carried);
+        stored.due = due;
+        let effect = Effect::Requeue { slot, tag, due, attempts };
+        request.add(queue, Kind::Copy, &stored.parts(), effect);
+        Ok(Some(attempts + 1))
+    }
+
+    /// Adds the copy for a message that is given up by verdict.
+    pub(crate) fn add_verdict_death(
+        &mut self,
+        request: &mut Request,
+        slot: Slot,
+        queue: u16,
+        tag: u64,
+        reason: &str,
+        now: Timestamp,
+    ) -> io::Result<()> {
+        let (stored, mut carried) = self.with_history(slot)?;
+        // The attempt that ended so was made, too.
+        carried.attempts += 1;
+        self.add_death(request, slot, queue, Some(tag), stored, carried, reason, now);
+        Ok(())
+    }
+
+    fn add_death(
+        &mut self,
+        request: &mut Request,
+        slot: Slot,
+        queue: u16,
+        tag: Option<u64>,
+        mut stored: Stored,
+        carried: Carried,
+        reason: &str,
+        now: Timestamp,
+    ) {
+        let number = self.next_death;
+        self.next_death += 1;
+        let attempts = carried.attempts;
+        stored.carried = Some(carried);
+        stored.due = Timestamp::default();
+        let reason = limits::truncated(reason, limits::MAX_ERROR).to_owned();
+        stored.death = Some(Death { number, at: now, reason });
+        request.add(queue, Kind::Dead, &stored.parts(), Effect::Bury { slot, tag, number, attempts });
+    }
+
+    /// A message's receiver is lost: that was an attempt. Returns what must be written if it was the last.
+    pub(crate) fn note_lost(&mut self, queue: u16, slot: Slot, now: Timestamp) -> Option<Request> {
+        let entry = self.slab.get_mut(slot);
+        entry.attempts = entry.attempts.saturating_add(1);
+        let (attempts, place) = (u32::from(entry.attempts), entry.place);
+        let first = self.losses.get(&slot).map_or(now, |loss| loss.first);
+        self.note_loss(slot, first, now);
+        self.record_events(&[(place, Event::Lost { at: now })]);
+        if attempts < self.queues[queue as usize].spec.max_attempts {
+            self.put_back(queue, slot, Timestamp::default(), now);
+            return None;
+        }
+        self.bury_lost(slot, now)
+    }
+
+    /// Gives up a message that has no attempts left and is not in line.
+    pub(crate) fn bury_lost(&mut self, slot: Slot, now: Timestamp) -> Option<Request> {
+        let queue = self.slab.get(slot).queue;
+        match self.with_history(slot) {
+            Ok((stored, carried)) => {
+                let mut request = Request::default();
+                let reason = out_of_attempts(carried.attempts);
+                self.slab.get_mut(slot).life = Life::Leaving;
+                self.queue(queue).in_flight += 1;
+                self.add_death(&mut request, slot, queue, None, stored, carried, &reason, now);
+                Some(request)
+            }
+            Err(error) => {
+                tracing::error!(%error, "a message that ran out of attempts cannot be read; it is tried again");
+                self.put_back(queue, slot, Timestamp::default(), now);
+                None
+            }
+        }
+    }
+
+    /// Takes back every delivery whose lease has ended.
+    pub(crate) fn expire_leases(&mut self, now: Timestamp) -> Vec<Request> {
+        let mut burials = Vec::new();
+        while let Some(tag) = self.pop_expired(now) {
+            if let Some(flight) = self.land(tag) {
+                burials.extend(self.note_lost(flight.queue, flight.slot, now));
+            }
+        }
+        burials
+    }
+}

@@ -1,0 +1,233 @@
+//! Dead letters: listing, replaying and dropping them; and emptying a queue of what waits.
+
+use super::{
+    Engine, Request,
+    commit::Effect,
+    state::{State, lock},
+};
+use crate::{
+    index::{Life, Slot},
+    journal::Event,
+    record::{Kind, Stored},
+};
+use crawlway_broker::{
+    BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Message, PublishError, QueueName, Timestamp,
+};
+
+/// Letters are read and changed this many at a time, so that others get their turn in between.
+const CHUNK: usize = 256;
+
+/// Letters that are being written back into their queue.
+#[derive(Debug)]
+pub(crate) struct Replaying {
+    pub(crate) request: Request,
+    /// Go on after this one; `None` at the end.
+    pub(crate) next: Option<u64>,
+    /// Why no more can be replayed.
+    pub(crate) stopped: Option<PublishError>,
+}
+
+impl Engine {
+    pub(crate) fn dead_letters(
+        &self,
+        name: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        let mut cursor = after.and_then(number_of);
+        let mut letters = Vec::new();
+        loop {
+            let (chunk, next) = self.read_chunk(name, filter, cursor)?;
+            for (_, letter) in chunk {
+                if letters.len() == limit {
+                    return Ok(DeadPage {
+                        next: letters.last().map(|letter: &DeadLetter| letter.id.clone()),
+                        letters,
+                    });
+                }
+                letters.push(letter);
+            }
+            match next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(DeadPage { letters, next: None }),
+            }
+        }
+    }
+
+    /// The matching ones among the next few letters, and where to go on.
+    #[allow(clippy::type_complexity, reason = "numbered letters and a cursor; a name would say no more")]
+    fn read_chunk(
+        &self,
+        name: &QueueName,
+        filter: &DeadFilter,
+        after: Option<u64>,
+    ) -> Result<(Vec<(u64, DeadLetter)>, Option<u64>), BrokerError> {
+        let state = lock(&self.state);
+        let queue = state.number(name)?;
+        let (numbers, next) = state.dead_after(queue, filter, after);
+        let mut letters = Vec::new();
+        for (number, slot) in numbers {
+            match state.read(slot) {
+                Ok(stored) => {
+                    let letter = letter(name, number, stored);
+                    if filter.matches(&letter) {
+                        letters.push((number, letter));
+                    }
+                }
+                Err(error) => tracing::error!(%error, queue = %name, "a dead letter cannot be read"),
+            }
+        }
+        Ok((letters, next))
+    }
+
+    /// Prepares the next few matching letters to be written back into their queue.
+    pub(crate) fn replay(
+        &self,
+        name: &QueueName,
+        filter: &DeadFilter,
+        after: Option<u64>,
+    ) -> Result<Replaying, BrokerError> {
+        let mut state = lock(&self.state);
+        let queue = state.number(name)?;
+        let (numbers, next) = state.dead_after(queue, filter, after);
+        let mut request = Request::default();
+        for (number, slot) in numbers {
+            if state.slab.get(slot).life != Life::Dead {
+                continue;
+            }
+            let (mut stored, mut carried) = match state.with_history(slot) {
+                Ok(read) => read,
+                Err(error) => {
+                    tracing::error!(%error, queue = %name, "a dead letter cannot be read and is not replayed");
+                    continue;
+                }
+            };
+            stored.carried = Some(carried.clone());
+            if !filter.matches(&letter(name, number, stored.clone())) {
+                continue;
+            }
+            if let Err(full) = state.check_room(queue) {
+                return Ok(Replaying { request, next: None, stopped: Some(full) });
+            }
+            carried.attempts = 0;
+            carried.replays += 1;
+            (carried.first_error, carried.last_error) = (None, None);
+            (stored.carried, stored.death) = (Some(carried), None);
+            let group = stored.group.as_deref().map(Into::into);
+            state.slab.get_mut(slot).life = Life::Leaving;
+            state.queue(queue).reserved += 1;
+            request.add(queue, Kind::Copy, &stored.parts(), Effect::Revive { slot, number, group });
+        }
+        Ok(Replaying { request, next, stopped: None })
+    }
+
+    /// Throws the matching letters away.
+    pub(crate) fn drop_dead(&self, name: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+        let mut cursor = None;
+        let mut dropped = 0;
+        loop {
+            let (chunk, next) = self.read_chunk(name, filter, cursor)?;
+            let mut state = lock(&self.state);
+            let queue = state.number(name)?;
+            let slots: Vec<(u64, Slot)> = chunk
+                .iter()
+                .filter_map(|(number, _)| Some((*number, *state.queues[queue as usize].dead.get(number)?)))
+                .filter(|(_, slot)| state.slab.get(*slot).life == Life::Dead)
+                .collect();
+            self.end_all(&mut state, &slots.iter().map(|(_, slot)| *slot).collect::<Vec<_>>())?;
+            dropped += slots.len() as u64;
+            for (number, slot) in slots {
+                state.queue(queue).dead.remove(&number);
+                state.erase(slot);
+            }
+            let garbage = std::mem::take(&mut state.garbage);
+            drop(state);
+            self.recycle(garbage);
+            match next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(dropped),
+            }
+        }
+    }
+
+    /// Throws away what waits.
+    pub(crate) fn purge(&self, name: &QueueName, now: Timestamp) -> Result<u64, BrokerError> {
+        let mut state = lock(&self.state);
+        let number = state.number(name)?;
+        let State { queues, slab, .. } = &mut *state;
+        let slots = queues[number as usize].drain(slab);
+        if let Err(error) = self.end_all(&mut state, &slots) {
+            for slot in slots.into_iter().rev() {
+                state.put_back(number, slot, Timestamp::default(), now);
+            }
+            return Err(error);
+        }
+        let count = slots.len() as u64;
+        for slot in slots {
+            state.erase(slot);
+        }
+        let garbage = std::mem::take(&mut state.garbage);
+        drop(state);
+        self.recycle(garbage);
+        Ok(count)
+    }
+
+    fn end_all(&self, state: &mut State, slots: &[Slot]) -> Result<(), BrokerError> {
+        let events: Vec<_> = slots.iter().map(|slot| (state.slab.get(*slot).place, Event::Done)).collect();
+        state.write_events(&events).map_err(|error| self.unavailable(&error))
+    }
+}
+
+impl State {
+    /// The next few dead letters, and where to go on after them.
+    fn dead_after(
+        &self,
+        queue: u16,
+        filter: &DeadFilter,
+        after: Option<u64>,
+    ) -> (Vec<(u64, Slot)>, Option<u64>) {
+        let dead = &self.queues[queue as usize].dead;
+        if let Some(id) = &filter.id {
+            let one = number_of(id).and_then(|number| Some((number, *dead.get(&number)?)));
+            return (
+                one.into_iter().filter(|(number, _)| after.is_none_or(|after| *number > after)).collect(),
+                None,
+            );
+        }
+        let start = after.map_or(0, |after| after + 1);
+        let chunk: Vec<(u64, Slot)> = dead.range(start..).take(CHUNK).map(|(n, slot)| (*n, *slot)).collect();
+        let next = if chunk.len() == CHUNK { chunk.last().map(|(number, _)| *number) } else { None };
+        (chunk, next)
+    }
+}
+
+fn number_of(id: &DeadId) -> Option<u64> {
+    id.0.strip_prefix('d')?.parse().ok()
+}
+
+fn letter(queue: &QueueName, number: u64, stored: Stored) -> DeadLetter {
+    let carried = stored.carried;
+    let (reason, dead_at) = stored.death.map_or_else(Default::default, |death| (death.reason, death.at));
+    let (attempts, replays, first_error, last_error) = carried.map_or((0, 0, None, None), |carried| {
+        (carried.attempts, carried.replays, carried.first_error, carried.last_error)
+    });
+    DeadLetter {
+        id: DeadId(format!("d{number}")),
+        queue: queue.clone(),
+        message: Message {
+            id: stored.id,
+            key: stored.key,
+            group: stored.group,
+            headers: stored.headers,
+            body: stored.body,
+            published_at: stored.published_at,
+        },
+        reason,
+        attempts,
+        first_error,
+        last_error,
+        dead_at,
+        replays,
+    }
+}

@@ -1,0 +1,185 @@
+//! The engine: queues on a log, without threads, timers or async, so that a test can drive it step by step.
+//!
+//! Two locks, always taken in this order: `log` (where the next record goes) and `state` (everything
+//! else). Whatever must be durable first goes through a [`Request`] to [`Engine::commit`]; everything else
+//! happens at once.
+
+mod commit;
+mod copies;
+mod dead;
+mod keep;
+mod publish;
+mod receive;
+mod settle;
+mod state;
+
+pub(crate) use commit::{CommitError, Request};
+pub(crate) use publish::Prepared;
+pub(crate) use state::State;
+
+use crate::{
+    catalog::{Catalog, CatalogQueue},
+    disk::{Disk, DiskFile},
+    index::Queue,
+};
+use commit::Log;
+use crawlway_broker::{BrokerError, Depth, QueueName, QueueSpec, Timestamp};
+use state::lock;
+use std::{
+    hash::{BuildHasher, Hasher},
+    io,
+    sync::{Arc, Mutex},
+};
+
+/// Sizes that the engine keeps to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// The first segment of a run; each next one is twice as large.
+    pub(crate) first_segment: u64,
+    /// The largest segment, unless a single message needs more.
+    pub(crate) largest_segment: u64,
+    /// The largest message, headers included.
+    pub(crate) largest_message: u64,
+}
+
+/// The queues of one directory.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    disk: Arc<dyn Disk>,
+    sizes: Sizes,
+    log: Mutex<Log>,
+    state: Mutex<State>,
+}
+
+/// A number that nobody else has.
+pub(crate) fn random_number() -> u64 {
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+impl Engine {
+    /// An engine over what recovery has found.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        sizes: Sizes,
+        state: State,
+        spares: Vec<(u32, Arc<dyn DiskFile>)>,
+    ) -> Self {
+        let next_segment = state.segments.keys().next_back().map_or(1, |last| last + 1);
+        let log = Log::new(next_segment, sizes.first_segment, spares);
+        Self { disk, sizes, log: Mutex::new(log), state: Mutex::new(state) }
+    }
+
+    pub(crate) fn largest_message(&self) -> u64 {
+        self.sizes.largest_message
+    }
+
+    pub(crate) fn declare(&self, specs: &[QueueSpec]) -> Result<(), BrokerError> {
+        let mut state = lock(&self.state);
+        state.check_open()?;
+        let mut catalog = state.catalog.clone();
+        for spec in specs {
+            spec.check()?;
+            match state.numbers.get(&spec.name) {
+                Some(number) => {
+                    let queue = &state.queues[*number as usize];
+                    let occupied = queue.waiting() + u64::from(queue.in_flight) + queue.reserved > 0;
+                    if queue.spec.groups != spec.groups && occupied {
+                        return Err(BrokerError::Mismatch {
+                            queue: spec.name.clone(),
+                            difference: format!(
+                                "groups is {}, asked for is {}; drain the queue before changing that",
+                                queue.spec.groups, spec.groups
+                            ),
+                        });
+                    }
+                    catalog.queues[*number as usize].spec = spec.clone();
+                }
+                None => match catalog.queues.iter_mut().find(|queue| queue.spec.name == spec.name) {
+                    Some(declared_twice) => declared_twice.spec = spec.clone(),
+                    None => {
+                        let number =
+                            u16::try_from(catalog.queues.len()).map_err(|_| BrokerError::InvalidSpec {
+                                queue: spec.name.clone(),
+                                problem: "there are 65536 queues already".into(),
+                            })?;
+                        catalog.queues.push(CatalogQueue { number, paused: false, spec: spec.clone() });
+                    }
+                },
+            }
+        }
+        self.save(&mut state, catalog)
+    }
+
+    fn save(&self, state: &mut State, catalog: Catalog) -> Result<(), BrokerError> {
+        if state.catalog == catalog {
+            return Ok(());
+        }
+        catalog.save(&*self.disk).map_err(|error| self.unavailable(&error))?;
+        for (number, listed) in catalog.queues.iter().enumerate() {
+            match state.queues.get_mut(number) {
+                Some(queue) => {
+                    queue.spec = listed.spec.clone();
+                    queue.paused = listed.paused;
+                    queue.wake();
+                }
+                None => {
+                    state.numbers.insert(listed.spec.name.clone(), listed.number);
+                    state.queues.push(Queue::new(listed.spec.clone(), listed.paused));
+                }
+            }
+        }
+        state.catalog = catalog;
+        Ok(())
+    }
+
+    pub(crate) fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        let state = lock(&self.state);
+        state.check_open()?;
+        let mut specs: Vec<QueueSpec> = state.queues.iter().map(|queue| queue.spec.clone()).collect();
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(specs)
+    }
+
+    pub(crate) fn set_paused(&self, name: &QueueName, paused: bool) -> Result<(), BrokerError> {
+        let mut state = lock(&self.state);
+        let number = state.number(name)?;
+        let mut catalog = state.catalog.clone();
+        catalog.queues[number as usize].paused = paused;
+        self.save(&mut state, catalog)
+    }
+
+    pub(crate) fn depth(
+        &self,
+        name: &QueueName,
+        now: Timestamp,
+    ) -> Result<(Depth, Vec<Request>), BrokerError> {
+        let mut state = lock(&self.state);
+        let number = state.number(name)?;
+        let burials = state.expire_leases(now);
+        state.promote(number, now);
+        Ok((state.queues[number as usize].depth(now), burials))
+    }
+
+    /// Nothing works from now on.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        for queue in &state.queues {
+            queue.wake();
+        }
+    }
+
+    /// What an error of the disk means to a caller.
+    fn unavailable(&self, error: &io::Error) -> BrokerError {
+        BrokerError::Unavailable { detail: self.explain(error) }
+    }
+
+    pub(crate) fn explain(&self, error: &io::Error) -> String {
+        let path = self.disk.path().display();
+        if crate::disk::is_full(error) {
+            format!("the disk with `{path}` is full; free some space and it goes on by itself")
+        } else {
+            format!("cannot use `{path}`: {error}")
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Receiving: taking what is ready, and reading it from the log.
+
+use super::{
+    Engine, Request,
+    commit::readable_size,
+    state::{Loss, State, decode, lock},
+};
+use crate::{
+    disk::DiskFile,
+    index::Slot,
+    journal::Event,
+    record::{Place, Stored},
+};
+use bytes::Bytes;
+use crawlway_broker::{BrokerError, Delivery, Failure, Message, QueueName, Receipt, Timestamp};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Reads of neighbouring records are joined up to this many bytes.
+const LARGEST_READ: usize = 1 << 20;
+
+/// What a receive found, and when it is worth looking again.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Messages that ran out of attempts meanwhile, to be committed as dead.
+    pub(crate) burials: Vec<Request>,
+    /// When a message falls due or a lease ends next.
+    pub(crate) look_again: Option<Timestamp>,
+}
+
+/// A message that was taken and is about to be read.
+struct Taken {
+    tag: u64,
+    slot: Slot,
+    place: Place,
+    payload: u32,
+    attempts: u16,
+    loss: Option<Loss>,
+    file: Arc<dyn DiskFile>,
+    salt: u32,
+}
+
+impl Engine {
+    /// What is woken when something may have arrived in a queue.
+    pub(crate) fn arrivals(&self, name: &QueueName) -> Result<Arc<Notify>, BrokerError> {
+        let state = lock(&self.state);
+        let number = state.number(name)?;
+        Ok(state.queues[number as usize].arrivals.clone())
+    }
+
+    /// Takes up to `max` ready messages of the queue.
+    pub(crate) fn receive(
+        &self,
+        name: &QueueName,
+        max: usize,
+        now: Timestamp,
+    ) -> Result<Received, BrokerError> {
+        let mut state = lock(&self.state);
+        let number = state.number(name)?;
+        let burials = state.expire_leases(now);
+        state.promote(number, now);
+        let (taken, lease_until) = match state.take(number, max, now) {
+            Ok(taken) => taken,
+            Err(error) => {
+                return Err(self.unavailable(&error));
+            }
+        };
+        let due = state.queues[number as usize].next_due();
+        let look_again = due.into_iter().chain(state.next_lease_end()).min();
+        let epoch = state.epoch;
+        drop(state);
+
+        let mut deliveries = Vec::with_capacity(taken.len());
+        for (taken, stored) in read_all(&taken) {
+            let receipt = Receipt { queue: name.clone(), epoch, tag: taken.tag };
+            match stored {
+                Some(stored) => deliveries.push(delivery(receipt, taken, stored, lease_until)),
+                None => self.set_aside(taken, number, now),
+            }
+        }
+        Ok(Received { deliveries, burials, look_again })
+    }
+
+    /// A record can no longer be read: takes its message out of the queue, and says so.
+    fn set_aside(&self, taken: &Taken, queue: u16, now: Timestamp) {
+        let mut state = lock(&self.state);
+        // If the delivery is over, so may be the record: its file could have been used again since.
+        if state.land(taken.tag).is_none() {
+            return;
+        }
+        let size = readable_size(taken.payload);
+        let mut bytes = vec![0; size];
+        let read = taken.file.read_at(&mut bytes, u64::from(taken.place.offset)).unwrap_or(0);
+        let damage = crate::recover::Damage::save(&*self.disk, taken.place, &bytes[..read]);
+        tracing::error!(%damage, queue = %state.queues[queue as usize].spec.name, "a message is unreadable and was set aside");
+        state.record_events(&[(taken.place, Event::Done)]);
+        state.release(queue, taken.slot, now);
+        state.erase(taken.slot);
+    }
+}
+
+impl State {
+    fn take(&mut self, number: u16, max: usize, now: Timestamp) -> std::io::Result<(Vec<Taken>, Timestamp)> {
+        let queue = &mut self.queues[number as usize];
+        let lease_until = now + queue.spec.lease;
+        if queue.paused || !queue.has_ready() {
+            return Ok((Vec::new(), lease_until));
+        }
+        let allowance = queue.spec.prefetch.saturating_sub(queue.in_flight) as usize;
+        let mut slots = Vec::new();
+        let mut events = Vec::new();
+        while slots.len() < max.min(allowance)
+            && let Some(slot) = queue.pop(&mut self.slab)
+        {
+            slots.push(slot);
+            events.push((self.slab.get(slot).place, Event::Delivered));
+        }
+        if let Err(error) = self.write_events(&events) {
+            for slot in slots.into_iter().rev() {
+                self.put_back(number, slot, Timestamp::default(), now);
+            }
+            return Err(error);
+        }
+        let mut taken = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let tag = self.take_off(number, slot, lease_until);
+            let entry = self.slab.get(slot);
+            let Some(segment) = self.segments.get(&entry.place.segment) else { continue };
+            taken.push(Taken {
+                tag,
+                slot,
+                place: entry.place,
+                payload: entry.payload,
+                attempts: entry.attempts,
+                loss: self.losses.get(&slot).copied(),
+                file: segment.file.clone(),
+                salt: segment.salt,
+            });
+        }
+        Ok((taken, lease_until))
+    }
+}
+
+/// Reads all records, neighbours in one go.
+fn read_all(taken: &[Taken]) -> Vec<(&Taken, Option<Stored>)> {
+    let mut results = Vec::with_capacity(taken.len());
+    let mut rest = taken;
+    while let Some(first) = rest.first() {
+        let start = first.place.offset as usize;
+        let mut end = start + readable_size(first.payload);
+        let mut count = 1;
+        for next in &rest[1..] {
+            let at = next.place.offset as usize;
+            let near = next.place.segment == first.place.segment && at >= end && at < end + 4096;
+            let next_end = at + readable_size(next.payload);
+            if !near || next_end - start > LARGEST_READ {
+                break;
+            }
+            end = next_end;
+            count += 1;
+        }
+        let mut bytes = vec![0; end - start];
+        let read = first.file.read_at(&mut bytes, start as u64).unwrap_or(0);
+        bytes.truncate(read);
+        let bytes = Bytes::from(bytes);
+        for taken in &rest[..count] {
+            let from = (taken.place.offset as usize - start).min(bytes.len());
+            let to = (from + readable_size(taken.payload)).min(bytes.len());
+            results.push((taken, decode(&bytes.slice(from..to), taken.salt)));
+        }
+        rest = &rest[count..];
+    }
+    results
+}
+
+fn delivery(receipt: Receipt, taken: &Taken, stored: Stored, lease_until: Timestamp) -> Delivery {
+    let carried = stored.carried;
+    let replays = carried.as_ref().map_or(0, |carried| carried.replays);
+    let lost = taken.loss.map(|loss| Failure { error: super::copies::LOST.to_owned(), at: loss.last });
+    Delivery {
+        receipt,
+        message: Message {
+            id: stored.id,
+            key: stored.key,
+            group: stored.group,
+            headers: stored.headers,
+            body: stored.body,
+            published_at: stored.published_at,
+        },
+        attempt: u32::from(taken.attempts) + 1,
+        last_error: lost.or(carried.and_then(|carried| carried.last_error)),
+        replays,
+        lease_until,
+    }
+}

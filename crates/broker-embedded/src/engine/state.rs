@@ -1,0 +1,302 @@
+//! Everything the engine knows, and the few moves that keep it consistent with the disk.
+
+use crate::{
+    catalog::Catalog,
+    disk::{Disk, is_full},
+    index::{Life, NONE, Queue, Slab, Slot},
+    journal::Event,
+    record::{HEADER, Head, Place, Stored, record_size},
+    reserve::Reserve,
+    segment::Segment,
+};
+use bytes::Bytes;
+use crawlway_broker::{BrokerError, QueueName, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// A delivery that is not settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) slot: Slot,
+    pub(crate) queue: u16,
+    pub(crate) lease_until: Timestamp,
+    /// Its verdict is being written.
+    pub(crate) settling: bool,
+}
+
+/// When the receivers of a message were lost since its record was written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Loss {
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+}
+
+/// Everything the engine knows.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) catalog: Catalog,
+    pub(crate) numbers: HashMap<QueueName, u16>,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) segments: BTreeMap<u32, Segment>,
+    pub(crate) slab: Slab,
+    pub(crate) losses: HashMap<Slot, Loss>,
+    pub(crate) flights: HashMap<u64, Flight>,
+    leases: BTreeSet<(Timestamp, u64)>,
+    /// Which opening of the directory this is; receipts of another are fenced.
+    pub(crate) epoch: u64,
+    next_tag: u64,
+    pub(crate) next_death: u64,
+    /// Events that could not be written yet. Nothing else is, before these are.
+    owed: Vec<(Place, Event)>,
+    /// Segments that nobody needs any more.
+    pub(crate) garbage: Vec<(u32, Segment)>,
+    reserve: Reserve,
+    pub(crate) closed: bool,
+}
+
+/// A panic while the lock was held is a bug that must not take every other caller down with it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    pub(crate) fn new(disk: Arc<dyn Disk>, catalog: Catalog) -> Self {
+        let mut state = Self {
+            disk,
+            numbers: HashMap::new(),
+            queues: Vec::new(),
+            segments: BTreeMap::new(),
+            slab: Slab::default(),
+            losses: HashMap::new(),
+            flights: HashMap::new(),
+            leases: BTreeSet::new(),
+            epoch: super::random_number(),
+            next_tag: 0,
+            next_death: 1,
+            owed: Vec::new(),
+            garbage: Vec::new(),
+            reserve: Reserve::new(),
+            closed: false,
+            catalog,
+        };
+        for listed in &state.catalog.queues {
+            state.numbers.insert(listed.spec.name.clone(), listed.number);
+            state.queues.push(Queue::new(listed.spec.clone(), listed.paused));
+        }
+        state
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), BrokerError> {
+        if self.closed { Err(BrokerError::Closed) } else { Ok(()) }
+    }
+
+    /// The number of a queue that must exist.
+    pub(crate) fn number(&self, name: &QueueName) -> Result<u16, BrokerError> {
+        self.check_open()?;
+        self.numbers
+            .get(name)
+            .copied()
+            .ok_or_else(|| BrokerError::UnknownQueue { queue: name.clone(), known: self.known() })
+    }
+
+    /// Some queues that exist, for the error message of one that does not.
+    pub(crate) fn known(&self) -> Vec<QueueName> {
+        let mut names: Vec<QueueName> = self.numbers.keys().cloned().collect();
+        names.sort();
+        names.truncate(8);
+        names
+    }
+
+    pub(crate) fn queue(&mut self, number: u16) -> &mut Queue {
+        &mut self.queues[number as usize]
+    }
+
+    pub(crate) fn promote(&mut self, number: u16, now: Timestamp) {
+        self.queues[number as usize].promote(&mut self.slab, now);
+    }
+
+    /// Puts a message that was out back in line.
+    pub(crate) fn put_back(&mut self, number: u16, slot: Slot, due: Timestamp, now: Timestamp) {
+        self.queues[number as usize].put_back(&mut self.slab, slot, due, now);
+    }
+
+    /// Lets the next message of a group go, now that this one is out no more.
+    pub(crate) fn release(&mut self, number: u16, slot: Slot, now: Timestamp) {
+        self.queues[number as usize].release(&self.slab, slot, now);
+    }
+
+    /// Hands a message out: from now on it is in flight, under a tag.
+    pub(crate) fn take_off(&mut self, queue: u16, slot: Slot, lease_until: Timestamp) -> u64 {
+        self.next_tag += 1;
+        let tag = self.next_tag;
+        let entry = self.slab.get_mut(slot);
+        entry.life = Life::InFlight;
+        entry.stamp = entry.stamp.wrapping_add(1);
+        self.queue(queue).in_flight += 1;
+        self.flights.insert(tag, Flight { slot, queue, lease_until, settling: false });
+        self.leases.insert((lease_until, tag));
+        tag
+    }
+
+    /// Ends a delivery, whatever becomes of its message.
+    pub(crate) fn land(&mut self, tag: u64) -> Option<Flight> {
+        let flight = self.flights.remove(&tag)?;
+        self.leases.remove(&(flight.lease_until, tag));
+        self.queue(flight.queue).in_flight -= 1;
+        Some(flight)
+    }
+
+    /// Gives a delivery a new lease. While it is being settled it has none and cannot be lost.
+    pub(crate) fn set_lease(&mut self, tag: u64, lease_until: Option<Timestamp>) {
+        if let Some(flight) = self.flights.get_mut(&tag) {
+            self.leases.remove(&(flight.lease_until, tag));
+            flight.settling = lease_until.is_none();
+            if let Some(lease_until) = lease_until {
+                flight.lease_until = lease_until;
+                self.leases.insert((lease_until, tag));
+            }
+        }
+    }
+
+    /// When the first lease ends.
+    pub(crate) fn next_lease_end(&self) -> Option<Timestamp> {
+        self.leases.first().map(|(time, _)| *time)
+    }
+
+    pub(crate) fn pop_expired(&mut self, now: Timestamp) -> Option<u64> {
+        self.leases.first().filter(|(time, _)| *time <= now).map(|(_, tag)| *tag)
+    }
+
+    /// Notes when receivers of a message were lost.
+    pub(crate) fn note_loss(&mut self, slot: Slot, first: Timestamp, last: Timestamp) {
+        self.losses.insert(slot, Loss { first, last });
+    }
+
+    /// Puts a message in line that recovery has found.
+    pub(crate) fn push_recovered(&mut self, slot: Slot, due: Timestamp, now: Timestamp) {
+        let queue = self.slab.get(slot).queue;
+        self.queues[queue as usize].push(&mut self.slab, slot, due, now);
+    }
+
+    /// Counts a message among the dead letters of its queue.
+    pub(crate) fn bury(&mut self, slot: Slot, queue: u16, number: u64) {
+        let entry = self.slab.get_mut(slot);
+        entry.life = Life::Dead;
+        entry.group = NONE;
+        self.queue(queue).dead.insert(number, slot);
+    }
+
+    /// Writes events to the journals of their segments. When this fails, at least one of them is not
+    /// written, and some may be.
+    pub(crate) fn write_events(&mut self, events: &[(Place, Event)]) -> io::Result<()> {
+        if !self.owed.is_empty() {
+            let owed = std::mem::take(&mut self.owed);
+            if let Err(error) = self.write_by_segment(&owed) {
+                self.owed = owed;
+                return Err(error);
+            }
+        }
+        self.write_by_segment(events)
+    }
+
+    /// Writes events that have already come true. What cannot be written now is owed.
+    pub(crate) fn record_events(&mut self, events: &[(Place, Event)]) {
+        if let Err(error) = self.write_events(events) {
+            tracing::warn!(%error, events = events.len(), "cannot write to the journal; it is tried again with the next settle");
+            self.owed.extend_from_slice(events);
+        }
+    }
+
+    fn write_by_segment(&mut self, events: &[(Place, Event)]) -> io::Result<()> {
+        let mut rest = events;
+        while let Some((first, _)) = rest.first() {
+            let run = rest.iter().take_while(|(place, _)| place.segment == first.segment).count();
+            let (part, later) = rest.split_at(run);
+            // A segment that is gone needs no journal: all of its records were done.
+            if let Some(segment) = self.segments.get_mut(&first.segment) {
+                let slots = || part.iter().map(|(place, event)| (place.offset, *event));
+                let mut written = segment.journal.append(slots());
+                if written.as_ref().is_err_and(is_full) && self.reserve.release(&*self.disk) {
+                    written = segment.journal.append(slots());
+                }
+                written?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Holds some disk space back for the day when the disk is full.
+    pub(crate) fn fill_reserve(&mut self) {
+        let disk = self.disk.clone();
+        self.reserve.fill(&*disk);
+    }
+
+    /// Notes that the log has a record here that is needed.
+    pub(crate) fn note_record(&mut self, slot: Slot, place: Place, payload: u32) {
+        if let Some(segment) = self.segments.get_mut(&place.segment) {
+            segment.live += 1;
+            segment.live_bytes += record_size(payload as usize) as u64;
+            segment.slots.push(slot);
+        }
+    }
+
+    /// Notes that the record here is needed no more; its segment may be garbage then.
+    pub(crate) fn forget_record(&mut self, place: Place, payload: u32) {
+        if let Some(segment) = self.segments.get_mut(&place.segment) {
+            segment.live -= 1;
+            segment.live_bytes -= record_size(payload as usize) as u64;
+            self.discard_if_garbage(place.segment);
+        }
+    }
+
+    /// Takes a finished segment that nobody needs out of the books.
+    pub(crate) fn discard_if_garbage(&mut self, id: u32) {
+        if self.segments.get(&id).is_some_and(|segment| segment.sealed && segment.live == 0)
+            && let Some(segment) = self.segments.remove(&id)
+        {
+            self.garbage.push((id, segment));
+        }
+    }
+
+    /// Forgets a message for good. Its end must be in the journal already.
+    pub(crate) fn erase(&mut self, slot: Slot) {
+        let entry = *self.slab.get(slot);
+        self.losses.remove(&slot);
+        self.slab.remove(slot);
+        self.forget_record(entry.place, entry.payload);
+    }
+
+    /// Reads the record of a message.
+    pub(crate) fn read(&self, slot: Slot) -> io::Result<Stored> {
+        let entry = self.slab.get(slot);
+        let segment = self
+            .segments
+            .get(&entry.place.segment)
+            .ok_or_else(|| io::Error::other("the segment of a waiting message is gone"))?;
+        let mut bytes = vec![0; HEADER + entry.payload as usize];
+        let read = segment.file.read_at(&mut bytes, u64::from(entry.place.offset))?;
+        bytes.truncate(read);
+        decode(&bytes.into(), segment.salt).ok_or_else(|| damaged(entry.place))
+    }
+}
+
+/// Verifies a record and takes it apart.
+pub(crate) fn decode(record: &Bytes, salt: u32) -> Option<Stored> {
+    let head = Head::read(record, salt)?;
+    let payload = record.len().checked_sub(HEADER).filter(|have| *have >= head.payload as usize)?;
+    let payload = record.slice(HEADER..HEADER + payload.min(head.payload as usize));
+    head.verifies(&payload, salt).then(|| Stored::read(&payload))?
+}
+
+pub(crate) fn damaged(place: Place) -> io::Error {
+    let Place { segment, offset } = place;
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the record at {offset} of segment {segment} is damaged"),
+    )
+}

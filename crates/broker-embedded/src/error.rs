@@ -1,0 +1,80 @@
+//! Why a queue directory could not be opened.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Why a queue directory could not be opened. Each says what was expected and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "queue directory `{}` is in use by {}; stop that process first, or choose another data directory",
+        directory.display(),
+        holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+        /// The process that has it, as far as is known.
+        holder: Option<u32>,
+    },
+    /// A file is there that the queue did not make.
+    #[error("`{}` is not a file of the queue; move it away, or choose another data directory", path.display())]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A segment of another queue directory.
+    #[error(
+        "`{}` is not a segment of this queue directory; move it away, or restore the `queues.json` it belongs to",
+        path.display()
+    )]
+    ForeignSegment {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The list of queues cannot be read.
+    #[error(
+        "`{}` is damaged ({problem}); restore it from a backup: without it, messages cannot be told apart by queue",
+        path.display()
+    )]
+    Catalog {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The file system said no.
+    #[error("cannot {action} `{}`: {error}{}", path.display(), hint(error))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        OpenError::Io { action, path: path.to_owned(), error }
+    }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; the user that runs crawlway must own the data directory and be able to write there"
+        }
+        io::ErrorKind::StorageFull => "; free some space on that disk",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "; the data directory must be a directory"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; choose a data directory on a disk that can be written",
+        _ => "",
+    }
+}

@@ -1,0 +1,348 @@
+//! Recovery: from what is on disk to an engine that can go on, whatever a crash or a bad disk left there.
+
+use crate::{
+    catalog::Catalog,
+    disk::{Disk, DiskFile},
+    engine::{Engine, Request, Sizes, State},
+    error::OpenError,
+    index::Slot,
+    journal::{Event, Histories, History, Journal},
+    record::{Head, Kind, Outline, Place},
+    segment::{self, FileName, Found, Segment, data_name, journal_name, spare_name},
+};
+use crawlway_broker::Timestamp;
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    fmt, io,
+    sync::Arc,
+};
+
+/// Where unreadable bytes are kept, for who wants to look.
+pub(crate) const SET_ASIDE: &str = "set-aside";
+
+/// What was found when the directory was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Messages that wait or are dead.
+    pub messages: u64,
+    /// Deliveries that were in flight when the last process ended; each counts as an attempt.
+    pub lost_deliveries: u64,
+    /// Bytes of a last commit that a power cut interrupted; nobody was told that they are safe.
+    pub torn_bytes: u64,
+    /// Journal entries that could not be read; the messages they settled may come again.
+    pub damaged_journal_slots: u64,
+    /// Stretches of the log that could not be read and were set aside.
+    pub damage: Vec<Damage>,
+}
+
+/// A stretch of the log that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The segment's file.
+    pub file: String,
+    /// Where it starts.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// The file, below the queue directory, where the bytes were saved, if they could be.
+    pub saved_as: Option<String>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { file, offset, bytes, .. } = self;
+        write!(f, "{bytes} unreadable bytes at {offset} of `{file}`")?;
+        match &self.saved_as {
+            Some(name) => write!(f, ", saved as `{name}`"),
+            None => write!(f, ", which could not be saved elsewhere"),
+        }
+    }
+}
+
+impl Damage {
+    /// Saves the bytes where the queue does not look, and describes them.
+    pub(crate) fn save(disk: &dyn Disk, place: Place, bytes: &[u8]) -> Self {
+        let name = format!("{SET_ASIDE}/{:010}-{}.bin", place.segment, place.offset);
+        let saved = disk.create(&name).and_then(|file| file.write_at(bytes, 0));
+        Damage {
+            file: data_name(place.segment),
+            offset: u64::from(place.offset),
+            bytes: bytes.len() as u64,
+            saved_as: saved.is_ok().then_some(name),
+        }
+    }
+}
+
+/// An engine, what must be written before it is used, and what was found.
+pub(crate) struct Recovered {
+    pub(crate) engine: Engine,
+    /// Messages that ran out of attempts when their worker was lost.
+    pub(crate) burials: Vec<Request>,
+    pub(crate) report: Recovery,
+}
+
+/// Opens a directory that is locked already.
+pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Result<Recovered, OpenError> {
+    let files = Files::list(&*disk)?;
+    let catalog = match Catalog::load(&*disk)? {
+        Some(catalog) => catalog,
+        None if files.data.is_empty() => {
+            let catalog = Catalog::new(crate::engine::random_number());
+            let path = disk.path().join(crate::catalog::FILE);
+            catalog.save(&*disk).map_err(|error| OpenError::io("write", &path, error))?;
+            catalog
+        }
+        None => {
+            let path = disk.path().join(crate::catalog::FILE);
+            return Err(OpenError::Catalog {
+                path,
+                problem: "it is missing, although there are segments".into(),
+            });
+        }
+    };
+    let mut scan = Scan {
+        state: State::new(disk.clone(), catalog),
+        present: files.data.clone(),
+        moved: HashMap::new(),
+        waiting: Vec::new(),
+        dues: HashMap::new(),
+        events: Vec::new(),
+        lost: Vec::new(),
+        report: Recovery::default(),
+        now,
+    };
+    for id in &files.data {
+        scan.segment(*id).map_err(|error| match error {
+            ScanError::Io(error) => OpenError::io("read", &disk.path().join(data_name(*id)), error),
+            ScanError::Foreign => OpenError::ForeignSegment { path: disk.path().join(data_name(*id)) },
+        })?;
+    }
+    for id in files.journals.difference(&files.data) {
+        let _ = disk.remove(&journal_name(*id));
+    }
+    let mut spares = Vec::new();
+    for number in files.spares {
+        let name = spare_name(number);
+        match disk.open(&name) {
+            Ok(file) if spares.len() < 2 && file.len().is_ok_and(|size| size >= sizes.first_segment) => {
+                spares.push((number, file));
+            }
+            _ => drop(disk.remove(&name)),
+        }
+    }
+    let (mut state, burials, report) = scan.finish();
+    let garbage = std::mem::take(&mut state.garbage);
+    let engine = Engine::new(disk, sizes, state, spares);
+    engine.recycle(garbage);
+    for damage in &report.damage {
+        tracing::error!(%damage, "a part of the queue's log is unreadable and was set aside");
+    }
+    if report.damaged_journal_slots > 0 {
+        let slots = report.damaged_journal_slots;
+        tracing::error!(slots, "some journal entries are unreadable; messages they settled may come again");
+    }
+    Ok(Recovered { engine, burials, report })
+}
+
+/// What is in the directory.
+struct Files {
+    data: BTreeSet<u32>,
+    journals: BTreeSet<u32>,
+    spares: Vec<u32>,
+}
+
+impl Files {
+    fn list(disk: &dyn Disk) -> Result<Self, OpenError> {
+        let names = disk.list().map_err(|error| OpenError::io("list", disk.path(), error))?;
+        let mut files = Files { data: BTreeSet::new(), journals: BTreeSet::new(), spares: Vec::new() };
+        for name in names {
+            match FileName::of(&name) {
+                FileName::Data(id) => drop(files.data.insert(id)),
+                FileName::Journal(id) => drop(files.journals.insert(id)),
+                FileName::Spare(number) => files.spares.push(number),
+                FileName::Other => {}
+                FileName::Foreign => return Err(OpenError::ForeignFile { path: disk.path().join(name) }),
+            }
+        }
+        Ok(files)
+    }
+}
+
+enum ScanError {
+    Io(io::Error),
+    Foreign,
+}
+
+impl From<io::Error> for ScanError {
+    fn from(error: io::Error) -> Self {
+        ScanError::Io(error)
+    }
+}
+
+/// Goes through the segments from the oldest to the newest.
+struct Scan {
+    state: State,
+    /// The segments there were when we started.
+    present: BTreeSet<u32>,
+    /// Which records of each segment were replaced by a copy.
+    moved: HashMap<u32, HashSet<u32>>,
+    /// What waits, with the order in which it was first published.
+    waiting: Vec<(u64, Slot)>,
+    dues: HashMap<Slot, Timestamp>,
+    /// What the journals must say before the engine starts.
+    events: Vec<(Place, Event)>,
+    /// What was in flight and has no attempts left.
+    lost: Vec<Slot>,
+    report: Recovery,
+    now: Timestamp,
+}
+
+impl Scan {
+    fn segment(&mut self, id: u32) -> Result<(), ScanError> {
+        let disk = self.state.disk.clone();
+        let directory = self.state.catalog.directory;
+        let salt = segment::salt_of(directory, id);
+        let file = disk.open(&data_name(id))?;
+        let journal_file = match disk.open(&journal_name(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&journal_name(id))?,
+            opened => opened?,
+        };
+        let histories = Histories::read(&*journal_file, salt)?;
+        self.report.damaged_journal_slots += histories.damaged_slots;
+        let moved =
+            histories.by_offset.iter().filter(|(_, history)| history.moved).map(|(offset, _)| *offset);
+        self.moved.insert(id, moved.collect());
+        let journal = Journal::open(journal_file, salt)?;
+        let mut segment = Segment::new(file.clone(), journal, salt, segment::FIRST_RECORD);
+        segment.sealed = true;
+        self.state.segments.insert(id, segment);
+
+        let bytes = read_whole(&*file)?;
+        let mut records = 0u64;
+        let mut damage = Vec::new();
+        let end = segment::scan(&bytes, salt, histories.sealed, |found| match found {
+            Found::Record { offset, head, payload } => {
+                records += 1;
+                let history = histories.by_offset.get(&offset).copied().unwrap_or_default();
+                self.record(Place { segment: id, offset }, head, payload, history);
+            }
+            Found::Damage { offset, bytes } => damage.push((Place { segment: id, offset }, bytes)),
+        });
+        if records == 0 && !segment::has_preamble(&*file, directory, id)? && bytes.starts_with(segment::MAGIC)
+        {
+            return Err(ScanError::Foreign);
+        }
+        for (place, bytes) in damage {
+            self.damage(place, bytes, &histories);
+        }
+        if records == 0 && !segment::has_preamble(&*file, directory, id)? {
+            let place = Place { segment: id, offset: 0 };
+            self.damage(place, &bytes[..bytes.len().min(1 << 20)], &histories);
+        }
+        self.report.torn_bytes += end.torn;
+        if let Some(segment) = self.state.segments.get_mut(&id) {
+            segment.end = end.end;
+        }
+        if histories.sealed.is_none() {
+            self.events.push((Place { segment: id, offset: end.end }, Event::Sealed));
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self, place: Place, bytes: &[u8], histories: &Histories) {
+        // Told once; the journal remembers.
+        if histories.by_offset.get(&place.offset).is_some_and(|history| history.done) {
+            return;
+        }
+        self.report.damage.push(Damage::save(&*self.state.disk, place, bytes));
+        self.events.push((place, Event::Done));
+    }
+
+    fn record(&mut self, place: Place, head: Head, payload: &[u8], history: History) {
+        if history.done || history.moved {
+            return;
+        }
+        let Some(outline) =
+            Outline::read(payload).filter(|_| (head.queue as usize) < self.state.queues.len())
+        else {
+            // Whole, and yet not ours to read: a later version's, perhaps.
+            self.report.damage.push(Damage::save(&*self.state.disk, place, payload));
+            self.events.push((place, Event::Done));
+            return;
+        };
+        if let Some((origin, ..)) = outline.carried
+            && self.present.contains(&origin.segment)
+            && !self.moved.get(&origin.segment).is_some_and(|moved| moved.contains(&origin.offset))
+        {
+            // The crash came before the original was marked: the original counts, and this never did.
+            self.events.push((place, Event::Done));
+            return;
+        }
+        let born = u32::try_from(outline.published_at.as_millis() / 1000).unwrap_or(u32::MAX);
+        let slot = self.state.slab.insert(head.queue, place, head.payload, born);
+        self.state.note_record(slot, place, head.payload);
+        self.report.messages += 1;
+        let (sequence, attempts) =
+            outline.carried.map_or((place.sequence(), 0), |(_, sequence, attempts)| (sequence, attempts));
+        let lost = u32::from(history.lost) + u32::from(history.in_flight);
+        self.state.slab.get_mut(slot).attempts = u16::try_from(attempts + lost).unwrap_or(u16::MAX);
+        if let (Kind::Dead, Some(number)) = (head.kind, outline.death) {
+            self.state.next_death = self.state.next_death.max(number + 1);
+            self.state.bury(slot, head.queue, number);
+            return;
+        }
+        self.state.queues[head.queue as usize].enlist(&mut self.state.slab, slot, outline.group);
+        if lost > 0 {
+            self.note_losses(slot, place, history);
+        }
+        let spec = &self.state.queues[head.queue as usize].spec;
+        if history.in_flight && attempts + lost >= spec.max_attempts {
+            self.lost.push(slot);
+            return;
+        }
+        let due =
+            if history.in_flight { Timestamp::default() } else { history.deferred.unwrap_or(outline.due) };
+        if due > self.now {
+            self.dues.insert(slot, due);
+        }
+        self.waiting.push((sequence, slot));
+    }
+
+    fn note_losses(&mut self, slot: Slot, place: Place, mut history: History) {
+        if history.in_flight {
+            self.report.lost_deliveries += 1;
+            self.events.push((place, Event::Lost { at: self.now }));
+            history.last_lost = self.now;
+            if history.lost == 0 {
+                history.first_lost = self.now;
+            }
+        }
+        self.state.note_loss(slot, history.first_lost, history.last_lost);
+    }
+
+    fn finish(mut self) -> (State, Vec<Request>, Recovery) {
+        // Copies lie behind what was published before them; each queue starts in the order of publishing.
+        self.waiting.sort();
+        for (_, slot) in std::mem::take(&mut self.waiting) {
+            let due = self.dues.get(&slot).copied().unwrap_or_default();
+            self.state.push_recovered(slot, due, self.now);
+        }
+        let events = std::mem::take(&mut self.events);
+        self.state.record_events(&events);
+        let mut burials = Vec::new();
+        for slot in std::mem::take(&mut self.lost) {
+            burials.extend(self.state.bury_lost(slot, self.now));
+        }
+        for id in self.present {
+            self.state.discard_if_garbage(id);
+        }
+        (self.state, burials, self.report)
+    }
+}
+
+fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

@@ -1,0 +1,78 @@
+//! The embedded queue passes the whole conformance suite, on a clock that the suite moves.
+
+use crawlway_broker::{Broker, Timestamp, conformance::Harness};
+use crawlway_broker_embedded::{Clock, EmbeddedBroker, ManualClock, Options};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use tempfile::TempDir;
+
+struct EmbeddedHarness {
+    clock: Arc<ManualClock>,
+    folder: TempDir,
+    /// Each cut goes on in a folder of its own.
+    generation: u32,
+    broker: Option<Arc<EmbeddedBroker>>,
+}
+
+impl EmbeddedHarness {
+    fn new() -> Self {
+        Self {
+            clock: ManualClock::at(Timestamp::now()),
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            generation: 0,
+            broker: None,
+        }
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.folder.path().join(self.generation.to_string())
+    }
+
+    fn open(&mut self) -> Arc<dyn Broker> {
+        let options = Options { clock: Clock::Manual(self.clock.clone()), ..Options::default() };
+        let broker = Arc::new(EmbeddedBroker::open(&self.directory(), options).expect("the directory opens"));
+        self.broker = Some(broker.clone());
+        broker
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness for EmbeddedHarness {
+    async fn fresh(&mut self) -> Arc<dyn Broker> {
+        self.open()
+    }
+
+    async fn restart(&mut self) -> Arc<dyn Broker> {
+        if let Some(broker) = self.broker.take() {
+            broker.close().await.expect("the broker closes");
+        }
+        self.open()
+    }
+
+    /// Goes on with the files as they are at this moment, which is what a killed process leaves.
+    async fn cut(&mut self) -> Arc<dyn Broker> {
+        let before = self.directory();
+        self.generation += 1;
+        let after = self.directory();
+        fs::create_dir_all(&after).expect("a folder for what is left");
+        for entry in fs::read_dir(before).expect("the directory can be listed") {
+            let entry = entry.expect("the directory can be listed");
+            // A file may be renamed or removed by housekeeping while we copy, as while a process dies.
+            let _ = fs::copy(entry.path(), after.join(entry.file_name()));
+        }
+        self.open()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    fn beat(&self) -> Duration {
+        Duration::from_millis(20)
+    }
+}
+
+crawlway_broker::conformance_suite!(EmbeddedHarness::new());

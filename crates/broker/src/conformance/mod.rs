@@ -1,0 +1,112 @@
+//! The conformance suite: the one case list that every backend passes.
+//!
+//! A backend supplies a small [`Harness`] and writes [`conformance_suite!`](crate::conformance_suite)
+//! once in a test file; that expands to one test per case, so that no backend can forget one. What
+//! [`Broker::guarantees`] calls native is tested strictly, what it calls emulated within the stated
+//! bounds, and what it calls refused for its refusal.
+//!
+//! No case depends on the luck of a wall clock: a lower bound ("not before its time") is read from
+//! [`Harness::now`] and is strict, an upper bound is generous, and every wait is bounded polling.
+
+mod admin;
+mod attempts;
+mod bodies;
+mod dead;
+mod delay;
+mod delivery;
+mod expect;
+mod faults;
+mod groups;
+mod headers;
+mod leases;
+mod limit;
+mod list;
+mod load;
+mod replay;
+mod routing;
+mod trial;
+
+pub use list::CASES;
+
+use crate::{Broker, Timestamp};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+/// What a backend supplies: how to open it, how to break it, and its clock.
+///
+/// Each case makes its own harness and calls [`fresh`](Harness::fresh) once, first. When `restart` or
+/// `cut` is called, the suite has no call under way on an older handle and makes none afterwards,
+/// except to see that a closed one says so.
+#[async_trait::async_trait]
+pub trait Harness: Send {
+    /// Opens a broker without queues. On a shared server, queue names are unique to the case, so what
+    /// other cases leave behind does not matter.
+    async fn fresh(&mut self) -> Arc<dyn Broker>;
+
+    /// Closes the broker in good order and opens it again on the same data. Nothing that was durable may
+    /// be lost by this.
+    async fn restart(&mut self) -> Arc<dyn Broker>;
+
+    /// Loses the process or its connection without a goodbye, what is unsettled included, and opens a
+    /// new handle on the same data.
+    async fn cut(&mut self) -> Arc<dyn Broker>;
+
+    /// A further handle on the same data, where the backend can have several at once.
+    async fn second_handle(&mut self) -> Option<Arc<dyn Broker>> {
+        None
+    }
+
+    /// The time that the broker goes by.
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    /// Lets this much time pass. A harness with a clock of its own moves it at once and wakes whoever
+    /// waits for it.
+    async fn pass(&mut self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// How long, in real time, one look at a queue waits for a message. A backend without a network in
+    /// between can make the suite faster by making this shorter.
+    fn beat(&self) -> Duration {
+        Duration::from_millis(100)
+    }
+
+    /// How long, in real time, something that must happen may take before its case fails.
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+}
+
+/// One case of the suite.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// The theme, which is also the module of its test.
+    pub module: &'static str,
+    /// What must hold.
+    pub name: &'static str,
+    run: for<'h> fn(&'h mut dyn Harness) -> Pin<Box<dyn Future<Output = ()> + 'h>>,
+}
+
+/// No case takes this long on any backend, so one that does hangs.
+const CASE_LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs one case on its own runtime and panics, saying what was expected, if it fails.
+/// This is the body of every test that [`conformance_suite!`](crate::conformance_suite) writes.
+pub fn run<H: Harness>(module: &str, name: &str, make: impl AsyncFnOnce() -> H) {
+    let case = CASES
+        .iter()
+        .find(|case| case.module == module && case.name == name)
+        .unwrap_or_else(|| panic!("the suite has no case {module}::{name}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime for the case");
+    runtime.block_on(async {
+        let mut harness = make().await;
+        if tokio::time::timeout(CASE_LIMIT, (case.run)(&mut harness)).await.is_err() {
+            panic!("{module}::{name} hangs: it did not end within {CASE_LIMIT:?}");
+        }
+    });
+}

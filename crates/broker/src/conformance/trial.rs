@@ -1,0 +1,303 @@
+//! One case on one broker: the harness, the open handle, and how to look, wait and break things.
+
+use super::Harness;
+use crate::{Aspect, Broker, BrokerError, Delivery, Guarantees, MessageId, Outgoing, QueueName, QueueSpec};
+use crate::{Support, Timestamp};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// A delay that a case waits for: whole seconds, since some brokers know no less.
+pub(super) const SOON: Duration = Duration::from_secs(2);
+/// A delay that no case waits for.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+/// A lease that a case lets run out.
+pub(super) const LEASE: Duration = Duration::from_secs(3);
+/// How far time is moved between two looks.
+pub(super) const STEP: Duration = Duration::from_millis(50);
+/// What a busy machine may add to any upper bound.
+pub(super) const SLACK: Duration = Duration::from_secs(10);
+
+/// A queue with the defaults, under a name that no other case and no other run has.
+pub(super) fn queue(stem: &str) -> QueueSpec {
+    QueueSpec::new(QueueName::new(&unique(stem)).expect("the suite's queue names are allowed"))
+}
+
+/// This name, made unique.
+pub(super) fn unique(stem: &str) -> String {
+    // The tail of a version 7 UUID is its random part.
+    format!("{stem}-{}", &MessageId::random().as_str()[24..])
+}
+
+pub(super) struct Trial<'h> {
+    harness: &'h mut dyn Harness,
+    broker: Option<Arc<dyn Broker>>,
+    specs: Vec<QueueSpec>,
+}
+
+impl<'h> Trial<'h> {
+    /// A fresh broker without queues.
+    pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
+        let broker = Some(harness.fresh().await);
+        Self { harness, broker, specs: Vec::new() }
+    }
+
+    /// A fresh broker with this queue.
+    pub(super) async fn with(harness: &'h mut dyn Harness, spec: QueueSpec) -> (Self, QueueName) {
+        let mut trial = Self::open(harness).await;
+        let name = trial.declare(spec).await;
+        (trial, name)
+    }
+
+    /// A fresh broker with this queue, whose spec asks for the aspect. Where the broker refuses the
+    /// aspect, sees that it refuses the spec, and then there is nothing more to test.
+    pub(super) async fn asking(
+        harness: &'h mut dyn Harness,
+        aspect: Aspect,
+        spec: QueueSpec,
+    ) -> Option<(Self, QueueName)> {
+        let mut trial = Self::open(harness).await;
+        let name = trial.ask(aspect, spec).await?;
+        Some((trial, name))
+    }
+
+    /// Declares a queue whose spec asks for the aspect, or sees that it is refused.
+    pub(super) async fn ask(&mut self, aspect: Aspect, spec: QueueSpec) -> Option<QueueName> {
+        if self.has(aspect) {
+            return Some(self.declare(spec).await);
+        }
+        self.refuses(aspect, &spec).await;
+        None
+    }
+
+    /// Sees that the spec is refused because of the aspect, and that no queue came of it.
+    pub(super) async fn refuses(&self, aspect: Aspect, spec: &QueueSpec) {
+        match self.broker().declare(std::slice::from_ref(spec)).await {
+            Err(BrokerError::Refused { queue, aspect: named, .. }) => {
+                assert_eq!((&queue, named), (&spec.name, aspect), "the refusal names queue and aspect");
+            }
+            other => panic!("a spec that asks for {aspect} must be refused, the answer was {other:?}"),
+        }
+        let depth = self.broker().depth(&spec.name).await;
+        assert!(depth.is_err(), "a refused queue must not exist, its depth was {depth:?}");
+    }
+
+    pub(super) async fn declare(&mut self, spec: QueueSpec) -> QueueName {
+        let name = spec.name.clone();
+        self.declare_all(vec![spec]).await;
+        name
+    }
+
+    pub(super) async fn declare_all(&mut self, specs: Vec<QueueSpec>) {
+        let answer = self.broker().declare(&specs).await;
+        assert_eq!(answer, Ok(()), "declaring {:?}", specs.iter().map(|spec| &spec.name).collect::<Vec<_>>());
+        self.specs.extend(specs);
+    }
+
+    pub(super) fn broker(&self) -> &Arc<dyn Broker> {
+        self.broker.as_ref().expect("the broker is open, except while it is being restarted")
+    }
+
+    /// A second handle where the backend has such, else the same one again.
+    pub(super) async fn another_handle(&mut self) -> Arc<dyn Broker> {
+        let Some(second) = self.harness.second_handle().await else {
+            return self.broker().clone();
+        };
+        assert_eq!(second.declare(&self.specs).await, Ok(()), "declaring the same on a second handle");
+        second
+    }
+
+    pub(super) fn guarantees(&self) -> Guarantees {
+        self.broker().guarantees()
+    }
+
+    pub(super) fn has(&self, aspect: Aspect) -> bool {
+        self.guarantees().has(aspect)
+    }
+
+    pub(super) fn native(&self, aspect: Aspect) -> bool {
+        self.guarantees().of(aspect) == Support::Native
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.harness.now()
+    }
+
+    pub(super) fn beat(&self) -> Duration {
+        self.harness.beat()
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        self.harness.deadline()
+    }
+
+    pub(super) async fn pass(&mut self, time: Duration) {
+        self.harness.pass(time).await;
+    }
+
+    /// Moves the time past this point, by as much as the broker may be late.
+    pub(super) async fn pass_until(&mut self, time: Timestamp) {
+        let rest = time.since(self.now()) + self.guarantees().late_by;
+        self.pass(rest + Duration::from_millis(1)).await;
+    }
+
+    /// Orderly stop and start; the queues are declared again, as every start does.
+    pub(super) async fn restart(&mut self) {
+        self.broker = None;
+        let broker = self.harness.restart().await;
+        self.reopened(broker, "a restart").await;
+    }
+
+    /// Loss without a goodbye; the queues are declared again, as every start does.
+    pub(super) async fn cut(&mut self) {
+        self.broker = None;
+        let broker = self.harness.cut().await;
+        self.reopened(broker, "a cut").await;
+    }
+
+    async fn reopened(&mut self, broker: Arc<dyn Broker>, after: &str) {
+        if !self.specs.is_empty() {
+            assert_eq!(
+                broker.declare(&self.specs).await,
+                Ok(()),
+                "declaring the same queues again after {after}"
+            );
+        }
+        self.broker = Some(broker);
+    }
+
+    /// Publishes and expects all to be accepted.
+    pub(super) async fn publish(&self, batch: Vec<Outgoing>) {
+        let count = batch.len();
+        let outcomes = self.broker().publish(batch).await;
+        assert_eq!(outcomes.len(), count, "one outcome per published message");
+        for (i, outcome) in outcomes.iter().enumerate() {
+            assert_eq!(outcome, &Ok(()), "message {i} of {count} must be accepted");
+        }
+    }
+
+    /// Publishes one text and expects it to be accepted.
+    pub(super) async fn send(&self, queue: &QueueName, body: &str) {
+        self.publish(vec![Outgoing::to_queue(queue, body.to_owned())]).await;
+    }
+
+    /// One look at the queue.
+    pub(super) async fn look(&self, queue: &QueueName, max: usize) -> Vec<Delivery> {
+        let got = match self.broker().receive(queue, max, self.beat()).await {
+            Ok(got) => got,
+            Err(error) => panic!("receiving from `{queue}` must work, the answer was: {error}"),
+        };
+        assert!(got.len() <= max, "asked `{queue}` for {max} at most, got {}", got.len());
+        for delivery in &got {
+            assert_eq!(&delivery.receipt.queue, queue, "a receipt names the queue it is of");
+            assert!(delivery.attempt >= 1, "attempts count from 1, got {}", delivery.attempt);
+        }
+        got
+    }
+
+    /// Looks until something is there.
+    pub(super) async fn some(&mut self, queue: &QueueName, max: usize, what: &str) -> Vec<Delivery> {
+        let mut patience = Patience::new(self);
+        loop {
+            let got = self.look(queue, max).await;
+            if !got.is_empty() {
+                return got;
+            }
+            patience.or_panic(self, || format!("expected {what} from `{queue}`, nothing came"));
+            self.pass(STEP).await;
+        }
+    }
+
+    /// The next delivery.
+    pub(super) async fn take(&mut self, queue: &QueueName) -> Delivery {
+        self.some(queue, 1, "a delivery").await.remove(0)
+    }
+
+    /// The next deliveries, this many, all held at once.
+    pub(super) async fn take_all(&mut self, queue: &QueueName, count: usize) -> Vec<Delivery> {
+        let mut held = Vec::new();
+        while held.len() < count {
+            let what = format!("delivery {} of {count}", held.len() + 1);
+            held.extend(self.some(queue, count - held.len(), &what).await);
+        }
+        held
+    }
+
+    /// The next delivery, which must come at this time: never earlier, and not much later.
+    pub(super) async fn take_at(&mut self, queue: &QueueName, due: Timestamp, what: &str) -> Delivery {
+        let delivery = self.some(queue, 1, what).await.remove(0);
+        let now = self.now();
+        assert!(now >= due, "{what} came {:?} too early: due at {due:?}, came by {now:?}", due.since(now));
+        let latest = due + self.guarantees().late_by + SLACK;
+        assert!(
+            now <= latest,
+            "{what} came too late: due at {due:?}, came at {now:?}, allowed until {latest:?}"
+        );
+        delivery
+    }
+
+    /// Takes and finishes everything that comes until nothing more does, and says what the bodies were.
+    pub(super) async fn drain(&mut self, queue: &QueueName, count: usize) -> Vec<String> {
+        let mut bodies = Vec::new();
+        while bodies.len() < count {
+            let what = format!("message {} of {count}", bodies.len() + 1);
+            for delivery in self.some(queue, count - bodies.len(), &what).await {
+                bodies.push(text(&delivery));
+                self.done(&delivery).await;
+            }
+        }
+        self.nothing(queue, &format!("all {count} were taken")).await;
+        bodies
+    }
+
+    /// Expects that nothing is there to be delivered.
+    pub(super) async fn nothing(&mut self, queue: &QueueName, because: &str) {
+        for _ in 0..2 {
+            let got = self.look(queue, 10).await;
+            let bodies: Vec<String> = got.iter().map(text).collect();
+            assert!(got.is_empty(), "expected nothing from `{queue}`, since {because}; got {bodies:?}");
+        }
+    }
+
+    /// Polls until the future's answer is yes.
+    pub(super) async fn until<F: Future<Output = Result<(), String>>>(
+        &mut self,
+        what: &str,
+        mut check: impl FnMut(Arc<dyn Broker>) -> F,
+    ) {
+        let mut patience = Patience::new(self);
+        loop {
+            let Err(found) = check(self.broker().clone()).await else { return };
+            patience.or_panic(self, || format!("expected {what}, found {found}"));
+            self.pass(STEP).await;
+        }
+    }
+}
+
+/// The body as text, for messages and comparisons.
+pub(super) fn text(delivery: &Delivery) -> String {
+    String::from_utf8_lossy(&delivery.message.body).into_owned()
+}
+
+/// Gives up only when both clocks say so: real time alone means nothing to a broker whose clock stands
+/// still, and that clock alone nothing to one that works in the background.
+struct Patience {
+    started: Instant,
+    from: Timestamp,
+}
+
+impl Patience {
+    fn new(trial: &Trial<'_>) -> Self {
+        Self { started: Instant::now(), from: trial.now() }
+    }
+
+    fn or_panic(&mut self, trial: &Trial<'_>, what: impl FnOnce() -> String) {
+        let real = self.started.elapsed();
+        let passed = trial.now().since(self.from);
+        if real > trial.deadline() && passed > trial.guarantees().late_by + SLACK {
+            panic!("{} (after {real:?}, {passed:?} by the broker's clock)", what());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The test oracle: the contract in memory, as simply as it can be said, with a clock that is moved by
+//! hand and faults that can be switched on.
+
+mod broker;
+mod state;
+
+pub use broker::Oracle;
+
+use crawlway_broker::{Broker, Timestamp, conformance::Harness};
+use state::State;
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One deliberate breach of the contract.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(dead_code, reason = "each test crate uses its own part")]
+        pub enum Fault { $($(#[$doc])* $name,)* }
+
+        impl Fault {
+            #[allow(dead_code, reason = "each test crate uses its own part")]
+            pub const ALL: &[Fault] = &[$(Fault::$name),*];
+        }
+    };
+}
+
+faults! {
+    /// None: the oracle itself.
+    Nothing,
+    LosesReadyOnRestart,
+    LosesDelayedOnRestart,
+    LosesDeadOnRestart,
+    LosesInFlightOnCut,
+    ForgetsAttemptsOnRestart,
+    ForgetsPauseOnRestart,
+    ReturnsSettledAfterRestart,
+    LeaseNeverEnds,
+    LeaseEndsEarly,
+    TakesLateSettle,
+    TakesExpiredSettle,
+    TakesSecondSettle,
+    TakesReceiptOfBefore,
+    IgnoresReceiptQueue,
+    IgnoresExtend,
+    ExtendRevives,
+    ExtendOnlyGrows,
+    CountsDefer,
+    DeferForgetsError,
+    DoesNotCountLostLease,
+    DoesNotCountCut,
+    DoesNotCountRetry,
+    NeverDead,
+    DeadOneLate,
+    ForgetsFirstError,
+    LastErrorIsFirst,
+    UncutErrors,
+    EarlyRetry,
+    EarlyDefer,
+    IgnoresNotBefore,
+    DelayBlocksQueue,
+    DelaysAreFifo,
+    NoWakeAfterDelay,
+    LimitOneMore,
+    LimitOneLess,
+    LimitPerCall,
+    LimitCountsInFlight,
+    LimitIgnoresDelayed,
+    LimitRejectsReturns,
+    IgnoresLimit,
+    GroupPairInFlight,
+    GroupRetryLosesItsTurn,
+    GroupBlocksAll,
+    GroupStuckAfterDead,
+    TakesMissingGroup,
+    LargeGroupFirst,
+    StarMatchesMany,
+    HashNeedsAWord,
+    CopyPerBinding,
+    DropsUnroutable,
+    FirstQueueOnly,
+    ExchangesMixed,
+    CopiesBeforeFull,
+    DropsHeader,
+    LowersHeaderNames,
+    DropsEmptyHeaders,
+    DropsKey,
+    EmptyKeyIsNone,
+    LossyBody,
+    TruncatesBody,
+    TakesTooLarge,
+    SkipsChecks,
+    DedupsIds,
+    NewestFirst,
+    ShortAnswers,
+    IgnoresMax,
+    IgnoresPrefetch,
+    NoWakeOnPublish,
+    NoWakeOnSettle,
+    NoWaiting,
+    DeliversTwice,
+    ReplayKeepsAttempts,
+    ReplayForgetsCount,
+    ReplayKeepsLetter,
+    ReplayLosesHeaders,
+    ReplayIgnoresLimit,
+    ReplayIgnoresFilter,
+    DropIgnoresFilter,
+    ReadingTakes,
+    NewestDeadFirst,
+    PageRepeats,
+    PageBeforeFilter,
+    UntilIsInclusive,
+    CaseSensitiveFilter,
+    PurgeTakesInFlight,
+    PurgeTakesDead,
+    PurgeMiscounts,
+    PauseStopsPublish,
+    IgnoresPause,
+    PauseFencesSettle,
+    DepthMissesDelayed,
+    DepthForgetsLostLease,
+    AgeStandsStill,
+    RedeclareEmpties,
+    RedeclareIsIgnored,
+    TakesInvalidSpec,
+    CreatesUnknownQueues,
+    UnsortedQueues,
+    NamesFoldCase,
+    CloseIsNotFinal,
+    CloseLeavesReceivers,
+    RefusesDefer,
+}
+
+/// What all handles share: the data, the clock, and the bell that is rung at every change.
+#[derive(Debug)]
+pub struct Shared {
+    state: Mutex<State>,
+    bell: Notify,
+}
+
+impl Shared {
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no call panics while it holds the state")
+    }
+}
+
+/// The oracle's harness.
+#[derive(Debug)]
+pub struct OracleHarness {
+    shared: Arc<Shared>,
+    handle: Option<Arc<Oracle>>,
+}
+
+impl OracleHarness {
+    /// With this fault.
+    pub fn with(fault: Fault) -> Self {
+        let state = Mutex::new(State::new(fault));
+        Self { shared: Arc::new(Shared { state, bell: Notify::new() }), handle: None }
+    }
+
+    fn open(&mut self) -> Arc<dyn Broker> {
+        let handle = Arc::new(Oracle::open(self.shared.clone()));
+        self.handle = Some(handle.clone());
+        handle
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness for OracleHarness {
+    async fn fresh(&mut self) -> Arc<dyn Broker> {
+        self.open()
+    }
+
+    async fn restart(&mut self) -> Arc<dyn Broker> {
+        if let Some(handle) = self.handle.take() {
+            // A case may have closed it already.
+            let _ = handle.close().await;
+        }
+        self.shared.state().reopen(true);
+        self.open()
+    }
+
+    async fn cut(&mut self) -> Arc<dyn Broker> {
+        self.shared.state().reopen(false);
+        self.open()
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Broker>> {
+        Some(Arc::new(Oracle::open(self.shared.clone())))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.state().now
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        let ring = {
+            let mut state = self.shared.state();
+            state.now = state.now + time;
+            state.fault != Fault::NoWakeAfterDelay
+        };
+        if ring {
+            self.shared.bell.notify_waiters();
+        }
+        tokio::task::yield_now().await;
+    }
+
+    fn beat(&self) -> Duration {
+        Duration::from_millis(3)
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}

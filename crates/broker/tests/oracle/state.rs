@@ -1,0 +1,440 @@
+//! The oracle's data: plain lists, searched from the front.
+
+use super::Fault;
+use crawlway_broker::{
+    DeadId, DeadLetter, Delivery, Failure, MaxLength, Message, Outgoing, PublishError, QueueName, QueueSpec,
+    Receipt, Settled, Target, Timestamp, Verdict, limits,
+};
+use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
+
+/// The largest message that the oracle takes.
+pub const MAX_MESSAGE: usize = 1024 * 1024;
+
+#[derive(Debug)]
+pub struct State {
+    pub fault: Fault,
+    pub now: Timestamp,
+    pub epoch: u64,
+    pub queues: BTreeMap<QueueName, Queue>,
+    tag: u64,
+    dead_id: u64,
+}
+
+#[derive(Debug)]
+pub struct Queue {
+    pub spec: QueueSpec,
+    pub items: Vec<Item>,
+    pub dead: Vec<DeadLetter>,
+    pub paused: bool,
+    graveyard: Vec<Item>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Item {
+    pub message: Message,
+    pub place: Place,
+    /// Attempts that have failed.
+    failed: u32,
+    first_error: Option<Failure>,
+    last_error: Option<Failure>,
+    replays: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    Waits { until: Timestamp },
+    Held { receipt: Receipt, handle: u64, until: Timestamp },
+}
+
+impl State {
+    pub fn new(fault: Fault) -> Self {
+        // Not zero, so that times can be taken back from.
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        Self { fault, now, epoch: 1, queues: BTreeMap::new(), tag: 0, dead_id: 0 }
+    }
+
+    pub fn is(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+
+    /// The process goes down and comes up again: what was held is held no more.
+    pub fn reopen(&mut self, orderly: bool) {
+        self.epoch += 1;
+        let (now, fault) = (self.now, self.fault);
+        for queue in self.queues.values_mut() {
+            match fault {
+                Fault::LosesReadyOnRestart => queue.items.retain(|item| !item.ready(now)),
+                Fault::LosesDelayedOnRestart => queue.items.retain(|item| item.held() || item.ready(now)),
+                Fault::LosesDeadOnRestart => queue.dead.clear(),
+                Fault::LosesInFlightOnCut if !orderly => queue.items.retain(|item| !item.held()),
+                Fault::ForgetsAttemptsOnRestart => queue.items.iter_mut().for_each(|item| item.failed = 0),
+                Fault::ForgetsPauseOnRestart => queue.paused = false,
+                Fault::ReturnsSettledAfterRestart => queue.items.append(&mut queue.graveyard),
+                _ => {}
+            }
+        }
+        let counts = !self.is(Fault::DoesNotCountCut);
+        if !self.is(Fault::TakesReceiptOfBefore) {
+            self.release(|_| true, counts);
+        }
+    }
+
+    /// Takes back what is lost; must be called before anything else looks.
+    pub fn sweep(&mut self) {
+        if self.is(Fault::LeaseNeverEnds) {
+            return;
+        }
+        let early = Duration::from_millis(if self.is(Fault::LeaseEndsEarly) { 300 } else { 0 });
+        let now = self.now + early;
+        let counts = !self.is(Fault::DoesNotCountLostLease);
+        self.release(|until| until <= now, counts);
+    }
+
+    fn release(&mut self, lost: impl Fn(Timestamp) -> bool, counts: bool) {
+        let failure = Failure { error: "the worker was lost".into(), at: self.now };
+        let names: Vec<QueueName> = self.queues.keys().cloned().collect();
+        for name in names {
+            let mut index = 0;
+            while let Some(item) = self.queue(&name).items.get_mut(index) {
+                match item.place {
+                    Place::Held { until, .. } if lost(until) => {
+                        item.place = Place::Waits { until: failure.at };
+                        let before = item.failed;
+                        self.fail(&name, index, Duration::ZERO, failure.clone());
+                        // An item that died has left the list.
+                        if let Some(item) = self.queue(&name).items.get_mut(index)
+                            && !counts
+                        {
+                            item.failed = before;
+                        }
+                        index = 0;
+                    }
+                    _ => index += 1,
+                }
+            }
+        }
+    }
+
+    pub fn queue(&mut self, name: &QueueName) -> &mut Queue {
+        self.queues.get_mut(name).expect("calls check the name first")
+    }
+
+    /// Counts a failed attempt, and buries the item after the last.
+    fn fail(&mut self, name: &QueueName, index: usize, after: Duration, failure: Failure) -> Settled {
+        let (now, fault) = (self.now, self.fault);
+        let queue = self.queue(name);
+        let mut last = queue.spec.max_attempts;
+        match fault {
+            Fault::NeverDead => last = u32::MAX,
+            Fault::DeadOneLate => last += 1,
+            _ => {}
+        }
+        let item = &mut queue.items[index];
+        item.failed += 1;
+        if item.first_error.is_none() || fault == Fault::ForgetsFirstError {
+            item.first_error = Some(failure.clone());
+        }
+        item.last_error =
+            if fault == Fault::LastErrorIsFirst { item.first_error.clone() } else { Some(failure) };
+        if item.failed >= last {
+            let attempts = item.failed;
+            let reason = format!("all {attempts} attempts failed");
+            return self.bury(name, index, reason, attempts);
+        }
+        let early = Duration::from_millis(if fault == Fault::EarlyRetry { 100 } else { 0 });
+        item.place = Place::Waits { until: now + after.saturating_sub(early) };
+        let attempt = item.failed + 1;
+        if fault == Fault::DoesNotCountRetry && !after.is_zero() {
+            item.failed -= 1;
+        }
+        if fault == Fault::GroupRetryLosesItsTurn {
+            let item = queue.items.remove(index);
+            queue.items.push(item);
+        }
+        Settled::Retrying { attempt }
+    }
+
+    fn bury(&mut self, name: &QueueName, index: usize, reason: String, attempts: u32) -> Settled {
+        self.dead_id += 1;
+        let id = DeadId(format!("{:08}", self.dead_id));
+        let (dead_at, fault) = (self.now, self.fault);
+        let queue = self.queue(name);
+        let item = queue.items.remove(index);
+        if fault == Fault::GroupStuckAfterDead && queue.spec.groups {
+            let stuck = Item { place: Place::Waits { until: dead_at + Duration::MAX }, ..item.clone() };
+            queue.items.insert(index, stuck);
+        }
+        queue.dead.push(DeadLetter {
+            id,
+            queue: name.clone(),
+            message: item.message,
+            reason,
+            attempts,
+            first_error: item.first_error,
+            last_error: item.last_error,
+            dead_at,
+            replays: item.replays,
+        });
+        Settled::Dead
+    }
+
+    /// The queues that a message goes to.
+    pub fn route(&self, message: &Outgoing) -> Result<Vec<QueueName>, PublishError> {
+        match &message.to {
+            Target::Queue(name) if self.queues.contains_key(name) => Ok(vec![name.clone()]),
+            Target::Queue(name) => Err(PublishError::UnknownQueue {
+                queue: name.clone(),
+                known: self.queues.keys().cloned().collect(),
+            }),
+            Target::Topic { exchange, topic } => {
+                let matches = |pattern: &str, exact: bool| match self.fault {
+                    Fault::StarMatchesMany => {
+                        exact || (pattern.ends_with(".*") && topic.starts_with(&pattern[..2]))
+                    }
+                    Fault::HashNeedsAWord => {
+                        exact
+                            && !(pattern.ends_with(".#")
+                                && pattern.split('.').count() > topic.split('.').count())
+                    }
+                    _ => exact,
+                };
+                let mut names = Vec::new();
+                for queue in self.queues.values() {
+                    let bound = queue.spec.bindings.iter().filter(|binding| {
+                        (binding.exchange == *exchange || self.is(Fault::ExchangesMixed))
+                            && matches(binding.pattern.as_str(), binding.pattern.matches(topic))
+                    });
+                    let copies = if self.is(Fault::CopyPerBinding) { usize::MAX } else { 1 };
+                    names.extend(bound.take(copies).map(|_| queue.spec.name.clone()));
+                }
+                if self.is(Fault::FirstQueueOnly) {
+                    names.truncate(1);
+                }
+                if names.is_empty() && !self.is(Fault::DropsUnroutable) {
+                    return Err(PublishError::Unroutable {
+                        exchange: exchange.clone(),
+                        topic: topic.clone(),
+                    });
+                }
+                Ok(names)
+            }
+        }
+    }
+
+    /// Whether the queue takes one more.
+    pub fn room(&self, name: &QueueName) -> Result<(), PublishError> {
+        let queue = &self.queues[name];
+        let Some(max) = queue.spec.max_length else { return Ok(()) };
+        let counts = |item: &&Item| match self.fault {
+            Fault::LimitCountsInFlight => true,
+            Fault::LimitIgnoresDelayed => item.ready(self.now),
+            _ => !item.held(),
+        };
+        let waiting = queue.items.iter().filter(counts).count() as u64;
+        let slack = if let MaxLength::Approximate { slack, .. } = max { slack } else { 0 };
+        let limit = match self.fault {
+            Fault::LimitOneMore => max.limit() + slack + 1,
+            Fault::LimitOneLess => max.limit() - 1,
+            Fault::IgnoresLimit => u64::MAX,
+            _ => max.limit(),
+        };
+        if waiting < limit {
+            return Ok(());
+        }
+        Err(PublishError::QueueFull { queue: name.clone(), limit: max.limit() })
+    }
+
+    pub fn add(&mut self, name: &QueueName, message: Message, until: Timestamp, replays: u32) {
+        let item = Item {
+            message,
+            place: Place::Waits { until },
+            failed: 0,
+            first_error: None,
+            last_error: None,
+            replays,
+        };
+        let newest_first = self.is(Fault::NewestFirst);
+        let items = &mut self.queue(name).items;
+        if newest_first { items.insert(0, item) } else { items.push(item) }
+    }
+
+    /// Lets the newest item start where its predecessor ended.
+    pub fn keep_attempts(&mut self, name: &QueueName, attempts: u32) {
+        if let Some(item) = self.queue(name).items.last_mut() {
+            item.failed = attempts;
+        }
+    }
+
+    /// Leases what is ready to this handle.
+    pub fn take(&mut self, name: &QueueName, max: usize, handle: u64) -> Vec<Delivery> {
+        self.sweep();
+        let (now, epoch, fault) = (self.now, self.epoch, self.fault);
+        let queue = self.queues.get_mut(name).expect("calls check the name first");
+        if queue.paused && fault != Fault::IgnoresPause {
+            return Vec::new();
+        }
+        let held = queue.items.iter().filter(|item| item.held_by(handle)).count();
+        let mut allowed = (queue.spec.prefetch as usize).saturating_sub(held).min(max);
+        match fault {
+            Fault::IgnoresPrefetch => allowed = max,
+            Fault::IgnoresMax => allowed = (queue.spec.prefetch as usize).saturating_sub(held),
+            _ => {}
+        }
+        let mut busy: BTreeMap<String, u32> = BTreeMap::new();
+        let mut taken = Vec::new();
+        for item in &mut queue.items {
+            if taken.len() == allowed {
+                break;
+            }
+            if queue.spec.groups {
+                let group = item.message.group.clone().unwrap_or_default();
+                let ahead = busy.entry(group).or_default();
+                *ahead += 1;
+                if *ahead > if fault == Fault::GroupPairInFlight { 2 } else { 1 } {
+                    continue;
+                }
+            }
+            if !item.ready(now) {
+                let delayed = !item.held();
+                let stops = match fault {
+                    Fault::DelayBlocksQueue => delayed && item.failed > 0,
+                    Fault::GroupBlocksAll => queue.spec.groups,
+                    Fault::DelaysAreFifo => delayed,
+                    _ => false,
+                };
+                if stops {
+                    break;
+                }
+                continue;
+            }
+            self.tag += 1;
+            let receipt = Receipt { queue: name.clone(), epoch, tag: self.tag };
+            let until = now + queue.spec.lease;
+            if fault != Fault::DeliversTwice {
+                item.place = Place::Held { receipt: receipt.clone(), handle, until };
+            }
+            taken.push(Delivery {
+                receipt,
+                message: item.message.clone(),
+                attempt: item.failed + 1,
+                last_error: item.last_error.clone(),
+                replays: item.replays,
+                lease_until: until,
+            });
+        }
+        if fault == Fault::LargeGroupFirst && queue.spec.groups {
+            self.only_the_largest(name, &mut taken);
+        }
+        taken
+    }
+
+    /// A backend that serves the group with the longest backlog first starves the others.
+    fn only_the_largest(&mut self, name: &QueueName, taken: &mut Vec<Delivery>) {
+        let now = self.now;
+        let queue = self.queue(name);
+        let mut sizes: BTreeMap<&Option<String>, usize> = BTreeMap::new();
+        for item in &queue.items {
+            *sizes.entry(&item.message.group).or_default() += 1;
+        }
+        let largest = sizes.into_iter().max_by_key(|(_, size)| *size).map(|(group, _)| group.clone());
+        taken.retain(|delivery| Some(&delivery.message.group) == largest.as_ref());
+        let kept: BTreeSet<u64> = taken.iter().map(|delivery| delivery.receipt.tag).collect();
+        for item in &mut queue.items {
+            if let Place::Held { receipt, .. } = &item.place
+                && !kept.contains(&receipt.tag)
+            {
+                item.place = Place::Waits { until: now };
+            }
+        }
+    }
+
+    /// Where the delivery of this receipt is, if it is still its receiver's.
+    pub fn held(&mut self, receipt: &Receipt) -> Option<(QueueName, usize)> {
+        if !self.is(Fault::TakesExpiredSettle) {
+            self.sweep();
+        }
+        for (name, queue) in &self.queues {
+            let found = queue.items.iter().position(|item| match &item.place {
+                Place::Held { receipt: held, .. } => {
+                    (held.tag == receipt.tag && held.epoch == receipt.epoch)
+                        || (self.is(Fault::TakesLateSettle) && held.queue == receipt.queue)
+                }
+                Place::Waits { .. } => self.is(Fault::TakesSecondSettle) && receipt.queue == *name,
+            });
+            if let Some(index) = found
+                && (*name == receipt.queue || self.is(Fault::IgnoresReceiptQueue))
+            {
+                return Some((name.clone(), index));
+            }
+        }
+        None
+    }
+
+    pub fn settle(&mut self, name: &QueueName, index: usize, verdict: Verdict) -> Settled {
+        let (now, fault) = (self.now, self.fault);
+        let cut = |text: String| match fault {
+            Fault::UncutErrors => text,
+            _ => limits::truncated(&text, limits::MAX_ERROR).to_owned(),
+        };
+        let full = fault == Fault::LimitRejectsReturns && self.room(name).is_err();
+        let queue = self.queue(name);
+        match verdict {
+            Verdict::Done => {
+                let item = queue.items.remove(index);
+                queue.graveyard.push(Item { place: Place::Waits { until: now }, ..item });
+                Settled::Done
+            }
+            Verdict::Retry { .. } | Verdict::Defer { .. } if full => {
+                queue.items.remove(index);
+                Settled::Deferred
+            }
+            Verdict::Retry { after, error } => {
+                self.fail(name, index, after, Failure { error: cut(error), at: now })
+            }
+            Verdict::Defer { until } => {
+                let item = &mut queue.items[index];
+                let early = Duration::from_millis(if fault == Fault::EarlyDefer { 100 } else { 0 });
+                item.place = Place::Waits { until: until - early };
+                if fault == Fault::CountsDefer {
+                    item.failed += 1;
+                }
+                if fault == Fault::DeferForgetsError {
+                    item.last_error = None;
+                }
+                Settled::Deferred
+            }
+            Verdict::Dead { reason } => {
+                let attempts = queue.items[index].failed + 1;
+                let failure = Failure { error: cut(reason.clone()), at: now };
+                let item = &mut queue.items[index];
+                if fault != Fault::LastErrorIsFirst {
+                    item.last_error = Some(failure.clone());
+                }
+                if fault == Fault::ForgetsFirstError {
+                    item.first_error = Some(failure);
+                }
+                self.bury(name, index, cut(reason), attempts)
+            }
+        }
+    }
+}
+
+impl Item {
+    pub fn held(&self) -> bool {
+        matches!(self.place, Place::Held { .. })
+    }
+
+    fn held_by(&self, by: u64) -> bool {
+        matches!(self.place, Place::Held { handle, .. } if handle == by)
+    }
+
+    pub fn ready(&self, now: Timestamp) -> bool {
+        matches!(self.place, Place::Waits { until } if until <= now)
+    }
+}
+
+impl Queue {
+    pub fn new(spec: QueueSpec) -> Self {
+        Self { spec, items: Vec::new(), dead: Vec::new(), paused: false, graveyard: Vec::new() }
+    }
+}

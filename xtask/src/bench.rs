@@ -1,0 +1,121 @@
+//! `cargo xtask bench`: runs a benchmark with optimisations on, or tells which ones there are.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::workspace::{self, Binary};
+
+const BENCH_CRATE: &str = "crawlway-bench";
+
+/// Run a benchmark, or list the benchmarks.
+///
+/// A benchmark is a program of the crate `crawlway-bench`. It measures us beside something else and prints
+/// both and the ratio. Speed is looked at by people and is never a test that fails on a slow machine.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The benchmark, and what it shall be told. Without it, the benchmarks are listed.
+    #[arg(value_name = "NAME [ARGS]", trailing_var_arg = true)]
+    pub(crate) name_and_args: Vec<String>,
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let benches = benches(root)?;
+    let Some((name, args)) = options.name_and_args.split_first() else {
+        print!("{}", listing(&benches));
+        return Ok(());
+    };
+    check_name(name, &benches)?;
+    let status = workspace::cargo(root)
+        .args(["run", "--release", "--package", BENCH_CRATE, "--bin", name, "--"])
+        .args(args)
+        .status()
+        .context("starting cargo")?;
+    if !status.success() {
+        bail!("the benchmark `{name}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Asked of cargo and the sources rather than kept in a list here, which would be forgotten.
+fn benches(root: &Path) -> Result<Vec<Bench>> {
+    let bench_crate = workspace::crates(root)?
+        .into_iter()
+        .find(|candidate| candidate.name == BENCH_CRATE)
+        .with_context(|| format!("the workspace has no crate `{BENCH_CRATE}`"))?;
+    bench_crate
+        .binaries
+        .into_iter()
+        .map(|Binary { name, source }| {
+            let text =
+                fs::read_to_string(&source).with_context(|| format!("reading {}", source.display()))?;
+            Ok(Bench { name, purpose: purpose(&text) })
+        })
+        .collect()
+}
+
+#[derive(Debug)]
+struct Bench {
+    name: String,
+    purpose: String,
+}
+
+fn check_name(name: &str, benches: &[Bench]) -> Result<()> {
+    if benches.iter().any(|bench| bench.name == name) {
+        return Ok(());
+    }
+    bail!("there is no benchmark `{name}`; there are:\n{}", listing(benches).trim_end());
+}
+
+fn listing(benches: &[Bench]) -> String {
+    let width = benches.iter().map(|bench| bench.name.len()).max().unwrap_or(0);
+    benches.iter().map(|Bench { name, purpose }| format!("  {name:<width$}  {purpose}\n")).collect()
+}
+
+/// The first sentence of the comment that a source file opens with, on one line.
+fn purpose(source: &str) -> String {
+    let paragraph: Vec<&str> = source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let paragraph = paragraph.join(" ");
+    match paragraph.split_once(". ") {
+        Some((sentence, _)) => format!("{sentence}."),
+        None => paragraph,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn benches() -> Vec<Bench> {
+        [("queue", "The embedded queue beside SQLite."), ("content", "HTML to text.")]
+            .map(|(name, purpose)| Bench { name: name.to_owned(), purpose: purpose.to_owned() })
+            .into()
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        assert!(check_name("queue", &benches()).is_ok());
+        let error = check_name("queues", &benches()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no benchmark `queues`; there are:\n  \
+               queue    The embedded queue beside SQLite.\n  \
+               content  HTML to text."
+        );
+    }
+
+    #[test]
+    fn the_purpose_is_the_first_sentence_even_if_it_is_wrapped() {
+        let source = "//! Publishes and settles, ours\n//! beside SQLite. More detail.\n//!\n//! Usage\n";
+        assert_eq!(purpose(source), "Publishes and settles, ours beside SQLite.");
+        assert_eq!(purpose("//! One line\nfn main() {}\n"), "One line");
+        assert_eq!(purpose("fn main() {}\n"), "");
+    }
+}
