@@ -92,12 +92,10 @@ impl EmbeddedBroker {
             first_segment: FIRST_SEGMENT.min(largest_segment),
             largest_segment,
             largest_message: options.max_message.min(1 << 30),
+            reserve: 1 << 20,
         };
         let now = options.clock.now();
         let recovered = recover(Arc::new(RealDisk::new(directory.to_owned())), sizes, now)?;
-        if !recovered.burials.is_empty() {
-            recovered.engine.commit(recovered.burials, now);
-        }
         let shared = Arc::new(Shared {
             engine: recovered.engine,
             clock: options.clock,
@@ -187,6 +185,11 @@ impl Shared {
         }
     }
 
+    /// Has messages that ran out of attempts written as dead letters.
+    fn submit_burials(&self) {
+        self.submit_all(self.engine.take_burials());
+    }
+
     fn submit_all(&self, requests: Vec<Request>) {
         for request in requests {
             self.submit(request);
@@ -244,8 +247,9 @@ impl Broker for EmbeddedBroker {
             tokio::pin!(arrived);
             // From here on no arrival is missed, also while we look.
             arrived.as_mut().enable();
-            let received = engine.receive(queue, max, self.shared.clock.now())?;
-            self.shared.submit_all(received.burials);
+            let received = engine.receive(queue, max, self.shared.clock.now());
+            self.shared.submit_burials();
+            let received = received?;
             if !received.deliveries.is_empty() || wait.is_zero() {
                 return Ok(received.deliveries);
             }
@@ -264,26 +268,28 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
-        let mut settling = self.shared.engine.settle(verdicts, self.shared.clock.now());
-        self.shared.submit_all(std::mem::take(&mut settling.burials));
+        let settling = self.shared.engine.settle(verdicts, self.shared.clock.now());
+        self.shared.submit_burials();
         let (request, outcomes) = settling.into_parts();
         outcomes.resolve(self.shared.written(request).await)
     }
 
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
-        let (extended, burials) = self.shared.engine.extend(receipts, lease, self.shared.clock.now());
-        self.shared.submit_all(burials);
+        let extended = self.shared.engine.extend(receipts, lease, self.shared.clock.now());
+        self.shared.submit_burials();
         extended
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
-        let (depth, burials) = self.shared.engine.depth(queue, self.shared.clock.now())?;
-        self.shared.submit_all(burials);
-        Ok(depth)
+        let depth = self.shared.engine.depth(queue, self.shared.clock.now());
+        self.shared.submit_burials();
+        depth
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        self.shared.engine.purge(queue, self.shared.clock.now())
+        let purged = self.shared.engine.purge(queue, self.shared.clock.now());
+        self.shared.submit_burials();
+        purged
     }
 
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {

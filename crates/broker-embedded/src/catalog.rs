@@ -18,6 +18,9 @@ pub(crate) struct Catalog {
     format: u32,
     /// Tells this directory's segments from any other's.
     pub(crate) directory: u64,
+    /// No segment has had this number or a higher one. Numbers are never given twice: a record is known
+    /// by its place for as long as a copy of it names that place.
+    pub(crate) unused_segment: u32,
     pub(crate) queues: Vec<CatalogQueue>,
 }
 
@@ -30,7 +33,7 @@ pub(crate) struct CatalogQueue {
 
 impl Catalog {
     pub(crate) fn new(directory: u64) -> Self {
-        Self { format: FORMAT, directory, queues: Vec::new() }
+        Self { format: FORMAT, directory, unused_segment: 1, queues: Vec::new() }
     }
 
     /// Reads the catalog; `None` if there is none yet.

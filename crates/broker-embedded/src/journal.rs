@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! 0   1   what happened
-//! 1   7   an argument: a time in milliseconds
+//! 1   7   an argument: a time in milliseconds, or a place (29 bits of segment, 27 of offset in units of 8)
 //! 8   4   the record's offset in the segment
 //! 12  4   checksum, salted like the segment's records
 //! ```
@@ -12,7 +12,10 @@
 //! Journals are written through to the operating system before a call returns, which a killed process
 //! cannot undo; they are synced about once a second, so a power cut may undo the last second of them.
 
-use crate::disk::DiskFile;
+use crate::{
+    disk::DiskFile,
+    record::{ALIGN, Place},
+};
 use crawlway_broker::Timestamp;
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -29,8 +32,8 @@ pub(crate) enum Event {
     Lost { at: Timestamp },
     /// Waits until this time.
     Deferred { until: Timestamp },
-    /// A copy has taken its place.
-    Moved,
+    /// The copy at this place, and no other, has taken over.
+    Moved { to: Place },
     /// Not a record's: the segment is finished, its records end at this offset and are all synced.
     Sealed,
 }
@@ -42,7 +45,7 @@ impl Event {
             Event::Done => (2, 0),
             Event::Lost { at } => (3, at.as_millis()),
             Event::Deferred { until } => (4, until.as_millis()),
-            Event::Moved => (5, 0),
+            Event::Moved { to } => (5, u64::from(to.segment) << 27 | u64::from(to.offset / ALIGN as u32)),
             Event::Sealed => (6, 0),
         };
         let mut slot = [0; SLOT];
@@ -63,13 +66,18 @@ impl Event {
         }
         let mut argument = [0; 8];
         argument[..7].copy_from_slice(&slot[1..8]);
-        let time = Timestamp::from_millis(u64::from_le_bytes(argument));
+        let argument = u64::from_le_bytes(argument);
+        let time = Timestamp::from_millis(argument);
+        let place = || Place {
+            segment: (argument >> 27) as u32,
+            offset: (argument & ((1 << 27) - 1)) as u32 * ALIGN as u32,
+        };
         let event = match slot[0] {
             1 => Event::Delivered,
             2 => Event::Done,
             3 => Event::Lost { at: time },
             4 => Event::Deferred { until: time },
-            5 => Event::Moved,
+            5 => Event::Moved { to: place() },
             6 => Event::Sealed,
             _ => return None,
         };
@@ -126,13 +134,25 @@ impl Journal {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct History {
     pub(crate) done: bool,
-    pub(crate) moved: bool,
+    pub(crate) moved: Option<Place>,
     pub(crate) in_flight: bool,
     pub(crate) lost: u16,
     pub(crate) first_lost: Timestamp,
     pub(crate) last_lost: Timestamp,
     /// Overrides the record's own time when set.
     pub(crate) deferred: Option<Timestamp>,
+}
+
+impl History {
+    /// Whether the record is needed no more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.done || self.moved.is_some()
+    }
+
+    /// Whether the record was ever more than a copy waiting to count.
+    pub(crate) fn was_used(&self) -> bool {
+        self.in_flight || self.lost > 0 || self.deferred.is_some() || self.moved.is_some()
+    }
 }
 
 /// Everything a journal says, and how many slots were unreadable.
@@ -183,7 +203,7 @@ impl Histories {
         match event {
             Event::Delivered => history.in_flight = true,
             Event::Done => history.done = true,
-            Event::Moved => history.moved = true,
+            Event::Moved { to } => history.moved = Some(to),
             Event::Sealed => {}
             Event::Lost { at } => {
                 if history.lost == 0 {
@@ -211,7 +231,8 @@ mod tests {
         prop_oneof![
             Just(Event::Delivered),
             Just(Event::Done),
-            Just(Event::Moved),
+            (0u32..1 << 29, 0u32..1 << 27)
+                .prop_map(|(segment, n)| Event::Moved { to: Place { segment, offset: n * 8 } }),
             Just(Event::Sealed),
             time.clone().prop_map(|at| Event::Lost { at }),
             time.prop_map(|until| Event::Deferred { until }),

@@ -28,6 +28,9 @@ mod recover;
 mod reserve;
 mod segment;
 
+#[cfg(test)]
+mod model;
+
 pub use broker::{EmbeddedBroker, Options};
 pub use clock::{Clock, ManualClock};
 pub use error::OpenError;

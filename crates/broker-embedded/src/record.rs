@@ -1,15 +1,16 @@
 //! Records: how a message lies in a segment, with checksums that tell a record from anything else.
 //!
-//! A record is a header of 20 bytes, a payload, and padding to a multiple of 8:
+//! A record is a header of 24 bytes, a payload, and padding to a multiple of 8:
 //!
 //! ```text
 //! 0   4   payload length
 //! 4   4   commit number: which group commit of this segment wrote it
-//! 8   2   queue number
-//! 10  1   kind
-//! 11  1   zero
-//! 12  4   checksum of the header, salted
-//! 16  4   checksum of the payload, salted
+//! 8   4   where in the segment that commit started
+//! 12  2   queue number
+//! 14  1   kind
+//! 15  1   zero
+//! 16  4   checksum of the header, salted
+//! 20  4   checksum of the payload, salted
 //! ```
 //!
 //! The salt differs from segment to segment, so that what an earlier use of a recycled file left behind
@@ -18,7 +19,7 @@
 use bytes::Bytes;
 use crawlway_broker::{Failure, Headers, MessageId, Timestamp};
 
-pub(crate) const HEADER: usize = 20;
+pub(crate) const HEADER: usize = 24;
 /// Records start at multiples of this.
 pub(crate) const ALIGN: usize = 8;
 
@@ -47,11 +48,19 @@ impl Place {
     }
 }
 
+/// Which group commit of its segment wrote a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) number: u32,
+    /// The offset of its first record: everything before was synced when it was written.
+    pub(crate) start: u32,
+}
+
 /// A record's header, verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) payload: u32,
-    pub(crate) commit: u32,
+    pub(crate) commit: Commit,
     pub(crate) queue: u16,
     pub(crate) kind: Kind,
     payload_checksum: u32,
@@ -73,21 +82,21 @@ impl Head {
     pub(crate) fn read(bytes: &[u8], salt: u32) -> Option<Head> {
         let bytes: &[u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let kind = match bytes[10] {
+        let kind = match bytes[14] {
             1 => Kind::Message,
             2 => Kind::Copy,
             3 => Kind::Dead,
             _ => return None,
         };
-        if u32_at(12) != checksum(salt, &bytes[..12]) {
+        if u32_at(16) != checksum(salt, &bytes[..16]) {
             return None;
         }
         Some(Head {
             payload: u32_at(0),
-            commit: u32_at(4),
-            queue: u16::from_le_bytes([bytes[8], bytes[9]]),
+            commit: Commit { number: u32_at(4), start: u32_at(8) },
+            queue: u16::from_le_bytes([bytes[12], bytes[13]]),
             kind,
-            payload_checksum: u32_at(16),
+            payload_checksum: u32_at(20),
         })
     }
 
@@ -97,25 +106,36 @@ impl Head {
     }
 
     /// Fills in the header of a record whose payload already stands behind it.
-    pub(crate) fn write(record: &mut [u8], payload: usize, commit: u32, queue: u16, kind: Kind, salt: u32) {
+    pub(crate) fn write(
+        record: &mut [u8],
+        payload: usize,
+        commit: Commit,
+        queue: u16,
+        kind: Kind,
+        salt: u32,
+    ) {
         let (header, rest) = record.split_at_mut(HEADER);
         header[..4].copy_from_slice(&(payload as u32).to_le_bytes());
-        header[4..8].copy_from_slice(&commit.to_le_bytes());
-        header[8..10].copy_from_slice(&queue.to_le_bytes());
-        header[10] = kind as u8;
-        header[11] = 0;
-        let head_checksum = checksum(salt, &header[..12]);
-        header[12..16].copy_from_slice(&head_checksum.to_le_bytes());
-        header[16..].copy_from_slice(&checksum(salt, &rest[..payload]).to_le_bytes());
+        header[4..8].copy_from_slice(&commit.number.to_le_bytes());
+        header[8..12].copy_from_slice(&commit.start.to_le_bytes());
+        header[12..14].copy_from_slice(&queue.to_le_bytes());
+        header[14] = kind as u8;
+        header[15] = 0;
+        let head_checksum = checksum(salt, &header[..16]);
+        header[16..20].copy_from_slice(&head_checksum.to_le_bytes());
+        header[20..].copy_from_slice(&checksum(salt, &rest[..payload]).to_le_bytes());
     }
 }
+
+/// As a sequence: the copy's own place is its place in line.
+pub(crate) const OWN_PLACE: u64 = 0;
 
 /// What a copy or a dead letter carries along from before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Carried {
     /// The record this is a copy of. The copy counts only once that record is marked as moved.
     pub(crate) origin: Place,
-    /// The place of the first record of this message, which keeps its order.
+    /// The place of the first record of this message, which keeps its order, or [`OWN_PLACE`].
     pub(crate) sequence: u64,
     /// Attempts that failed.
     pub(crate) attempts: u32,
@@ -444,7 +464,7 @@ mod tests {
     fn written(stored: &Stored, salt: u32) -> (Vec<u8>, usize) {
         let mut record = Vec::new();
         let payload = stored.parts().append_record(&mut record);
-        Head::write(&mut record, payload, 7, 3, Kind::Message, salt);
+        Head::write(&mut record, payload, Commit { number: 7, start: 32 }, 3, Kind::Message, salt);
         (record, payload)
     }
 
@@ -456,7 +476,7 @@ mod tests {
             let head = Head::read(&record, salt).unwrap();
             let bytes = Bytes::copy_from_slice(&record[HEADER..HEADER + payload]);
             prop_assert!(head.verifies(&bytes, salt));
-            prop_assert_eq!((head.payload as usize, head.commit, head.queue), (payload, 7, 3));
+            prop_assert_eq!((head.payload as usize, head.commit.number, head.queue), (payload, 7, 3));
             let outline = Outline::read(&bytes).unwrap();
             prop_assert_eq!(outline.group, stored.group.as_deref());
             prop_assert_eq!(Stored::read(&bytes).unwrap(), stored);

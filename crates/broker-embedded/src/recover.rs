@@ -3,11 +3,11 @@
 use crate::{
     catalog::Catalog,
     disk::{Disk, DiskFile},
-    engine::{Engine, Request, Sizes, State},
+    engine::{Engine, Sizes, State},
     error::OpenError,
     index::Slot,
     journal::{Event, Histories, History, Journal},
-    record::{Head, Kind, Outline, Place},
+    record::{Head, Kind, OWN_PLACE, Outline, Place},
     segment::{self, FileName, Found, Segment, data_name, journal_name, spare_name},
 };
 use crawlway_broker::Timestamp;
@@ -33,6 +33,9 @@ pub struct Recovery {
     pub damaged_journal_slots: u64,
     /// Stretches of the log that could not be read and were set aside.
     pub damage: Vec<Damage>,
+    /// The same at the very end of the log, where a crash in the middle of a write leaves them: most likely
+    /// nobody was told that these are safe.
+    pub unfinished: Vec<Damage>,
 }
 
 /// A stretch of the log that could not be read.
@@ -73,11 +76,9 @@ impl Damage {
     }
 }
 
-/// An engine, what must be written before it is used, and what was found.
+/// An engine that can be used at once, and what was found.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
-    /// Messages that ran out of attempts when their worker was lost.
-    pub(crate) burials: Vec<Request>,
     pub(crate) report: Recovery,
 }
 
@@ -101,13 +102,15 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
         }
     };
     let mut scan = Scan {
-        state: State::new(disk.clone(), catalog),
+        state: State::new(disk.clone(), catalog, sizes.reserve),
         present: files.data.clone(),
         moved: HashMap::new(),
         waiting: Vec::new(),
         dues: HashMap::new(),
         events: Vec::new(),
         lost: Vec::new(),
+        origins: HashMap::new(),
+        superseded: HashSet::new(),
         report: Recovery::default(),
         now,
     };
@@ -130,18 +133,25 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
             _ => drop(disk.remove(&name)),
         }
     }
-    let (mut state, burials, report) = scan.finish();
+    let (mut state, report) = scan.finish();
     let garbage = std::mem::take(&mut state.garbage);
     let engine = Engine::new(disk, sizes, state, spares);
     engine.recycle(garbage);
     for damage in &report.damage {
         tracing::error!(%damage, "a part of the queue's log is unreadable and was set aside");
     }
+    for damage in &report.unfinished {
+        tracing::warn!(%damage, "the last write before the crash was not finished");
+    }
     if report.damaged_journal_slots > 0 {
         let slots = report.damaged_journal_slots;
         tracing::error!(slots, "some journal entries are unreadable; messages they settled may come again");
     }
-    Ok(Recovered { engine, burials, report })
+    let burials = engine.take_burials();
+    if !burials.is_empty() {
+        engine.commit(burials, now);
+    }
+    Ok(Recovered { engine, report })
 }
 
 /// What is in the directory.
@@ -184,8 +194,8 @@ struct Scan {
     state: State,
     /// The segments there were when we started.
     present: BTreeSet<u32>,
-    /// Which records of each segment were replaced by a copy.
-    moved: HashMap<u32, HashSet<u32>>,
+    /// Which records were replaced by a copy, and by which.
+    moved: HashMap<Place, Place>,
     /// What waits, with the order in which it was first published.
     waiting: Vec<(u64, Slot)>,
     dues: HashMap<Slot, Timestamp>,
@@ -193,6 +203,10 @@ struct Scan {
     events: Vec<(Place, Event)>,
     /// What was in flight and has no attempts left.
     lost: Vec<Slot>,
+    /// What each copy is a copy of.
+    origins: HashMap<Place, Place>,
+    /// What a copy has replaced, as was found later.
+    superseded: HashSet<Slot>,
     report: Recovery,
     now: Timestamp,
 }
@@ -209,9 +223,11 @@ impl Scan {
         };
         let histories = Histories::read(&*journal_file, salt)?;
         self.report.damaged_journal_slots += histories.damaged_slots;
-        let moved =
-            histories.by_offset.iter().filter(|(_, history)| history.moved).map(|(offset, _)| *offset);
-        self.moved.insert(id, moved.collect());
+        for (offset, history) in &histories.by_offset {
+            if let Some(to) = history.moved {
+                self.moved.insert(Place { segment: id, offset: *offset }, to);
+            }
+        }
         let journal = Journal::open(journal_file, salt)?;
         let mut segment = Segment::new(file.clone(), journal, salt, segment::FIRST_RECORD);
         segment.sealed = true;
@@ -226,40 +242,49 @@ impl Scan {
                 let history = histories.by_offset.get(&offset).copied().unwrap_or_default();
                 self.record(Place { segment: id, offset }, head, payload, history);
             }
-            Found::Damage { offset, bytes } => damage.push((Place { segment: id, offset }, bytes)),
+            Found::Damage { offset, bytes } => damage.push((Place { segment: id, offset }, bytes, true)),
+            Found::Unfinished { offset, bytes } => damage.push((Place { segment: id, offset }, bytes, false)),
         });
         if records == 0 && !segment::has_preamble(&*file, directory, id)? && bytes.starts_with(segment::MAGIC)
         {
             return Err(ScanError::Foreign);
         }
-        for (place, bytes) in damage {
-            self.damage(place, bytes, &histories);
+        let mut unfinished = false;
+        for (place, bytes, certain) in damage {
+            unfinished |= !certain;
+            self.damage(place, bytes, certain, &histories);
         }
         if records == 0 && !segment::has_preamble(&*file, directory, id)? {
             let place = Place { segment: id, offset: 0 };
-            self.damage(place, &bytes[..bytes.len().min(1 << 20)], &histories);
+            self.damage(place, &bytes[..bytes.len().min(1 << 20)], true, &histories);
         }
         self.report.torn_bytes += end.torn;
         if let Some(segment) = self.state.segments.get_mut(&id) {
             segment.end = end.end;
         }
-        if histories.sealed.is_none() {
+        // What is torn today must not be taken for damage tomorrow: such a segment stays unfinished.
+        if histories.sealed.is_none() && end.torn == 0 && !unfinished {
             self.events.push((Place { segment: id, offset: end.end }, Event::Sealed));
         }
         Ok(())
     }
 
-    fn damage(&mut self, place: Place, bytes: &[u8], histories: &Histories) {
+    fn damage(&mut self, place: Place, bytes: &[u8], certain: bool, histories: &Histories) {
         // Told once; the journal remembers.
         if histories.by_offset.get(&place.offset).is_some_and(|history| history.done) {
             return;
         }
-        self.report.damage.push(Damage::save(&*self.state.disk, place, bytes));
+        let damage = Damage::save(&*self.state.disk, place, bytes);
+        if certain {
+            self.report.damage.push(damage)
+        } else {
+            self.report.unfinished.push(damage)
+        }
         self.events.push((place, Event::Done));
     }
 
     fn record(&mut self, place: Place, head: Head, payload: &[u8], history: History) {
-        if history.done || history.moved {
+        if head.kind == Kind::Message && history.is_over() {
             return;
         }
         let Some(outline) =
@@ -270,20 +295,36 @@ impl Scan {
             self.events.push((place, Event::Done));
             return;
         };
+        if let Some((origin, ..)) = outline.carried {
+            self.origins.insert(place, origin);
+        }
         if let Some((origin, ..)) = outline.carried
             && self.present.contains(&origin.segment)
-            && !self.moved.get(&origin.segment).is_some_and(|moved| moved.contains(&origin.offset))
+            && self.moved.get(&origin) != Some(&place)
         {
-            // The crash came before the original was marked: the original counts, and this never did.
-            self.events.push((place, Event::Done));
+            if history.was_used() {
+                // It had taken over, and only the note of it was lost with the power.
+                self.supersede(origin, place);
+            } else {
+                // The original was not marked, or another copy took over: this one never counted.
+                if !history.done {
+                    self.events.push((place, Event::Done));
+                }
+                return;
+            }
+        }
+        if history.is_over() {
             return;
         }
         let born = u32::try_from(outline.published_at.as_millis() / 1000).unwrap_or(u32::MAX);
         let slot = self.state.slab.insert(head.queue, place, head.payload, born);
         self.state.note_record(slot, place, head.payload);
         self.report.messages += 1;
-        let (sequence, attempts) =
-            outline.carried.map_or((place.sequence(), 0), |(_, sequence, attempts)| (sequence, attempts));
+        let (sequence, attempts) = match outline.carried {
+            None => (place.sequence(), 0),
+            Some((_, OWN_PLACE, attempts)) => (place.sequence(), attempts),
+            Some((_, sequence, attempts)) => (sequence, attempts),
+        };
         let lost = u32::from(history.lost) + u32::from(history.in_flight);
         self.state.slab.get_mut(slot).attempts = u16::try_from(attempts + lost).unwrap_or(u16::MAX);
         if let (Kind::Dead, Some(number)) = (head.kind, outline.death) {
@@ -291,12 +332,11 @@ impl Scan {
             self.state.bury(slot, head.queue, number);
             return;
         }
-        self.state.queues[head.queue as usize].enlist(&mut self.state.slab, slot, outline.group);
         if lost > 0 {
             self.note_losses(slot, place, history);
         }
         let spec = &self.state.queues[head.queue as usize].spec;
-        if history.in_flight && attempts + lost >= spec.max_attempts {
+        if lost > 0 && attempts + lost >= spec.max_attempts {
             self.lost.push(slot);
             return;
         }
@@ -305,7 +345,24 @@ impl Scan {
         if due > self.now {
             self.dues.insert(slot, due);
         }
+        self.state.queues[head.queue as usize].enlist(&mut self.state.slab, slot, outline.group);
         self.waiting.push((sequence, slot));
+    }
+
+    /// Takes a record out again that a copy has replaced, and with it those that it had replaced itself.
+    fn supersede(&mut self, mut origin: Place, mut copy: Place) {
+        loop {
+            self.events.push((origin, Event::Moved { to: copy }));
+            if let Some(segment) = self.state.segments.get(&origin.segment) {
+                let slab = &self.state.slab;
+                let found = segment.slots.binary_search_by_key(&origin, |slot| slab.get(*slot).place);
+                self.superseded.extend(found.ok().map(|at| segment.slots[at]));
+            }
+            match self.origins.get(&origin) {
+                Some(before) => (origin, copy) = (*before, origin),
+                None => return,
+            }
+        }
     }
 
     fn note_losses(&mut self, slot: Slot, place: Place, mut history: History) {
@@ -320,23 +377,31 @@ impl Scan {
         self.state.note_loss(slot, history.first_lost, history.last_lost);
     }
 
-    fn finish(mut self) -> (State, Vec<Request>, Recovery) {
+    fn finish(mut self) -> (State, Recovery) {
         // Copies lie behind what was published before them; each queue starts in the order of publishing.
         self.waiting.sort();
         for (_, slot) in std::mem::take(&mut self.waiting) {
+            if self.superseded.contains(&slot) {
+                continue;
+            }
             let due = self.dues.get(&slot).copied().unwrap_or_default();
             self.state.push_recovered(slot, due, self.now);
         }
         let events = std::mem::take(&mut self.events);
         self.state.record_events(&events);
-        let mut burials = Vec::new();
+        self.lost.retain(|slot| !self.superseded.contains(slot));
+        for slot in self.superseded {
+            self.report.messages -= 1;
+            self.state.exhume(slot);
+            self.state.erase(slot);
+        }
         for slot in std::mem::take(&mut self.lost) {
-            burials.extend(self.state.bury_lost(slot, self.now));
+            self.state.bury_lost(slot, self.now);
         }
         for id in self.present {
             self.state.discard_if_garbage(id);
         }
-        (self.state, burials, self.report)
+        (self.state, self.report)
     }
 }
 

@@ -3,17 +3,17 @@
 use crate::disk::{Disk, preallocate};
 
 pub(crate) const FILE: &str = "reserve";
-const SIZE: u64 = 1 << 20;
 
 /// The space held back.
 #[derive(Debug)]
 pub(crate) struct Reserve {
+    size: u64,
     held: bool,
 }
 
 impl Reserve {
-    pub(crate) fn new() -> Self {
-        Self { held: false }
+    pub(crate) fn new(size: u64) -> Self {
+        Self { size, held: false }
     }
 
     /// Takes the space, if it is not held and the disk has it.
@@ -21,7 +21,8 @@ impl Reserve {
         if self.held {
             return;
         }
-        let taken = disk.create(FILE).and_then(|file| preallocate(&*file, SIZE).and_then(|()| file.sync()));
+        let taken =
+            disk.create(FILE).and_then(|file| preallocate(&*file, self.size).and_then(|()| file.sync()));
         self.held = taken.is_ok();
         if !self.held {
             let _ = disk.remove(FILE);

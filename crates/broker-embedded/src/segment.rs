@@ -29,6 +29,9 @@ pub(crate) struct Segment {
     pub(crate) slots: Vec<u32>,
     /// Whether this round of housekeeping has looked at it.
     pub(crate) relocating: bool,
+    /// Copies of its records that are about to be written elsewhere. Until then its journal must stay:
+    /// it tells whether the copies still count.
+    pub(crate) pins: u32,
 }
 
 impl Segment {
@@ -43,6 +46,7 @@ impl Segment {
             live_bytes: 0,
             slots: Vec::new(),
             relocating: false,
+            pins: 0,
         }
     }
 }
@@ -164,6 +168,12 @@ pub(crate) enum Found<'a> {
         offset: u32,
         bytes: &'a [u8],
     },
+    /// Headers without their payloads at the very end: a crash in the middle of a write leaves that. So
+    /// would damage to the very last records.
+    Unfinished {
+        offset: u32,
+        bytes: &'a [u8],
+    },
 }
 
 /// What is left when a scan has reached the end.
@@ -180,7 +190,7 @@ pub(crate) struct ScanEnd {
 /// Below `sealed` (where the records ended when the segment was finished, if it was) and before records of
 /// a later commit everything was once synced: what is unreadable there is damage. Inside or behind the
 /// last commit of an unfinished segment it may never have been: the power went out while it was being
-/// written and nobody was told that it is safe, so it is passed over, unless a whole header stands there.
+/// written and nobody was told that it is safe.
 pub(crate) fn scan<'a>(
     bytes: &'a [u8],
     salt: u32,
@@ -194,8 +204,9 @@ pub(crate) fn scan<'a>(
     let mut torn = 0;
     while at + HEADER <= bytes.len() {
         // Commit numbers only grow; a smaller one was left behind by a commit that failed.
-        let head = Head::read(&bytes[at..], salt)
-            .filter(|head| head.commit >= last_commit && at + HEADER + head.payload as usize <= bytes.len());
+        let head = Head::read(&bytes[at..], salt).filter(|head| {
+            head.commit.number >= last_commit && at + HEADER + head.payload as usize <= bytes.len()
+        });
         let Some(head) = head else {
             hole.get_or_insert(Hole { start: at, headed_until: at });
             at = next_candidate(bytes, at);
@@ -208,29 +219,30 @@ pub(crate) fn scan<'a>(
             at += size;
             continue;
         }
-        if let Some(hole) = hole.take() {
-            // Records of one commit on both sides, and none of a later one: it was never confirmed.
-            if last_commit == head.commit
-                && sealed.is_none()
-                && is_last_commit(&bytes[at..], salt, head.commit)
-            {
-                torn += (at - hole.start) as u64;
-            } else {
-                each(Found::Damage { offset: hole.start as u32, bytes: &bytes[hole.start..at] });
+        if let Some(Hole { start, .. }) = hole.take() {
+            // From where an unconfirmed commit starts, what is missing never was promised.
+            let unconfirmed = sealed.is_none() && is_last_commit(&bytes[at..], salt, head.commit.number);
+            let promised = if unconfirmed { (head.commit.start as usize).clamp(start, at) } else { at };
+            torn += (at - promised) as u64;
+            if promised > start {
+                each(Found::Damage { offset: start as u32, bytes: &bytes[start..promised] });
             }
         }
-        last_commit = head.commit;
+        last_commit = head.commit.number;
         each(Found::Record { offset: at as u32, head, payload });
         at += size;
         end = at.min(bytes.len());
     }
-    if let Some(hole) = hole {
+    if let Some(Hole { start, headed_until }) = hole {
         let sealed = sealed.map_or(0, |sealed| (sealed as usize).min(bytes.len()));
-        let until = sealed.max(hole.headed_until.min(bytes.len()));
-        if until > hole.start {
-            each(Found::Damage { offset: hole.start as u32, bytes: &bytes[hole.start..until] });
-            end = until;
+        let headed = headed_until.min(bytes.len());
+        let offset = start as u32;
+        if sealed > start {
+            each(Found::Damage { offset, bytes: &bytes[start..sealed] });
+        } else if headed > start {
+            each(Found::Unfinished { offset, bytes: &bytes[start..headed] });
         }
+        end = end.max(sealed).max(headed);
     }
     ScanEnd { end: end as u32, torn }
 }
@@ -259,7 +271,7 @@ fn is_last_commit(bytes: &[u8], salt: u32, commit: u32) -> bool {
     let mut at = 0;
     while at + HEADER <= bytes.len() {
         match Head::read(&bytes[at..], salt) {
-            Some(head) if head.commit > commit => return false,
+            Some(head) if head.commit.number > commit => return false,
             Some(head) => at += record_size(head.payload as usize),
             None => at = next_candidate(bytes, at),
         }

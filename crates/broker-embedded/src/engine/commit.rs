@@ -8,11 +8,16 @@ use crate::{
     disk::DiskFile,
     index::{Life, Slot},
     journal::Event,
-    record::{HEADER, Head, Kind, Parts, Place, record_size},
+    record::{Commit, HEADER, Head, Kind, Parts, Place, record_size},
     segment::{self, FIRST_RECORD},
 };
 use crawlway_broker::Timestamp;
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
+
+/// Segment numbers are reserved this many at a time.
+const SEGMENT_NUMBERS: u32 = 64;
+/// A dead letter that could not be written is tried again after this time.
+const BURY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why a record was not made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +159,13 @@ impl Log {
     }
 }
 
+/// A record that a copy has replaced.
+struct Moved {
+    from: Place,
+    payload: u32,
+    to: Place,
+}
+
 /// One record of a commit: where it went, if it did.
 type Placed = Result<Place, CommitError>;
 
@@ -180,9 +192,11 @@ impl Engine {
                 });
             }
             // The copies are durable and counted; from here on the originals must not be.
-            state.record_events(&moved.iter().map(|(place, _)| (*place, Event::Moved)).collect::<Vec<_>>());
-            for (place, payload) in moved {
-                state.forget_record(place, payload);
+            let events: Vec<_> =
+                moved.iter().map(|moved| (moved.from, Event::Moved { to: moved.to })).collect();
+            state.record_events(&events);
+            for moved in moved {
+                state.forget_record(moved.from, moved.payload);
             }
             replies.extend(request.reply.map(|reply| (reply, outcomes)));
         }
@@ -224,7 +238,8 @@ impl Engine {
                     continue;
                 };
                 let record = &mut buffer[mark.start..mark.start + size];
-                Head::write(record, mark.payload, active.commit, mark.queue, mark.kind, active.salt);
+                let commit = Commit { number: active.commit, start: active.end as u32 };
+                Head::write(record, mark.payload, commit, mark.queue, mark.kind, active.salt);
                 let offset = (active.end + log.out.len() as u64) as u32;
                 log.out.extend_from_slice(record);
                 placed.push(Ok(Place { segment: active.id, offset }));
@@ -285,7 +300,13 @@ impl Engine {
             }
         };
         let id = log.next_segment;
-        let directory = lock(&self.state).catalog.directory;
+        let directory = match self.reserve_segment(id) {
+            Ok(directory) => directory,
+            Err(error) => {
+                log.spares.push(spare);
+                return Err(error);
+            }
+        };
         let file = spare.file.clone();
         let segment = match segment::adopt_spare(&*self.disk, spare.number, spare.file.clone(), directory, id)
         {
@@ -309,6 +330,17 @@ impl Engine {
         lock(&self.state).segments.insert(id, segment);
         Ok(())
     }
+    /// Makes sure that the catalog knows this number as used, and says whose directory this is.
+    fn reserve_segment(&self, id: u32) -> io::Result<u64> {
+        let mut state = lock(&self.state);
+        if id >= state.catalog.unused_segment {
+            let mut catalog = state.catalog.clone();
+            catalog.unused_segment = id + SEGMENT_NUMBERS;
+            catalog.save(&*self.disk)?;
+            state.catalog = catalog;
+        }
+        Ok(state.catalog.directory)
+    }
 }
 
 impl State {
@@ -324,7 +356,7 @@ impl State {
     }
 
     /// A record is durable: what it stands for is now so. Originals of copies are collected in `moved`.
-    fn come_true(&mut self, mark: Mark, place: Place, moved: &mut Vec<(Place, u32)>, now: Timestamp) {
+    fn come_true(&mut self, mark: Mark, place: Place, moved: &mut Vec<Moved>, now: Timestamp) {
         let Mark { queue, effect, .. } = mark;
         let payload = mark.payload as u32;
         match effect {
@@ -365,7 +397,16 @@ impl State {
                 } else {
                     self.record_events(&[(place, Event::Done)]);
                 }
+                self.unpin(from.segment);
             }
+        }
+    }
+
+    /// A copy of one of the segment's records is written, or never will be.
+    fn unpin(&mut self, id: u32) {
+        if let Some(segment) = self.segments.get_mut(&id) {
+            segment.pins -= 1;
+            self.discard_if_garbage(id);
         }
     }
 
@@ -377,9 +418,9 @@ impl State {
         queue.push(&mut self.slab, slot, due, now);
     }
 
-    fn replace_record(&mut self, slot: Slot, place: Place, payload: u32, moved: &mut Vec<(Place, u32)>) {
+    fn replace_record(&mut self, slot: Slot, place: Place, payload: u32, moved: &mut Vec<Moved>) {
         let entry = self.slab.get_mut(slot);
-        moved.push((entry.place, entry.payload));
+        moved.push(Moved { from: entry.place, payload: entry.payload, to: place });
         entry.place = place;
         entry.payload = payload;
         self.losses.remove(&slot);
@@ -396,13 +437,13 @@ impl State {
             }
             Effect::Bury { slot, tag: None, .. } => {
                 self.queue(queue).in_flight -= 1;
-                self.put_back(queue, slot, Timestamp::default(), now);
+                self.unburied.push((now + BURY_AGAIN, slot));
             }
             Effect::Revive { slot, .. } => {
                 self.queue(queue).reserved -= 1;
                 self.slab.get_mut(slot).life = Life::Dead;
             }
-            Effect::Relocate { .. } => {}
+            Effect::Relocate { from, .. } => self.unpin(from.segment),
         }
     }
 }

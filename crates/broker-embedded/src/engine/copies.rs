@@ -7,7 +7,7 @@ use super::{
 use crate::{
     index::{Life, Slot},
     journal::Event,
-    record::{Carried, Death, Kind, Stored},
+    record::{Carried, Death, Kind, OWN_PLACE, Stored},
 };
 use crawlway_broker::{Failure, Timestamp, limits};
 use std::io;
@@ -35,6 +35,9 @@ impl State {
             last_error: None,
         });
         carried.origin = entry.place;
+        if carried.sequence == OWN_PLACE {
+            carried.sequence = entry.place.sequence();
+        }
         carried.attempts = u32::from(entry.attempts);
         if let Some(loss) = self.losses.get(&slot) {
             let failure = |at| Failure { error: LOST.to_owned(), at };
@@ -110,8 +113,8 @@ impl State {
         request.add(queue, Kind::Dead, &stored.parts(), Effect::Bury { slot, tag, number, attempts });
     }
 
-    /// A message's receiver is lost: that was an attempt. Returns what must be written if it was the last.
-    pub(crate) fn note_lost(&mut self, queue: u16, slot: Slot, now: Timestamp) -> Option<Request> {
+    /// A message's receiver is lost: that was an attempt, and maybe the last.
+    fn note_lost(&mut self, queue: u16, slot: Slot, now: Timestamp) {
         let entry = self.slab.get_mut(slot);
         entry.attempts = entry.attempts.saturating_add(1);
         let (attempts, place) = (u32::from(entry.attempts), entry.place);
@@ -120,13 +123,13 @@ impl State {
         self.record_events(&[(place, Event::Lost { at: now })]);
         if attempts < self.queues[queue as usize].spec.max_attempts {
             self.put_back(queue, slot, Timestamp::default(), now);
-            return None;
+        } else {
+            self.bury_lost(slot, now);
         }
-        self.bury_lost(slot, now)
     }
 
     /// Gives up a message that has no attempts left and is not in line.
-    pub(crate) fn bury_lost(&mut self, slot: Slot, now: Timestamp) -> Option<Request> {
+    pub(crate) fn bury_lost(&mut self, slot: Slot, now: Timestamp) {
         let queue = self.slab.get(slot).queue;
         match self.with_history(slot) {
             Ok((stored, carried)) => {
@@ -135,24 +138,27 @@ impl State {
                 self.slab.get_mut(slot).life = Life::Leaving;
                 self.queue(queue).in_flight += 1;
                 self.add_death(&mut request, slot, queue, None, stored, carried, &reason, now);
-                Some(request)
+                self.burials.push(request);
             }
             Err(error) => {
                 tracing::error!(%error, "a message that ran out of attempts cannot be read; it is tried again");
                 self.put_back(queue, slot, Timestamp::default(), now);
-                None
             }
         }
     }
 
     /// Takes back every delivery whose lease has ended.
-    pub(crate) fn expire_leases(&mut self, now: Timestamp) -> Vec<Request> {
-        let mut burials = Vec::new();
-        while let Some(tag) = self.pop_expired(now) {
+    pub(crate) fn expire_leases(&mut self, now: Timestamp) {
+        while let Some(tag) = self.first_expired(now) {
             if let Some(flight) = self.land(tag) {
-                burials.extend(self.note_lost(flight.queue, flight.slot, now));
+                self.note_lost(flight.queue, flight.slot, now);
             }
         }
-        burials
+        if self.unburied.is_empty() {
+            return;
+        }
+        for (_, slot) in self.unburied.extract_if(.., |(again, _)| *again <= now).collect::<Vec<_>>() {
+            self.bury_lost(slot, now);
+        }
     }
 }

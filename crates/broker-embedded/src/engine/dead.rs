@@ -8,7 +8,7 @@ use super::{
 use crate::{
     index::{Life, Slot},
     journal::Event,
-    record::{Kind, Stored},
+    record::{Kind, OWN_PLACE, Stored},
 };
 use crawlway_broker::{
     BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Message, PublishError, QueueName, Timestamp,
@@ -112,6 +112,8 @@ impl Engine {
             }
             carried.attempts = 0;
             carried.replays += 1;
+            // It goes to the end of the line, also after a restart.
+            carried.sequence = OWN_PLACE;
             (carried.first_error, carried.last_error) = (None, None);
             (stored.carried, stored.death) = (Some(carried), None);
             let group = stored.group.as_deref().map(Into::into);
@@ -155,14 +157,10 @@ impl Engine {
     pub(crate) fn purge(&self, name: &QueueName, now: Timestamp) -> Result<u64, BrokerError> {
         let mut state = lock(&self.state);
         let number = state.number(name)?;
-        let State { queues, slab, .. } = &mut *state;
-        let slots = queues[number as usize].drain(slab);
-        if let Err(error) = self.end_all(&mut state, &slots) {
-            for slot in slots.into_iter().rev() {
-                state.put_back(number, slot, Timestamp::default(), now);
-            }
-            return Err(error);
-        }
+        state.expire_leases(now);
+        let slots = state.queues[number as usize].waiting_slots(&state.slab);
+        self.end_all(&mut state, &slots)?;
+        state.queue(number).clear();
         let count = slots.len() as u64;
         for slot in slots {
             state.erase(slot);

@@ -56,6 +56,12 @@ impl Engine {
 
     /// Keeps the files of segments that nobody needs for later use, or removes them.
     pub(crate) fn recycle(&self, garbage: Vec<(u32, Segment)>) {
+        if garbage.is_empty() {
+            return;
+        }
+        // Which of several copies counts was decided by journals that are about to go: the others must
+        // say so by themselves, also after a power cut.
+        self.sync_journals();
         for (id, segment) in garbage {
             let size = segment.file.len().unwrap_or(0);
             let mut log = lock(&self.log);
@@ -96,7 +102,7 @@ impl Engine {
         let mut slots = segment.slots.clone();
         slots.sort_unstable();
         slots.dedup();
-        let (mut requests, mut request, mut bytes) = (Vec::new(), Request::default(), 0);
+        let (mut requests, mut request, mut bytes, mut pins) = (Vec::new(), Request::default(), 0, 0);
         let homes = state.homes(&slots, id, now);
         for slot in slots {
             let entry = *state.slab.get(slot);
@@ -107,6 +113,7 @@ impl Engine {
             let kind = if entry.life == Life::Dead { Kind::Dead } else { Kind::Copy };
             let effect = Effect::Relocate { slot, from: entry.place, stamp: entry.stamp };
             request.add(queue, kind, &stored.parts(), effect);
+            pins += 1;
             bytes += u64::from(entry.payload);
             if bytes >= MOVE_BYTES {
                 requests.push(std::mem::take(&mut request));
@@ -115,6 +122,9 @@ impl Engine {
         }
         if !request.is_empty() {
             requests.push(request);
+        }
+        if let Some(segment) = state.segments.get_mut(&id) {
+            segment.pins += pins;
         }
         Some(requests)
     }
@@ -140,6 +150,7 @@ impl State {
                 let journal = segment.journal.size();
                 segment.sealed
                     && !segment.relocating
+                    && segment.pins == 0
                     && (segment.live_bytes * STRAGGLERS < used || journal > LARGE_JOURNAL.max(used * 2))
             })
             .map(|(id, _)| *id)

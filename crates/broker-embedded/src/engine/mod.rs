@@ -40,6 +40,8 @@ pub(crate) struct Sizes {
     pub(crate) largest_segment: u64,
     /// The largest message, headers included.
     pub(crate) largest_message: u64,
+    /// What is held back for settling on a full disk.
+    pub(crate) reserve: u64,
 }
 
 /// The queues of one directory.
@@ -64,8 +66,7 @@ impl Engine {
         state: State,
         spares: Vec<(u32, Arc<dyn DiskFile>)>,
     ) -> Self {
-        let next_segment = state.segments.keys().next_back().map_or(1, |last| last + 1);
-        let log = Log::new(next_segment, sizes.first_segment, spares);
+        let log = Log::new(state.catalog.unused_segment, sizes.first_segment, spares);
         Self { disk, sizes, log: Mutex::new(log), state: Mutex::new(state) }
     }
 
@@ -148,16 +149,17 @@ impl Engine {
         self.save(&mut state, catalog)
     }
 
-    pub(crate) fn depth(
-        &self,
-        name: &QueueName,
-        now: Timestamp,
-    ) -> Result<(Depth, Vec<Request>), BrokerError> {
+    /// What must be committed because of messages that ran out of attempts.
+    pub(crate) fn take_burials(&self) -> Vec<Request> {
+        std::mem::take(&mut lock(&self.state).burials)
+    }
+
+    pub(crate) fn depth(&self, name: &QueueName, now: Timestamp) -> Result<Depth, BrokerError> {
         let mut state = lock(&self.state);
         let number = state.number(name)?;
-        let burials = state.expire_leases(now);
+        state.expire_leases(now);
         state.promote(number, now);
-        Ok((state.queues[number as usize].depth(now), burials))
+        Ok(state.queues[number as usize].depth(now))
     }
 
     /// Nothing works from now on.

@@ -1,7 +1,7 @@
 //! Receiving: taking what is ready, and reading it from the log.
 
 use super::{
-    Engine, Request,
+    Engine,
     commit::readable_size,
     state::{Loss, State, decode, lock},
 };
@@ -23,8 +23,6 @@ const LARGEST_READ: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) deliveries: Vec<Delivery>,
-    /// Messages that ran out of attempts meanwhile, to be committed as dead.
-    pub(crate) burials: Vec<Request>,
     /// When a message falls due or a lease ends next.
     pub(crate) look_again: Option<Timestamp>,
 }
@@ -58,14 +56,9 @@ impl Engine {
     ) -> Result<Received, BrokerError> {
         let mut state = lock(&self.state);
         let number = state.number(name)?;
-        let burials = state.expire_leases(now);
+        state.expire_leases(now);
         state.promote(number, now);
-        let (taken, lease_until) = match state.take(number, max, now) {
-            Ok(taken) => taken,
-            Err(error) => {
-                return Err(self.unavailable(&error));
-            }
-        };
+        let (taken, lease_until) = state.take(number, max, now).map_err(|error| self.unavailable(&error))?;
         let due = state.queues[number as usize].next_due();
         let look_again = due.into_iter().chain(state.next_lease_end()).min();
         let epoch = state.epoch;
@@ -79,7 +72,7 @@ impl Engine {
                 None => self.set_aside(taken, number, now),
             }
         }
-        Ok(Received { deliveries, burials, look_again })
+        Ok(Received { deliveries, look_again })
     }
 
     /// A record can no longer be read: takes its message out of the queue, and says so.

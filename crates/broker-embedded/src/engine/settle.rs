@@ -15,8 +15,6 @@ pub(crate) struct Settling {
     pub(crate) request: Request,
     /// Per verdict: its outcome, or what it will be once the next record of the request is durable.
     outcomes: Vec<Outcome>,
-    /// Messages that ran out of attempts meanwhile, to be committed as dead.
-    pub(crate) burials: Vec<Request>,
 }
 
 #[derive(Debug)]
@@ -60,7 +58,7 @@ impl Engine {
     /// Takes verdicts. Done and deferred come true at once, the others with their copies.
     pub(crate) fn settle(&self, verdicts: Vec<(Receipt, Verdict)>, now: Timestamp) -> Settling {
         let mut state = lock(&self.state);
-        let burials = state.expire_leases(now);
+        state.expire_leases(now);
         let mut request = Request::default();
         let mut outcomes = Vec::with_capacity(verdicts.len());
         let mut events = Vec::new();
@@ -120,7 +118,7 @@ impl Engine {
         let garbage = std::mem::take(&mut state.garbage);
         drop(state);
         self.recycle(garbage);
-        Settling { request, outcomes, burials }
+        Settling { request, outcomes }
     }
 
     /// Gives deliveries a new lease.
@@ -129,10 +127,10 @@ impl Engine {
         receipts: &[Receipt],
         lease: Duration,
         now: Timestamp,
-    ) -> (Vec<Result<(), SettleError>>, Vec<Request>) {
+    ) -> Vec<Result<(), SettleError>> {
         let mut state = lock(&self.state);
-        let burials = state.expire_leases(now);
-        let extended = receipts
+        state.expire_leases(now);
+        receipts
             .iter()
             .map(|receipt| match state.in_flight(receipt) {
                 Some((tag, ..)) => {
@@ -142,8 +140,7 @@ impl Engine {
                 None if state.closed => Err(SettleError::Closed),
                 None => Err(SettleError::Fenced { queue: receipt.queue.clone() }),
             })
-            .collect();
-        (extended, burials)
+            .collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Everything the engine knows, and the few moves that keep it consistent with the disk.
 
+use super::Request;
 use crate::{
     catalog::Catalog,
     disk::{Disk, is_full},
@@ -52,6 +53,10 @@ pub(crate) struct State {
     pub(crate) next_death: u64,
     /// Events that could not be written yet. Nothing else is, before these are.
     owed: Vec<(Place, Event)>,
+    /// Messages without attempts left, to be committed as dead letters.
+    pub(crate) burials: Vec<Request>,
+    /// Messages without attempts left that could not be written as dead letters, and when to try again.
+    pub(crate) unburied: Vec<(Timestamp, Slot)>,
     /// Segments that nobody needs any more.
     pub(crate) garbage: Vec<(u32, Segment)>,
     reserve: Reserve,
@@ -64,7 +69,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    pub(crate) fn new(disk: Arc<dyn Disk>, catalog: Catalog) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, catalog: Catalog, reserve: u64) -> Self {
         let mut state = Self {
             disk,
             numbers: HashMap::new(),
@@ -78,8 +83,10 @@ impl State {
             next_tag: 0,
             next_death: 1,
             owed: Vec::new(),
+            burials: Vec::new(),
+            unburied: Vec::new(),
             garbage: Vec::new(),
-            reserve: Reserve::new(),
+            reserve: Reserve::new(reserve),
             closed: false,
             catalog,
         };
@@ -167,7 +174,7 @@ impl State {
         self.leases.first().map(|(time, _)| *time)
     }
 
-    pub(crate) fn pop_expired(&mut self, now: Timestamp) -> Option<u64> {
+    pub(crate) fn first_expired(&self, now: Timestamp) -> Option<u64> {
         self.leases.first().filter(|(time, _)| *time <= now).map(|(_, tag)| *tag)
     }
 
@@ -188,6 +195,12 @@ impl State {
         entry.life = Life::Dead;
         entry.group = NONE;
         self.queue(queue).dead.insert(number, slot);
+    }
+
+    /// Takes a message out of the dead letters of its queue, if it is one.
+    pub(crate) fn exhume(&mut self, slot: Slot) {
+        let queue = self.slab.get(slot).queue;
+        self.queue(queue).dead.retain(|_, dead| *dead != slot);
     }
 
     /// Writes events to the journals of their segments. When this fails, at least one of them is not
@@ -256,7 +269,10 @@ impl State {
 
     /// Takes a finished segment that nobody needs out of the books.
     pub(crate) fn discard_if_garbage(&mut self, id: u32) {
-        if self.segments.get(&id).is_some_and(|segment| segment.sealed && segment.live == 0)
+        if self
+            .segments
+            .get(&id)
+            .is_some_and(|segment| segment.sealed && segment.live == 0 && segment.pins == 0)
             && let Some(segment) = self.segments.remove(&id)
         {
             self.garbage.push((id, segment));

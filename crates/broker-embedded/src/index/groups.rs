@@ -118,22 +118,23 @@ impl Groups {
         self.dues.get(&slot).copied()
     }
 
-    /// Takes every waiting message out of every group; those that are out stay out.
-    pub(crate) fn drain(&mut self, slab: &mut Slab) -> Vec<Slot> {
-        let mut slots = Vec::new();
+    /// Every message that waits.
+    pub(crate) fn waiting_slots(&self, slab: &Slab) -> impl Iterator<Item = Slot> {
+        self.groups.iter().flat_map(|group| group.waiting.iter(slab))
+    }
+
+    /// Forgets everything that waits; what is out stays out.
+    pub(crate) fn clear(&mut self) {
         self.dues.clear();
         self.ready.clear();
         self.later.clear();
         for number in 0..self.groups.len() as u32 {
             let group = &mut self.groups[number as usize];
-            while let Some(slot) = group.waiting.pop_front(slab) {
-                slots.push(slot);
-            }
+            group.waiting = List::default();
             if !matches!(group.turn, Turn::Taken | Turn::Vacant) {
                 self.forget(number);
             }
         }
-        slots
     }
 
     fn add(&mut self, name: &str) -> u32 {

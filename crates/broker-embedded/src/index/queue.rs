@@ -122,16 +122,21 @@ impl Queue {
         ungrouped.into_iter().chain(self.groups.next_due()).min()
     }
 
-    /// Takes out every waiting message.
-    pub(crate) fn drain(&mut self, slab: &mut Slab) -> Vec<Slot> {
-        let mut slots = self.groups.drain(slab);
-        while let Some(slot) = self.ready.pop_front(slab) {
-            slots.push(slot);
-        }
-        slots.extend(self.later.drain().map(|Reverse((_, slot))| slot));
+    /// Every message that waits.
+    pub(crate) fn waiting_slots(&self, slab: &Slab) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = self.ready.iter(slab).collect();
+        slots.extend(self.later.iter().map(|Reverse((_, slot))| *slot));
+        slots.extend(self.groups.waiting_slots(slab));
+        slots
+    }
+
+    /// Forgets everything that waits.
+    pub(crate) fn clear(&mut self) {
+        self.ready = List::default();
+        self.later.clear();
+        self.groups.clear();
         self.waiting = 0;
         self.births.clear();
-        slots
     }
 
     /// When each waiting message of an ungrouped queue that is ahead of its time falls due. Grouped

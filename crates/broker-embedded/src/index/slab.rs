@@ -116,6 +116,15 @@ impl List {
         (self.length > 0).then_some(self.head)
     }
 
+    pub(crate) fn iter(self, slab: &Slab) -> impl Iterator<Item = Slot> {
+        let mut next = self.head;
+        (0..self.length).map(move |_| {
+            let slot = next;
+            next = slab.get(slot).next;
+            slot
+        })
+    }
+
     pub(crate) fn push_back(&mut self, slab: &mut Slab, slot: Slot) {
         slab.get_mut(slot).next = NONE;
         if self.length == 0 {

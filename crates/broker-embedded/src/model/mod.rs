@@ -1,0 +1,5 @@
+//! The engine against a model, on a disk that crashes, tears writes, loses what was not synced, and fills up.
+
+mod disk;
+mod oracle;
+mod world;
