@@ -32,16 +32,22 @@ pub struct Options {
     pub max_message: u64,
     /// The largest segment file in bytes, unless a single message needs more.
     pub max_segment: u64,
+    /// How often journals are synced, spare segments prepared and stragglers moved: also how much of what
+    /// was settled a power cut may undo.
+    pub housekeeping: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Clock::System, max_message: 64 << 20, max_segment: 64 << 20 }
+        Self {
+            clock: Clock::System,
+            max_message: 64 << 20,
+            max_segment: 64 << 20,
+            housekeeping: Duration::from_secs(1),
+        }
     }
 }
 
-/// Journals are synced, spares prepared and stragglers moved this often.
-const KEEPING: Duration = Duration::from_secs(1);
 /// The first segment of a run; small, so that a short run writes little.
 const FIRST_SEGMENT: u64 = 4 << 20;
 
@@ -65,6 +71,7 @@ struct Running {
 struct Shared {
     engine: Engine,
     clock: Clock,
+    housekeeping: Duration,
     inbox: Mutex<Inbox>,
     /// Wakes the writer.
     filled: Condvar,
@@ -99,6 +106,7 @@ impl EmbeddedBroker {
         let shared = Arc::new(Shared {
             engine: recovered.engine,
             clock: options.clock,
+            housekeeping: options.housekeeping,
             inbox: Mutex::default(),
             filled: Condvar::new(),
             stopping: Condvar::new(),
@@ -161,7 +169,7 @@ impl Shared {
     fn keep(&self) {
         loop {
             let inbox = lock(&self.inbox);
-            let waited = self.stopping.wait_timeout_while(inbox, KEEPING, |inbox| !inbox.stopped);
+            let waited = self.stopping.wait_timeout_while(inbox, self.housekeeping, |inbox| !inbox.stopped);
             if waited.unwrap_or_else(PoisonError::into_inner).0.stopped {
                 return;
             }

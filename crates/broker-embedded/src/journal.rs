@@ -34,6 +34,8 @@ pub(crate) enum Event {
     Deferred { until: Timestamp },
     /// The copy at this place, and no other, has taken over.
     Moved { to: Place },
+    /// Not a record's: this many unreadable bytes were set aside, and their loss reported.
+    SetAside { bytes: u64 },
     /// Not a record's: the segment is finished, its records end at this offset and are all synced.
     Sealed,
 }
@@ -47,6 +49,7 @@ impl Event {
             Event::Deferred { until } => (4, until.as_millis()),
             Event::Moved { to } => (5, u64::from(to.segment) << 27 | u64::from(to.offset / ALIGN as u32)),
             Event::Sealed => (6, 0),
+            Event::SetAside { bytes } => (7, bytes),
         };
         let mut slot = [0; SLOT];
         // Times beyond 56 bits lie two million years ahead.
@@ -79,6 +82,7 @@ impl Event {
             4 => Event::Deferred { until: time },
             5 => Event::Moved { to: place() },
             6 => Event::Sealed,
+            7 => Event::SetAside { bytes: argument },
             _ => return None,
         };
         Some((u32_at(8), event))
@@ -141,6 +145,8 @@ pub(crate) struct History {
     pub(crate) last_lost: Timestamp,
     /// Overrides the record's own time when set.
     pub(crate) deferred: Option<Timestamp>,
+    /// How many unreadable bytes from here on were set aside.
+    pub(crate) set_aside: Option<u64>,
 }
 
 impl History {
@@ -204,6 +210,7 @@ impl Histories {
             Event::Delivered => history.in_flight = true,
             Event::Done => history.done = true,
             Event::Moved { to } => history.moved = Some(to),
+            Event::SetAside { bytes } => history.set_aside = Some(bytes),
             Event::Sealed => {}
             Event::Lost { at } => {
                 if history.lost == 0 {
@@ -234,6 +241,7 @@ mod tests {
             (0u32..1 << 29, 0u32..1 << 27)
                 .prop_map(|(segment, n)| Event::Moved { to: Place { segment, offset: n * 8 } }),
             Just(Event::Sealed),
+            (0u64..1 << 56).prop_map(|bytes| Event::SetAside { bytes }),
             time.clone().prop_map(|at| Event::Lost { at }),
             time.prop_map(|until| Event::Deferred { until }),
         ]

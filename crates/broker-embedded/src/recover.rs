@@ -271,7 +271,8 @@ impl Scan {
 
     fn damage(&mut self, place: Place, bytes: &[u8], certain: bool, histories: &Histories) {
         // Told once; the journal remembers.
-        if histories.by_offset.get(&place.offset).is_some_and(|history| history.done) {
+        let length = bytes.len() as u64;
+        if histories.by_offset.get(&place.offset).is_some_and(|history| history.set_aside == Some(length)) {
             return;
         }
         let damage = Damage::save(&*self.state.disk, place, bytes);
@@ -280,7 +281,7 @@ impl Scan {
         } else {
             self.report.unfinished.push(damage)
         }
-        self.events.push((place, Event::Done));
+        self.events.push((place, Event::SetAside { bytes: length }));
     }
 
     fn record(&mut self, place: Place, head: Head, payload: &[u8], history: History) {

@@ -233,12 +233,17 @@ pub(crate) fn scan<'a>(
         at += size;
         end = at.min(bytes.len());
     }
+    let cut_off = sealed.is_some_and(|sealed| sealed as usize > bytes.len());
+    if hole.is_none() && cut_off {
+        // The file was cut off just behind a record.
+        each(Found::Damage { offset: end as u32, bytes: &bytes[end.min(bytes.len())..] });
+    }
     if let Some(Hole { start, headed_until }) = hole {
         let sealed = sealed.map_or(0, |sealed| (sealed as usize).min(bytes.len()));
         let headed = headed_until.min(bytes.len());
         let offset = start as u32;
-        if sealed > start {
-            each(Found::Damage { offset, bytes: &bytes[start..sealed] });
+        if sealed > start || cut_off {
+            each(Found::Damage { offset, bytes: &bytes[start..sealed.max(start)] });
         } else if headed > start {
             each(Found::Unfinished { offset, bytes: &bytes[start..headed] });
         }

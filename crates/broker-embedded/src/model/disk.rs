@@ -165,6 +165,18 @@ impl SimDisk {
         Some(name)
     }
 
+    /// Copies a file from another disk.
+    pub(super) fn take_file(&self, from: &SimDisk, name: &str, new_name: &str) {
+        let content = {
+            let from = from.inner();
+            from.contents[from.names[name]].clone()
+        };
+        let mut inner = self.inner();
+        inner.contents.push(content);
+        let number = inner.contents.len() - 1;
+        inner.names.insert(new_name.to_owned(), number);
+    }
+
     pub(super) fn names(&self) -> Vec<String> {
         self.inner().names.keys().cloned().collect()
     }

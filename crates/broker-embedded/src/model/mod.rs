@@ -1,5 +1,6 @@
 //! The engine against a model, on a disk that crashes, tears writes, loses what was not synced, and fills up.
 
+mod damage;
 mod disk;
 mod oracle;
 mod world;
