@@ -45,8 +45,10 @@ impl Catalog {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(OpenError::io("read", &path, error)),
         };
-        let (json, checksum) =
-            text.trim_end().rsplit_once('\n').ok_or_else(|| damaged("it has no checksum".into()))?;
+        let (json, checksum) = text
+            .strip_suffix('\n')
+            .and_then(|text| text.rsplit_once('\n'))
+            .ok_or_else(|| damaged("it has no checksum".into()))?;
         if checksum != checksum_line(json) {
             return Err(damaged("its checksum is wrong".into()));
         }

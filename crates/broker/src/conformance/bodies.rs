@@ -63,8 +63,9 @@ pub(super) async fn a_large_body_arrives(h: &mut dyn Harness) {
 }
 
 pub(super) async fn bodies_survive_retries_and_restarts(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("travelled")).await;
+    let mut t = Trial::open(h).await;
     for body in [Bytes::new(), noise(100_000)] {
+        let q = t.declare(queue("travelled")).await;
         t.publish(vec![Outgoing::to_queue(&q, body.clone())]).await;
         let first = t.take(&q).await;
         t.retry(&first, Duration::ZERO, "failed").await;

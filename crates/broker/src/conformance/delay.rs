@@ -9,10 +9,13 @@ pub(super) async fn a_retry_is_not_early(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("retry")).await;
     t.send(&q, "a").await;
     let delivery = t.take(&q).await;
-    let due = t.now() + SOON;
-    t.retry(&delivery, SOON, "failed").await;
+    // A depth that lags behind must have time to show it.
+    let delay = SOON + t.guarantees().depth_lag;
+    let due = t.now() + delay;
+    t.retry(&delivery, delay, "failed").await;
     t.depth_is(&q, (0, 0, 1, 0), "while a retry waits").await;
     let again = t.take_at(&q, due, "a retry").await;
+    assert_eq!(again.attempt, 2, "the attempt after it");
     t.done(&again).await;
 }
 
@@ -71,7 +74,7 @@ pub(super) async fn a_deferral_is_not_early(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("defer")).await;
     t.send(&q, "a").await;
     let delivery = t.take(&q).await;
-    let due = t.now() + SOON;
+    let due = t.now() + SOON + t.guarantees().depth_lag;
     t.defer(&delivery, due).await;
     t.depth_is(&q, (0, 0, 1, 0), "while a deferral waits").await;
     let again = t.take_at(&q, due, "a deferral").await;
@@ -113,7 +116,7 @@ pub(super) async fn not_before_is_kept(h: &mut dyn Harness) {
     if refuses_not_before(&t, &q).await {
         return;
     }
-    let due = t.now() + SOON;
+    let due = t.now() + SOON + t.guarantees().depth_lag;
     t.publish(vec![Outgoing::to_queue(&q, "long").not_before(due + LONG)]).await;
     t.publish(vec![Outgoing::to_queue(&q, "held").not_before(due)]).await;
     t.send(&q, "free").await;

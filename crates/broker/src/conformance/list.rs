@@ -10,7 +10,7 @@ use super::{
 /// The expression makes a [`Harness`](crate::conformance::Harness); it is evaluated once per case and
 /// may `await`.
 ///
-/// ```ignore
+/// ```text
 /// crawlway_broker::conformance_suite!(EmbeddedHarness::new());
 /// ```
 #[macro_export]

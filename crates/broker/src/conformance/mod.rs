@@ -85,8 +85,11 @@ pub struct Case {
     pub module: &'static str,
     /// What must hold.
     pub name: &'static str,
-    run: for<'h> fn(&'h mut dyn Harness) -> Pin<Box<dyn Future<Output = ()> + 'h>>,
+    run: for<'h> fn(&'h mut dyn Harness) -> Running<'h>,
 }
+
+/// A case on its way. It need not be `Send`: it runs where it was started.
+type Running<'h> = Pin<Box<dyn Future<Output = ()> + 'h>>;
 
 /// No case takes this long on any backend, so one that does hangs.
 const CASE_LIMIT: Duration = Duration::from_secs(300);

@@ -2,6 +2,7 @@
 
 use super::{
     Fault, Shared,
+    manner::{LATE, Manner, refusal},
     state::{MAX_MESSAGE, Place, Queue, State},
 };
 use crawlway_broker::{
@@ -19,7 +20,7 @@ use std::{
 
 /// One handle on the shared data.
 #[derive(Debug)]
-pub struct Oracle {
+pub(crate) struct Oracle {
     shared: Arc<Shared>,
     number: u64,
     epoch: u64,
@@ -27,7 +28,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub fn open(shared: Arc<Shared>) -> Self {
+    pub(crate) fn open(shared: Arc<Shared>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let epoch = shared.state().epoch;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -38,6 +39,15 @@ impl Oracle {
         let state = self.shared.state();
         let gone = self.closed.load(Ordering::SeqCst) || self.epoch != state.epoch;
         if gone { None } else { Some(state) }
+    }
+
+    /// The state, with this queue in it, for what not every manner can do.
+    fn for_aspect(&self, queue: &QueueName, aspect: Aspect) -> Result<MutexGuard<'_, State>, BrokerError> {
+        let state = self.at(queue)?;
+        if state.manner.refuses(aspect) && !state.is(Fault::PurgesAnyhow) {
+            return Err(refusal(queue.clone(), aspect));
+        }
+        Ok(state)
     }
 
     /// The state, with this queue in it.
@@ -55,6 +65,13 @@ impl Oracle {
 fn publish(state: &mut State, mut message: Outgoing) -> Result<(), PublishError> {
     if !state.is(Fault::SkipsChecks) {
         limits::check(&message)?;
+    }
+    let held_back = message.not_before.is_some() && state.manner.refuses(Aspect::NotBefore);
+    if held_back && !state.is(Fault::TakesNotBeforeAnyhow) {
+        return Err(PublishError::Invalid {
+            id: message.id.to_string(),
+            problem: "cannot be held back".into(),
+        });
     }
     let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     let size = message.body.len() + headers;
@@ -78,7 +95,11 @@ fn publish(state: &mut State, mut message: Outgoing) -> Result<(), PublishError>
         if queue.paused && state.is(Fault::PauseStopsPublish) {
             return Err(PublishError::Unavailable { detail: "the queue is paused".into() });
         }
-        if !state.is(Fault::CopiesBeforeFull) {
+        let held = queue.items.iter().filter(|item| item.held()).count();
+        if state.is(Fault::SlowConsumerBlocksPublish) && held >= queue.spec.prefetch as usize {
+            return Err(PublishError::Unavailable { detail: "a consumer is slow".into() });
+        }
+        if !state.is(Fault::CopiesBeforeFull) && state.manner == Manner::Native {
             state.room(name)?;
         }
     }
@@ -107,6 +128,18 @@ fn spoil(state: &State, message: &mut Outgoing) {
             message.headers = headers.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
         }
         Fault::DropsEmptyHeaders => message.headers.retain(|_, value| !value.is_empty()),
+        Fault::KeepsTenHeaders => {
+            while message.headers.len() > 10 {
+                message.headers.pop_last();
+            }
+        }
+        Fault::CutsLongNames => {
+            let headers = std::mem::take(&mut message.headers);
+            let cut = |name: String| limits::truncated(&name, 200).to_owned();
+            message.headers = headers.into_iter().map(|(name, value)| (cut(name), value)).collect();
+        }
+        Fault::SetsWhatWasUnset => message.key = Some(message.key.take().unwrap_or_default()),
+        Fault::EmptyBodyIsNull if message.body.is_empty() => message.body = "null".into(),
         Fault::DropsKey => message.key = None,
         Fault::EmptyKeyIsNone => message.key = message.key.take().filter(|key| !key.is_empty()),
         Fault::LossyBody => message.body = String::from_utf8_lossy(&message.body).into_owned().into(),
@@ -122,21 +155,31 @@ fn fenced(receipt: &Receipt) -> SettleError {
 #[async_trait::async_trait]
 impl Broker for Oracle {
     fn guarantees(&self) -> Guarantees {
-        Guarantees {
-            broker: "oracle",
-            support: |_: Aspect| Support::Native,
-            late_by: Duration::ZERO,
-            depth_lag: Duration::ZERO,
-            limit_slack: 0,
-            max_message: MAX_MESSAGE as u64,
+        let state = self.shared.state();
+        let mut guarantees = state.manner.guarantees(MAX_MESSAGE);
+        if state.is(Fault::RefusesTheCore) {
+            guarantees.support = |_| Support::Refused { why: "too hard" };
         }
+        guarantees
     }
 
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
         let mut state = self.state().ok_or(BrokerError::Closed)?;
         for spec in queues {
+            if state.is(Fault::ForgetsManyQueues) && state.queues.len() == 100 {
+                break;
+            }
             if !state.is(Fault::TakesInvalidSpec) {
                 spec.check()?;
+            }
+            match state.manner.check(spec) {
+                Err(BrokerError::Refused { aspect: Aspect::LimitApproximate, .. })
+                    if state.is(Fault::TakesATighterSlack) => {}
+                Err(_) if state.is(Fault::TakesWhatItRefuses) => {}
+                Err(_) if state.is(Fault::RefusesWithoutAName) => {
+                    return Err(refusal(spec.name.clone(), Aspect::Confirm));
+                }
+                answer => answer?,
             }
             let fault = state.fault;
             match state.queues.get_mut(&spec.name) {
@@ -187,6 +230,9 @@ impl Broker for Oracle {
             }
         }
         let mut outcomes: Vec<_> = batch.into_iter().map(|message| publish(&mut state, message)).collect();
+        if state.is(Fault::AnswersEmptyBatches) && outcomes.is_empty() {
+            outcomes.push(Err(PublishError::Unavailable { detail: "nothing to publish".into() }));
+        }
         if state.is(Fault::ShortAnswers) {
             outcomes.retain(Result::is_ok);
         }
@@ -262,10 +308,17 @@ impl Broker for Oracle {
         receipts.iter().map(extend).collect()
     }
 
-    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
-        let state = self.at(queue)?;
+    async fn depth(&self, name: &QueueName) -> Result<Depth, BrokerError> {
+        let mut state = self.for_aspect(name, Aspect::Depth)?;
         let now = state.now;
-        let queue = &state.queues[queue];
+        let stale = state.manner == Manner::Emulated;
+        let queue = &state.queues[name];
+        if let Some((at, depth)) = queue.told
+            && stale
+            && (now.since(at) < LATE || state.is(Fault::DepthNeverCatchesUp))
+        {
+            return Ok(depth);
+        }
         let count = |which: &dyn Fn(&super::state::Item) -> bool| {
             queue.items.iter().filter(|item| which(item)).count() as u64
         };
@@ -283,16 +336,17 @@ impl Broker for Oracle {
         match state.fault {
             Fault::DepthMissesDelayed => depth.delayed = 0,
             Fault::DepthForgetsLostLease => {
-                depth.ready = count(&|item| item.ready(now) && item.message.published_at == now)
+                depth.ready = count(&|item| item.ready(now) && item.message.published_at == now);
             }
             Fault::AgeStandsStill => depth.oldest_age = depth.oldest_age.map(|_| Duration::ZERO),
             _ => {}
         }
+        state.queue(name).told = Some((now, depth));
         Ok(depth)
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        let mut state = self.at(queue)?;
+        let mut state = self.for_aspect(queue, Aspect::Purge)?;
         let fault = state.fault;
         let queue = state.queue(queue);
         let before = queue.items.len() as u64;
@@ -305,12 +359,12 @@ impl Broker for Oracle {
     }
 
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        self.at(queue)?.queue(queue).paused = true;
+        self.for_aspect(queue, Aspect::Pause)?.queue(queue).paused = true;
         Ok(())
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        self.at(queue)?.queue(queue).paused = false;
+        self.for_aspect(queue, Aspect::Pause)?.queue(queue).paused = false;
         self.shared.bell.notify_waiters();
         Ok(())
     }
@@ -360,7 +414,8 @@ impl Broker for Oracle {
         let mut replayed = Replayed::default();
         for letter in dead {
             let meant = filter.matches(&letter) || fault == Fault::ReplayIgnoresFilter;
-            if !meant || replayed.stopped.is_some() {
+            let tired = fault == Fault::ReplayStopsAtTen && replayed.count == 10;
+            if !meant || tired || replayed.stopped.is_some() {
                 state.queue(queue).dead.push(letter);
                 continue;
             }
@@ -393,9 +448,14 @@ impl Broker for Oracle {
     async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
         let mut state = self.at(queue)?;
         let all = state.is(Fault::DropIgnoresFilter);
+        let mut left = if state.is(Fault::DropStopsAtTen) { 10 } else { usize::MAX };
         let dead = &mut state.queue(queue).dead;
         let before = dead.len();
-        dead.retain(|letter| !all && !filter.matches(letter));
+        dead.retain(|letter| {
+            let drop = left > 0 && (all || filter.matches(letter));
+            left -= usize::from(drop);
+            !drop
+        });
         Ok((before - dead.len()) as u64)
     }
 

@@ -2,9 +2,11 @@
 //! hand and faults that can be switched on.
 
 mod broker;
+mod manner;
 mod state;
 
-pub use broker::Oracle;
+pub(crate) use broker::Oracle;
+pub(crate) use manner::Manner;
 
 use crawlway_broker::{Broker, Timestamp, conformance::Harness};
 use state::State;
@@ -19,11 +21,11 @@ macro_rules! faults {
         /// One deliberate breach of the contract.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[allow(dead_code, reason = "each test crate uses its own part")]
-        pub enum Fault { $($(#[$doc])* $name,)* }
+        pub(crate) enum Fault { $($(#[$doc])* $name,)* }
 
         impl Fault {
             #[allow(dead_code, reason = "each test crate uses its own part")]
-            pub const ALL: &[Fault] = &[$(Fault::$name),*];
+            pub(crate) const ALL: &[Fault] = &[$(Fault::$name),*];
         }
     };
 }
@@ -133,32 +135,56 @@ faults! {
     CloseIsNotFinal,
     CloseLeavesReceivers,
     RefusesDefer,
+    TakesWhatItRefuses,
+    RefusesWithoutAName,
+    TakesNotBeforeAnyhow,
+    PurgesAnyhow,
+    LaterThanStated,
+    DepthNeverCatchesUp,
+    OvershootsItsSlack,
+    TakesATighterSlack,
+    StatesNoLease,
+    AnswersEmptyBatches,
+    PastIsLater,
+    SetsWhatWasUnset,
+    RefusesTheCore,
+    DoneComesBack,
+    EmptyBodyIsNull,
+    DropStopsAtTen,
+    ReplayStopsAtTen,
+    ReturnsDeadAfterRestart,
+    LosesInFlightOnRestart,
+    KeepsTenHeaders,
+    CutsLongNames,
+    OneVerdictForAllCopies,
+    ForgetsManyQueues,
+    SlowConsumerBlocksPublish,
 }
 
 /// What all handles share: the data, the clock, and the bell that is rung at every change.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     bell: Notify,
 }
 
 impl Shared {
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no call panics while it holds the state")
     }
 }
 
 /// The oracle's harness.
 #[derive(Debug)]
-pub struct OracleHarness {
+pub(crate) struct OracleHarness {
     shared: Arc<Shared>,
     handle: Option<Arc<Oracle>>,
 }
 
 impl OracleHarness {
-    /// With this fault.
-    pub fn with(fault: Fault) -> Self {
-        let state = Mutex::new(State::new(fault));
+    /// That holds the contract in this manner, except for this fault.
+    pub(crate) fn new(manner: Manner, fault: Fault) -> Self {
+        let state = Mutex::new(State::new(manner, fault));
         Self { shared: Arc::new(Shared { state, bell: Notify::new() }), handle: None }
     }
 
@@ -214,6 +240,8 @@ impl Harness for OracleHarness {
     }
 
     fn deadline(&self) -> Duration {
-        Duration::from_secs(1)
+        // Only a fault is waited for in vain, so patience costs nothing without one.
+        let seconds = if self.shared.state().is(Fault::Nothing) { 30 } else { 1 };
+        Duration::from_secs(seconds)
     }
 }

@@ -1,38 +1,44 @@
 //! The oracle's data: plain lists, searched from the front.
 
-use super::Fault;
+use super::{
+    Fault,
+    manner::{LATE, Manner, OVERSHOT},
+};
 use crawlway_broker::{
-    DeadId, DeadLetter, Delivery, Failure, MaxLength, Message, Outgoing, PublishError, QueueName, QueueSpec,
-    Receipt, Settled, Target, Timestamp, Verdict, limits,
+    Aspect, DeadId, DeadLetter, Delivery, Depth, Failure, MaxLength, Message, Outgoing, PublishError,
+    QueueName, QueueSpec, Receipt, Settled, Target, Timestamp, Verdict, limits,
 };
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
 /// The largest message that the oracle takes.
-pub const MAX_MESSAGE: usize = 1024 * 1024;
+pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
 
 #[derive(Debug)]
-pub struct State {
-    pub fault: Fault,
-    pub now: Timestamp,
-    pub epoch: u64,
-    pub queues: BTreeMap<QueueName, Queue>,
+pub(crate) struct State {
+    pub(crate) manner: Manner,
+    pub(crate) fault: Fault,
+    pub(crate) now: Timestamp,
+    pub(crate) epoch: u64,
+    pub(crate) queues: BTreeMap<QueueName, Queue>,
     tag: u64,
     dead_id: u64,
 }
 
 #[derive(Debug)]
-pub struct Queue {
-    pub spec: QueueSpec,
-    pub items: Vec<Item>,
-    pub dead: Vec<DeadLetter>,
-    pub paused: bool,
+pub(crate) struct Queue {
+    pub(crate) spec: QueueSpec,
+    pub(crate) items: Vec<Item>,
+    pub(crate) dead: Vec<DeadLetter>,
+    pub(crate) paused: bool,
+    /// The depth as it was told last, and when.
+    pub(crate) told: Option<(Timestamp, Depth)>,
     graveyard: Vec<Item>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Item {
-    pub message: Message,
-    pub place: Place,
+pub(crate) struct Item {
+    pub(crate) message: Message,
+    pub(crate) place: Place,
     /// Attempts that have failed.
     failed: u32,
     first_error: Option<Failure>,
@@ -41,36 +47,63 @@ pub struct Item {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub(crate) enum Place {
     Waits { until: Timestamp },
     Held { receipt: Receipt, handle: u64, until: Timestamp },
 }
 
 impl State {
-    pub fn new(fault: Fault) -> Self {
+    pub(crate) fn new(manner: Manner, fault: Fault) -> Self {
         // Not zero, so that times can be taken back from.
         let now = Timestamp::from_millis(1_700_000_000_000);
-        Self { fault, now, epoch: 1, queues: BTreeMap::new(), tag: 0, dead_id: 0 }
+        Self { manner, fault, now, epoch: 1, queues: BTreeMap::new(), tag: 0, dead_id: 0 }
     }
 
-    pub fn is(&self, fault: Fault) -> bool {
+    /// By how much things are late.
+    pub(crate) fn late(&self) -> Duration {
+        match (self.manner, self.fault) {
+            (_, Fault::LaterThanStated) => 40 * LATE,
+            (Manner::Emulated, _) => LATE,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// When something that is to wait until then becomes ready.
+    fn ready_at(&self, until: Timestamp) -> Timestamp {
+        match until {
+            past if past < self.now && self.is(Fault::PastIsLater) => self.now + 100 * LATE,
+            past if past <= self.now => past,
+            later => later + self.late(),
+        }
+    }
+
+    pub(crate) fn is(&self, fault: Fault) -> bool {
         self.fault == fault
     }
 
     /// The process goes down and comes up again: what was held is held no more.
-    pub fn reopen(&mut self, orderly: bool) {
+    pub(crate) fn reopen(&mut self, orderly: bool) {
         self.epoch += 1;
-        let (now, fault) = (self.now, self.fault);
+        let (now, fault, manner) = (self.now, self.fault, self.manner);
         for queue in self.queues.values_mut() {
             match fault {
                 Fault::LosesReadyOnRestart => queue.items.retain(|item| !item.ready(now)),
                 Fault::LosesDelayedOnRestart => queue.items.retain(|item| item.held() || item.ready(now)),
                 Fault::LosesDeadOnRestart => queue.dead.clear(),
+                Fault::LosesInFlightOnRestart if orderly => queue.items.retain(|item| !item.held()),
+                Fault::ReturnsDeadAfterRestart => {
+                    let dead = queue.dead.iter().map(|letter| Item::fresh(letter.message.clone(), now, 0));
+                    queue.items.extend(dead.collect::<Vec<_>>());
+                }
                 Fault::LosesInFlightOnCut if !orderly => queue.items.retain(|item| !item.held()),
                 Fault::ForgetsAttemptsOnRestart => queue.items.iter_mut().for_each(|item| item.failed = 0),
                 Fault::ForgetsPauseOnRestart => queue.paused = false,
                 Fault::ReturnsSettledAfterRestart => queue.items.append(&mut queue.graveyard),
                 _ => {}
+            }
+            if manner == Manner::Emulated {
+                // The last acknowledgement was not confirmed.
+                queue.items.extend(queue.graveyard.pop());
             }
         }
         let counts = !self.is(Fault::DoesNotCountCut);
@@ -80,17 +113,18 @@ impl State {
     }
 
     /// Takes back what is lost; must be called before anything else looks.
-    pub fn sweep(&mut self) {
+    pub(crate) fn sweep(&mut self) {
         if self.is(Fault::LeaseNeverEnds) {
             return;
         }
         let early = Duration::from_millis(if self.is(Fault::LeaseEndsEarly) { 300 } else { 0 });
-        let now = self.now + early;
+        let now = self.now + early - self.late();
         let counts = !self.is(Fault::DoesNotCountLostLease);
         self.release(|until| until <= now, counts);
     }
 
     fn release(&mut self, lost: impl Fn(Timestamp) -> bool, counts: bool) {
+        let counts = counts && !self.manner.refuses(Aspect::CrashCount);
         let failure = Failure { error: "the worker was lost".into(), at: self.now };
         let names: Vec<QueueName> = self.queues.keys().cloned().collect();
         for name in names {
@@ -99,14 +133,10 @@ impl State {
                 match item.place {
                     Place::Held { until, .. } if lost(until) => {
                         item.place = Place::Waits { until: failure.at };
-                        let before = item.failed;
-                        self.fail(&name, index, Duration::ZERO, failure.clone());
-                        // An item that died has left the list.
-                        if let Some(item) = self.queue(&name).items.get_mut(index)
-                            && !counts
-                        {
-                            item.failed = before;
+                        if counts {
+                            self.fail(&name, index, Duration::ZERO, failure.clone());
                         }
+                        // An item that died has left the list.
                         index = 0;
                     }
                     _ => index += 1,
@@ -115,13 +145,15 @@ impl State {
         }
     }
 
-    pub fn queue(&mut self, name: &QueueName) -> &mut Queue {
+    pub(crate) fn queue(&mut self, name: &QueueName) -> &mut Queue {
         self.queues.get_mut(name).expect("calls check the name first")
     }
 
     /// Counts a failed attempt, and buries the item after the last.
     fn fail(&mut self, name: &QueueName, index: usize, after: Duration, failure: Failure) -> Settled {
-        let (now, fault) = (self.now, self.fault);
+        let fault = self.fault;
+        let early = Duration::from_millis(if fault == Fault::EarlyRetry { 100 } else { 0 });
+        let until = self.ready_at(self.now + after.saturating_sub(early));
         let queue = self.queue(name);
         let mut last = queue.spec.max_attempts;
         match fault {
@@ -141,12 +173,8 @@ impl State {
             let reason = format!("all {attempts} attempts failed");
             return self.bury(name, index, reason, attempts);
         }
-        let early = Duration::from_millis(if fault == Fault::EarlyRetry { 100 } else { 0 });
-        item.place = Place::Waits { until: now + after.saturating_sub(early) };
+        item.place = Place::Waits { until };
         let attempt = item.failed + 1;
-        if fault == Fault::DoesNotCountRetry && !after.is_zero() {
-            item.failed -= 1;
-        }
         if fault == Fault::GroupRetryLosesItsTurn {
             let item = queue.items.remove(index);
             queue.items.push(item);
@@ -160,6 +188,12 @@ impl State {
         let (dead_at, fault) = (self.now, self.fault);
         let queue = self.queue(name);
         let item = queue.items.remove(index);
+        if fault == Fault::OneVerdictForAllCopies {
+            for queue in self.queues.values_mut() {
+                queue.items.retain(|copy| copy.message.id != item.message.id);
+            }
+        }
+        let queue = self.queue(name);
         if fault == Fault::GroupStuckAfterDead && queue.spec.groups {
             let stuck = Item { place: Place::Waits { until: dead_at + Duration::MAX }, ..item.clone() };
             queue.items.insert(index, stuck);
@@ -179,7 +213,7 @@ impl State {
     }
 
     /// The queues that a message goes to.
-    pub fn route(&self, message: &Outgoing) -> Result<Vec<QueueName>, PublishError> {
+    pub(crate) fn route(&self, message: &Outgoing) -> Result<Vec<QueueName>, PublishError> {
         match &message.to {
             Target::Queue(name) if self.queues.contains_key(name) => Ok(vec![name.clone()]),
             Target::Queue(name) => Err(PublishError::UnknownQueue {
@@ -222,7 +256,7 @@ impl State {
     }
 
     /// Whether the queue takes one more.
-    pub fn room(&self, name: &QueueName) -> Result<(), PublishError> {
+    pub(crate) fn room(&self, name: &QueueName) -> Result<(), PublishError> {
         let queue = &self.queues[name];
         let Some(max) = queue.spec.max_length else { return Ok(()) };
         let counts = |item: &&Item| match self.fault {
@@ -236,6 +270,8 @@ impl State {
             Fault::LimitOneMore => max.limit() + slack + 1,
             Fault::LimitOneLess => max.limit() - 1,
             Fault::IgnoresLimit => u64::MAX,
+            Fault::OvershootsItsSlack => max.limit() + slack + 1,
+            _ if self.manner == Manner::Emulated => max.limit() + slack.min(OVERSHOT),
             _ => max.limit(),
         };
         if waiting < limit {
@@ -244,29 +280,22 @@ impl State {
         Err(PublishError::QueueFull { queue: name.clone(), limit: max.limit() })
     }
 
-    pub fn add(&mut self, name: &QueueName, message: Message, until: Timestamp, replays: u32) {
-        let item = Item {
-            message,
-            place: Place::Waits { until },
-            failed: 0,
-            first_error: None,
-            last_error: None,
-            replays,
-        };
-        let newest_first = self.is(Fault::NewestFirst);
+    pub(crate) fn add(&mut self, name: &QueueName, message: Message, until: Timestamp, replays: u32) {
+        let item = Item::fresh(message, self.ready_at(until), replays);
+        let newest_first = self.is(Fault::NewestFirst) || self.manner.refuses(Aspect::Order);
         let items = &mut self.queue(name).items;
         if newest_first { items.insert(0, item) } else { items.push(item) }
     }
 
     /// Lets the newest item start where its predecessor ended.
-    pub fn keep_attempts(&mut self, name: &QueueName, attempts: u32) {
+    pub(crate) fn keep_attempts(&mut self, name: &QueueName, attempts: u32) {
         if let Some(item) = self.queue(name).items.last_mut() {
             item.failed = attempts;
         }
     }
 
     /// Leases what is ready to this handle.
-    pub fn take(&mut self, name: &QueueName, max: usize, handle: u64) -> Vec<Delivery> {
+    pub(crate) fn take(&mut self, name: &QueueName, max: usize, handle: u64) -> Vec<Delivery> {
         self.sweep();
         let (now, epoch, fault) = (self.now, self.epoch, self.fault);
         let queue = self.queues.get_mut(name).expect("calls check the name first");
@@ -319,7 +348,7 @@ impl State {
                 attempt: item.failed + 1,
                 last_error: item.last_error.clone(),
                 replays: item.replays,
-                lease_until: until,
+                lease_until: if fault == Fault::StatesNoLease { now } else { until },
             });
         }
         if fault == Fault::LargeGroupFirst && queue.spec.groups {
@@ -349,7 +378,7 @@ impl State {
     }
 
     /// Where the delivery of this receipt is, if it is still its receiver's.
-    pub fn held(&mut self, receipt: &Receipt) -> Option<(QueueName, usize)> {
+    pub(crate) fn held(&mut self, receipt: &Receipt) -> Option<(QueueName, usize)> {
         if !self.is(Fault::TakesExpiredSettle) {
             self.sweep();
         }
@@ -370,17 +399,29 @@ impl State {
         None
     }
 
-    pub fn settle(&mut self, name: &QueueName, index: usize, verdict: Verdict) -> Settled {
+    pub(crate) fn settle(&mut self, name: &QueueName, index: usize, verdict: Verdict) -> Settled {
         let (now, fault) = (self.now, self.fault);
         let cut = |text: String| match fault {
             Fault::UncutErrors => text,
             _ => limits::truncated(&text, limits::MAX_ERROR).to_owned(),
+        };
+        let later = |until| self.ready_at(until);
+        let deferred = match verdict {
+            Verdict::Defer { until } if fault == Fault::EarlyDefer => {
+                later(until - Duration::from_millis(100))
+            }
+            Verdict::Defer { until } => later(until),
+            _ => now,
         };
         let full = fault == Fault::LimitRejectsReturns && self.room(name).is_err();
         let queue = self.queue(name);
         match verdict {
             Verdict::Done => {
                 let item = queue.items.remove(index);
+                if fault == Fault::DoneComesBack {
+                    let until = now + queue.spec.lease;
+                    queue.items.push(Item { place: Place::Waits { until }, ..item.clone() });
+                }
                 queue.graveyard.push(Item { place: Place::Waits { until: now }, ..item });
                 Settled::Done
             }
@@ -389,12 +430,15 @@ impl State {
                 Settled::Deferred
             }
             Verdict::Retry { after, error } => {
-                self.fail(name, index, after, Failure { error: cut(error), at: now })
+                let settled = self.fail(name, index, after, Failure { error: cut(error), at: now });
+                if fault == Fault::DoesNotCountRetry && settled != Settled::Dead {
+                    self.queue(name).items[index].failed -= 1;
+                }
+                settled
             }
-            Verdict::Defer { until } => {
+            Verdict::Defer { .. } => {
                 let item = &mut queue.items[index];
-                let early = Duration::from_millis(if fault == Fault::EarlyDefer { 100 } else { 0 });
-                item.place = Place::Waits { until: until - early };
+                item.place = Place::Waits { until: deferred };
                 if fault == Fault::CountsDefer {
                     item.failed += 1;
                 }
@@ -420,7 +464,12 @@ impl State {
 }
 
 impl Item {
-    pub fn held(&self) -> bool {
+    fn fresh(message: Message, until: Timestamp, replays: u32) -> Self {
+        let place = Place::Waits { until };
+        Self { message, place, failed: 0, first_error: None, last_error: None, replays }
+    }
+
+    pub(crate) fn held(&self) -> bool {
         matches!(self.place, Place::Held { .. })
     }
 
@@ -428,13 +477,13 @@ impl Item {
         matches!(self.place, Place::Held { handle, .. } if handle == by)
     }
 
-    pub fn ready(&self, now: Timestamp) -> bool {
+    pub(crate) fn ready(&self, now: Timestamp) -> bool {
         matches!(self.place, Place::Waits { until } if until <= now)
     }
 }
 
 impl Queue {
-    pub fn new(spec: QueueSpec) -> Self {
-        Self { spec, items: Vec::new(), dead: Vec::new(), paused: false, graveyard: Vec::new() }
+    pub(crate) fn new(spec: QueueSpec) -> Self {
+        Self { spec, items: Vec::new(), dead: Vec::new(), paused: false, told: None, graveyard: Vec::new() }
     }
 }

@@ -1,0 +1,132 @@
+//! A disk that is really full: publishes fail cleanly, settling goes on, and so does publishing once there is room.
+//!
+//! The test starts itself in a mount namespace of its own with a small memory file system in it, which needs
+//! root or unprivileged user namespaces. Without a test harness, since the test starts itself.
+
+use crawlway_broker::{Broker, Outgoing, PublishError, QueueName, QueueSpec, Verdict};
+use crawlway_broker_embedded::{EmbeddedBroker, Options};
+use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
+
+const DISK: &str = "12m";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("--inside") => inside(Path::new(&arguments[2])),
+        Some("--list") => {}
+        _ => {
+            println!("\nrunning 1 test");
+            in_a_namespace();
+            println!("test a_full_disk_loses_nothing_and_heals ... ok");
+            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+        }
+    }
+}
+
+fn in_a_namespace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = format!("mount -t tmpfs -o size={DISK} small \"$1\" && exec \"$2\" --inside \"$1\"");
+    let mut unshare = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    let status = unshare
+        .args(["--mount", "--", "sh", "-c", &script, "sh"])
+        .arg(folder.path())
+        .arg(std::env::current_exe().expect("our own path"))
+        .status()
+        .expect("`unshare` of util-linux starts");
+    assert!(status.success(), "the test inside the namespace fails, or namespaces are not allowed here: {status}");
+}
+
+fn inside(disk: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(fill_drain_and_go_on(disk));
+}
+
+async fn fill_drain_and_go_on(disk: &Path) {
+    let directory = disk.join("queue");
+    let options = || Options { max_segment: 1 << 20, housekeeping: Duration::from_millis(10), ..Options::default() };
+    let queue = QueueName::new("q").expect("a name");
+    let spec = QueueSpec::new(queue.clone()).prefetch(10_000);
+    let broker = EmbeddedBroker::open(&directory, options()).expect("the directory opens");
+    broker.declare(&[spec.clone()]).await.expect("declared");
+
+    let mut accepted = BTreeSet::new();
+    let error = fill(&broker, &queue, &mut accepted).await;
+    let text = error.to_string();
+    assert!(matches!(error, PublishError::Unavailable { .. }), "certainly not accepted: {text}");
+    assert!(text.contains("full") && text.contains("free some space"), "says what is wrong and what to do: {text}");
+    assert!(accepted.len() > 1000, "the disk was filled, with {}", accepted.len());
+
+    // Even with the very last byte taken, everything accepted is there, and can be settled.
+    let rest = std::fs::File::create(disk.join("rest")).expect("a file");
+    let mut taken = 0;
+    while std::os::unix::fs::FileExt::write_at(&rest, &[1; 4096], taken).is_ok_and(|n| n > 0) {
+        taken += 4096;
+    }
+    let half = accepted.len() / 2;
+    let mut settled = settle(&broker, &queue, half).await;
+    assert!(settled.len() >= half, "settling goes on");
+    broker.close().await.expect("closed");
+    drop(broker);
+
+    let broker = EmbeddedBroker::open(&directory, options()).expect("a full disk does not keep the queue shut");
+    std::fs::remove_file(disk.join("rest")).expect("removed");
+    // There is room again: by the settled segments, and by what was removed.
+    let mut later = BTreeSet::new();
+    publish(&broker, &queue, 90_000, &mut later).await.expect("publishing goes on by itself");
+    accepted.extend(later);
+    let rest = accepted.len() - settled.len();
+    for id in settle(&broker, &queue, rest).await {
+        assert!(settled.insert(id.clone()), "{id} came back after its settle had returned ok");
+    }
+    assert_eq!(settled, accepted, "nothing is lost");
+    let depth = broker.depth(&queue).await.expect("the depth");
+    assert_eq!((depth.waiting(), depth.in_flight), (0, 0));
+}
+
+/// Publishes until it fails.
+async fn fill(broker: &EmbeddedBroker, queue: &QueueName, accepted: &mut BTreeSet<String>) -> PublishError {
+    for start in 0.. {
+        if let Err(error) = publish(broker, queue, start * 100, accepted).await {
+            return error;
+        }
+    }
+    unreachable!("no disk is that large");
+}
+
+async fn publish(
+    broker: &EmbeddedBroker,
+    queue: &QueueName,
+    start: usize,
+    accepted: &mut BTreeSet<String>,
+) -> Result<(), PublishError> {
+    let message = |n: usize| Outgoing::to_queue(queue, vec![b'x'; 1000]).id(format!("m{n}").as_str());
+    let batch: Vec<Outgoing> = (start..start + 100).map(message).collect();
+    let ids: Vec<String> = batch.iter().map(|message| message.id.to_string()).collect();
+    let mut result = Ok(());
+    for (id, outcome) in ids.into_iter().zip(broker.publish(batch).await) {
+        match outcome {
+            Ok(()) => drop(accepted.insert(id)),
+            Err(error) => result = Err(error),
+        }
+    }
+    result
+}
+
+/// Takes and settles at least this many.
+async fn settle(broker: &EmbeddedBroker, queue: &QueueName, count: usize) -> BTreeSet<String> {
+    let mut settled = BTreeSet::new();
+    while settled.len() < count {
+        let deliveries = broker.receive(queue, 64, Duration::from_secs(5)).await.expect("received");
+        assert!(!deliveries.is_empty(), "only {} of {count} are there", settled.len());
+        for delivery in deliveries {
+            let id = delivery.message.id.to_string();
+            let outcome = broker.settle(vec![(delivery.receipt, Verdict::Done)]).await.remove(0);
+            outcome.unwrap_or_else(|error| panic!("{id}: {error}"));
+            settled.insert(id);
+        }
+    }
+    settled
+}
