@@ -1,2 +1,34 @@
-//! The `crawlway` binary.
-fn main() {}
+//! The `crawlway` program: reads the command line, runs the command, tells the shell how it went.
+
+mod command;
+mod config;
+mod failure;
+mod log;
+mod open;
+mod output;
+mod quantity;
+mod time;
+
+use anyhow::Context;
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let line = match command::CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(told) => {
+            // Help for a reader that has gone away is no error.
+            let _ = told.print();
+            return u8::try_from(told.exit_code()).unwrap_or(u8::MAX).into();
+        }
+    };
+    failure::exit_code(run(line))
+}
+
+fn run(line: command::CommandLine) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(command::run(line))
+}

@@ -8,7 +8,7 @@ use crate::{
     error::OpenError,
     guarantees,
     lock::DirectoryLock,
-    recover::{Recovery, recover},
+    recover::{Recovery, recover, refuse_foreign_files},
 };
 use crawlway_broker::{
     Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
@@ -28,9 +28,9 @@ use tokio::sync::oneshot;
 pub struct Options {
     /// Where the time is taken from.
     pub clock: Clock,
-    /// The largest message, headers included, in bytes.
+    /// The largest message, headers included, in bytes; 1 GiB at most.
     pub max_message: u64,
-    /// The largest segment file in bytes, unless a single message needs more.
+    /// The largest segment file in bytes, unless a single message needs more; 64 KiB to 1 GiB.
     pub max_segment: u64,
     /// How often journals are synced, spare segments prepared and stragglers moved: also how much of what
     /// was settled a power cut may undo.
@@ -82,6 +82,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inbox {
     requests: Vec<Request>,
+    /// The writer sleeps; waking one that does not costs a system call for nothing.
+    writer_sleeps: bool,
     stopped: bool,
 }
 
@@ -93,6 +95,9 @@ impl EmbeddedBroker {
     /// Opens the queue directory, creating it if need be, and recovers what is in it.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
         fs::create_dir_all(directory).map_err(|error| OpenError::io("create", directory, error))?;
+        let disk = Arc::new(RealDisk::new(directory.to_owned()));
+        // Before anything is written into a directory that may be somebody else's.
+        refuse_foreign_files(&*disk)?;
         let directory_lock = DirectoryLock::take(directory)?;
         let largest_segment = options.max_segment.clamp(64 << 10, 1 << 30);
         let sizes = Sizes {
@@ -102,7 +107,7 @@ impl EmbeddedBroker {
             reserve: 1 << 20,
         };
         let now = options.clock.now();
-        let recovered = recover(Arc::new(RealDisk::new(directory.to_owned())), sizes, now)?;
+        let recovered = recover(disk, sizes, now)?;
         let shared = Arc::new(Shared {
             engine: recovered.engine,
             clock: options.clock,
@@ -158,8 +163,10 @@ impl Shared {
                 if inbox.stopped {
                     return;
                 }
+                inbox.writer_sleeps = true;
                 inbox = self.filled.wait(inbox).unwrap_or_else(PoisonError::into_inner);
             }
+            inbox.writer_sleeps = false;
             let requests = std::mem::take(&mut inbox.requests);
             drop(inbox);
             self.engine.commit(requests, self.clock.now());
@@ -189,7 +196,9 @@ impl Shared {
         let mut inbox = lock(&self.inbox);
         if !inbox.stopped {
             inbox.requests.push(request);
-            self.filled.notify_one();
+            if std::mem::take(&mut inbox.writer_sleeps) {
+                self.filled.notify_one();
+            }
         }
     }
 

@@ -12,7 +12,14 @@ pub(crate) const FILE: &str = "lock";
 /// Held for as long as the directory is ours.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started at this moment may have the file open, too.
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirectoryLock {
@@ -39,6 +46,6 @@ impl DirectoryLock {
         }
         // Only for the message above; a lock without it is still a lock.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }

@@ -82,6 +82,11 @@ pub(crate) struct Recovered {
     pub(crate) report: Recovery,
 }
 
+/// Refuses a directory that has files which are not the queue's.
+pub(crate) fn refuse_foreign_files(disk: &dyn Disk) -> Result<(), OpenError> {
+    Files::list(disk).map(drop)
+}
+
 /// Opens a directory that is locked already.
 pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Result<Recovered, OpenError> {
     let files = Files::list(&*disk)?;
@@ -277,9 +282,9 @@ impl Scan {
         }
         let damage = Damage::save(&*self.state.disk, place, bytes);
         if certain {
-            self.report.damage.push(damage)
+            self.report.damage.push(damage);
         } else {
-            self.report.unfinished.push(damage)
+            self.report.unfinished.push(damage);
         }
         self.events.push((place, Event::SetAside { bytes: length }));
     }

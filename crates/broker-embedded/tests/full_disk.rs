@@ -2,6 +2,7 @@
 //!
 //! The test starts itself in a mount namespace of its own with a small memory file system in it, which needs
 //! root or unprivileged user namespaces. Without a test harness, since the test starts itself.
+#![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
 use crawlway_broker::{Broker, Outgoing, PublishError, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
@@ -36,7 +37,10 @@ fn in_a_namespace() {
         .arg(std::env::current_exe().expect("our own path"))
         .status()
         .expect("`unshare` of util-linux starts");
-    assert!(status.success(), "the test inside the namespace fails, or namespaces are not allowed here: {status}");
+    assert!(
+        status.success(),
+        "the test inside the namespace fails, or namespaces are not allowed here: {status}"
+    );
 }
 
 fn inside(disk: &Path) {
@@ -46,17 +50,21 @@ fn inside(disk: &Path) {
 
 async fn fill_drain_and_go_on(disk: &Path) {
     let directory = disk.join("queue");
-    let options = || Options { max_segment: 1 << 20, housekeeping: Duration::from_millis(10), ..Options::default() };
+    let options =
+        || Options { max_segment: 1 << 20, housekeeping: Duration::from_millis(10), ..Options::default() };
     let queue = QueueName::new("q").expect("a name");
     let spec = QueueSpec::new(queue.clone()).prefetch(10_000);
     let broker = EmbeddedBroker::open(&directory, options()).expect("the directory opens");
-    broker.declare(&[spec.clone()]).await.expect("declared");
+    broker.declare(&[spec]).await.expect("declared");
 
     let mut accepted = BTreeSet::new();
     let error = fill(&broker, &queue, &mut accepted).await;
     let text = error.to_string();
     assert!(matches!(error, PublishError::Unavailable { .. }), "certainly not accepted: {text}");
-    assert!(text.contains("full") && text.contains("free some space"), "says what is wrong and what to do: {text}");
+    assert!(
+        text.contains("full") && text.contains("free some space"),
+        "says what is wrong and what to do: {text}"
+    );
     assert!(accepted.len() > 1000, "the disk was filled, with {}", accepted.len());
 
     // Even with the very last byte taken, everything accepted is there, and can be settled.
@@ -71,7 +79,8 @@ async fn fill_drain_and_go_on(disk: &Path) {
     broker.close().await.expect("closed");
     drop(broker);
 
-    let broker = EmbeddedBroker::open(&directory, options()).expect("a full disk does not keep the queue shut");
+    let broker =
+        EmbeddedBroker::open(&directory, options()).expect("a full disk does not keep the queue shut");
     std::fs::remove_file(disk.join("rest")).expect("removed");
     // There is room again: by the settled segments, and by what was removed.
     let mut later = BTreeSet::new();

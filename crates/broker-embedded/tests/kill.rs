@@ -3,6 +3,7 @@
 //! The child says on standard output what it was told: `A` ids that were accepted, `D` ids that were
 //! delivered, `S` ids whose settle as done returned ok. Nothing accepted may be lost, and nothing may be
 //! delivered after its settle had returned ok. Without a test harness, since the test starts itself.
+#![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
 use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, Settled, Timestamp, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};

@@ -92,7 +92,7 @@ pub trait Broker: Debug + Send + Sync {
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError>;
 
     /// Lists dead letters of this queue, oldest first, up to `limit` of those that match, after `after`.
-    /// Listing takes nothing: the letters stay.
+    /// Listing takes nothing: the letters stay. After an id that this broker never gave there are none.
     async fn dead_letters(
         &self,
         queue: &QueueName,

@@ -14,6 +14,8 @@ pub struct NameError {
 
 /// Leaves room for the suffixes (`.dead`, `.delay.…`) that backends append within AMQP's 255 bytes.
 const MAX_NAME: usize = 200;
+/// More suggestions than this help nobody.
+const NEAREST: usize = 5;
 
 fn check(what: &'static str, name: &str) -> Result<(), NameError> {
     let problem = if name.is_empty() {
@@ -91,6 +93,18 @@ name! {
     QueueName, "queue"
 }
 
+impl QueueName {
+    /// The few of these names that this one was most likely meant to be, nearest first.
+    pub fn nearest<'a>(&self, names: impl IntoIterator<Item = &'a QueueName>) -> Vec<QueueName> {
+        let mut names: Vec<(usize, &QueueName)> = names
+            .into_iter()
+            .map(|name| (strsim::damerau_levenshtein(self.as_str(), name.as_str()), name))
+            .collect();
+        names.sort();
+        names.into_iter().take(NEAREST).map(|(_, name)| name.clone()).collect()
+    }
+}
+
 name! {
     /// The name of a topic exchange, cheap to clone.
     ExchangeName, "exchange"
@@ -107,6 +121,14 @@ mod tests {
         {
             QueueName::new(name).unwrap();
         }
+    }
+
+    #[test]
+    fn the_nearest_name_comes_first() {
+        let names =
+            ["url_inventory", "crawler_queue", "crawl-requests"].map(|name| QueueName::new(name).unwrap());
+        let nearest = QueueName::new("craler_queue").unwrap().nearest(&names);
+        assert_eq!(nearest[0].as_str(), "crawler_queue");
     }
 
     #[test]

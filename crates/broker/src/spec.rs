@@ -4,6 +4,9 @@ use crate::{BrokerError, ExchangeName, QueueName, TopicPattern};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The most attempts a message can be given.
+const MAX_ATTEMPTS: u32 = 65_000;
+
 /// Everything that is declared of a queue. A backend honours all of it or refuses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
@@ -115,6 +118,8 @@ impl QueueSpec {
             "lease is 0; expected 1 ms or more"
         } else if self.max_attempts == 0 {
             "max_attempts is 0, so every message would be dead at once; expected 1 or more"
+        } else if self.max_attempts > MAX_ATTEMPTS {
+            "max_attempts is above 65000; expected 1 to 65000"
         } else if self.max_length.is_some_and(|max| max.limit() == 0) {
             "max_length is 0, so nothing could be published; expected 1 or more, or none"
         } else {

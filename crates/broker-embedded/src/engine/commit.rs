@@ -34,7 +34,7 @@ pub(crate) enum Effect {
     /// A new message waits.
     Publish { born: u32, due: Timestamp, group: Option<Box<str>> },
     /// A delivery that failed waits for its next attempt.
-    Requeue { slot: Slot, tag: u64, due: Timestamp, attempts: u32 },
+    Requeue { slot: Slot, tag: Option<u64>, due: Timestamp, attempts: u32 },
     /// A delivery, or a message whose receiver was lost (without a tag), is dead.
     Bury { slot: Slot, tag: Option<u64>, number: u64, attempts: u32 },
     /// A dead letter waits again.
@@ -366,16 +366,13 @@ impl State {
                 self.arrive(queue, slot, group.as_deref(), due, now);
             }
             Effect::Requeue { slot, tag, due, attempts } => {
-                self.land(tag);
+                self.end_delivery(queue, tag);
                 self.replace_record(slot, place, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
                 self.put_back(queue, slot, due, now);
             }
             Effect::Bury { slot, tag, number, attempts } => {
-                match tag {
-                    Some(tag) => drop(self.land(tag)),
-                    None => self.queue(queue).in_flight -= 1,
-                }
+                self.end_delivery(queue, tag);
                 self.replace_record(slot, place, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
                 self.release(queue, slot, now);
@@ -410,6 +407,14 @@ impl State {
         }
     }
 
+    /// A delivery is over; one whose receiver was lost only had its place among what is in flight.
+    fn end_delivery(&mut self, queue: u16, tag: Option<u64>) {
+        match tag {
+            Some(tag) => drop(self.land(tag)),
+            None => self.queue(queue).in_flight -= 1,
+        }
+    }
+
     /// A message that had a place reserved takes it.
     fn arrive(&mut self, queue: u16, slot: Slot, group: Option<&str>, due: Timestamp, now: Timestamp) {
         let queue = &mut self.queues[queue as usize];
@@ -431,14 +436,16 @@ impl State {
     fn come_to_nothing(&mut self, queue: u16, effect: Effect, now: Timestamp) {
         match effect {
             Effect::Publish { .. } => self.queue(queue).reserved -= 1,
-            Effect::Requeue { tag, .. } | Effect::Bury { tag: Some(tag), .. } => {
-                let lease = self.queue(queue).spec.lease;
-                self.set_lease(tag, Some(now + lease));
-            }
-            Effect::Bury { slot, tag: None, .. } => {
-                self.queue(queue).in_flight -= 1;
-                self.unburied.push((now + BURY_AGAIN, slot));
-            }
+            Effect::Requeue { slot, tag, .. } | Effect::Bury { slot, tag, .. } => match tag {
+                Some(tag) => {
+                    let lease = self.queue(queue).spec.lease;
+                    self.set_lease(tag, Some(now + lease));
+                }
+                None => {
+                    self.end_delivery(queue, None);
+                    self.unburied.push((now + BURY_AGAIN, slot));
+                }
+            },
             Effect::Revive { slot, .. } => {
                 self.queue(queue).reserved -= 1;
                 self.slab.get_mut(slot).life = Life::Dead;

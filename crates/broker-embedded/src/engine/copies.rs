@@ -16,6 +16,16 @@ use std::io;
 pub(super) const LOST: &str =
     "its worker was lost: it neither settled nor extended the delivery before the lease ended";
 
+/// A message that is about to be written elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaving {
+    pub(crate) slot: Slot,
+    pub(crate) queue: u16,
+    /// Its delivery, unless its receiver was lost.
+    pub(crate) tag: Option<u64>,
+    pub(crate) now: Timestamp,
+}
+
 /// Why a message that ran out of attempts is dead.
 fn out_of_attempts(attempts: u32) -> String {
     format!("all {attempts} attempts failed")
@@ -47,17 +57,16 @@ impl State {
         Ok((stored, carried))
     }
 
-    /// Adds the copy for a failed attempt: back in line after a while, or dead if it was the last one.
+    /// Adds the copy for a failed attempt: back in line when due, or dead if it was the last one. Returns
+    /// the number of the next attempt, if there is one.
     pub(crate) fn add_retry(
         &mut self,
         request: &mut Request,
-        slot: Slot,
-        queue: u16,
-        tag: u64,
+        leaving: Leaving,
         error: &str,
         due: Timestamp,
-        now: Timestamp,
     ) -> io::Result<Option<u32>> {
+        let Leaving { slot, queue, tag, now } = leaving;
         let (mut stored, mut carried) = self.with_history(slot)?;
         let failure = Failure { error: limits::truncated(error, limits::MAX_ERROR).to_owned(), at: now };
         carried.attempts += 1;
@@ -65,13 +74,12 @@ impl State {
         carried.last_error = Some(failure);
         let attempts = carried.attempts;
         if attempts >= self.queues[queue as usize].spec.max_attempts {
-            self.add_death(request, slot, queue, Some(tag), stored, carried, &out_of_attempts(attempts), now);
+            self.add_death(request, leaving, stored, carried, &out_of_attempts(attempts));
             return Ok(None);
         }
         stored.carried = Some(carried);
         stored.due = due;
-        let effect = Effect::Requeue { slot, tag, due, attempts };
-        request.add(queue, Kind::Copy, &stored.parts(), effect);
+        request.add(queue, Kind::Copy, &stored.parts(), Effect::Requeue { slot, tag, due, attempts });
         Ok(Some(attempts + 1))
     }
 
@@ -79,30 +87,25 @@ impl State {
     pub(crate) fn add_verdict_death(
         &mut self,
         request: &mut Request,
-        slot: Slot,
-        queue: u16,
-        tag: u64,
+        leaving: Leaving,
         reason: &str,
-        now: Timestamp,
     ) -> io::Result<()> {
-        let (stored, mut carried) = self.with_history(slot)?;
+        let (stored, mut carried) = self.with_history(leaving.slot)?;
         // The attempt that ended so was made, too.
         carried.attempts += 1;
-        self.add_death(request, slot, queue, Some(tag), stored, carried, reason, now);
+        self.add_death(request, leaving, stored, carried, reason);
         Ok(())
     }
 
     fn add_death(
         &mut self,
         request: &mut Request,
-        slot: Slot,
-        queue: u16,
-        tag: Option<u64>,
+        leaving: Leaving,
         mut stored: Stored,
         carried: Carried,
         reason: &str,
-        now: Timestamp,
     ) {
+        let Leaving { slot, queue, tag, now } = leaving;
         let number = self.next_death;
         self.next_death += 1;
         let attempts = carried.attempts;
@@ -137,7 +140,8 @@ impl State {
                 let reason = out_of_attempts(carried.attempts);
                 self.slab.get_mut(slot).life = Life::Leaving;
                 self.queue(queue).in_flight += 1;
-                self.add_death(&mut request, slot, queue, None, stored, carried, &reason, now);
+                let leaving = Leaving { slot, queue, tag: None, now };
+                self.add_death(&mut request, leaving, stored, carried, &reason);
                 self.burials.push(request);
             }
             Err(error) => {

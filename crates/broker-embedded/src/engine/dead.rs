@@ -35,7 +35,7 @@ impl Engine {
         after: Option<&DeadId>,
         limit: usize,
     ) -> Result<DeadPage, BrokerError> {
-        let mut cursor = after.and_then(number_of);
+        let mut cursor = after.map(|id| number_of(id).unwrap_or(u64::MAX));
         let mut letters = Vec::new();
         loop {
             let (chunk, next) = self.read_chunk(name, filter, cursor)?;
@@ -193,7 +193,7 @@ impl State {
                 None,
             );
         }
-        let start = after.map_or(0, |after| after + 1);
+        let start = after.map_or(0, |after| after.saturating_add(1));
         let chunk: Vec<(u64, Slot)> = dead.range(start..).take(CHUNK).map(|(n, slot)| (*n, *slot)).collect();
         let next = if chunk.len() == CHUNK { chunk.last().map(|(number, _)| *number) } else { None };
         (chunk, next)

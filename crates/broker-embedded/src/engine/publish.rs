@@ -125,7 +125,7 @@ impl State {
         match &message.to {
             Target::Queue(name) => match self.numbers.get(name) {
                 Some(number) => Ok(vec![*number]),
-                None => Err(PublishError::UnknownQueue { queue: name.clone(), known: self.known() }),
+                None => Err(PublishError::UnknownQueue { queue: name.clone(), known: self.known(name) }),
             },
             Target::Topic { exchange, topic } => {
                 let bound = |spec: &crawlway_broker::QueueSpec| {

@@ -3,6 +3,7 @@
 use super::{
     Engine, Request,
     commit::CommitError,
+    copies::Leaving,
     state::{State, lock},
 };
 use crate::journal::Event;
@@ -76,6 +77,7 @@ impl Engine {
             let place = state.slab.get(slot).place;
             // Without a lease it cannot be lost while it is being settled, nor settled twice.
             state.set_lease(tag, None);
+            let leaving = Leaving { slot, queue, tag: Some(tag), now };
             let slow = match verdict {
                 Verdict::Done => {
                     events.push((place, Event::Done));
@@ -90,11 +92,11 @@ impl Engine {
                     continue;
                 }
                 Verdict::Retry { after, error } => state
-                    .add_retry(&mut request, slot, queue, tag, &error, now + after, now)
+                    .add_retry(&mut request, leaving, &error, now + after)
                     .map(|attempt| attempt.map_or(Settled::Dead, |attempt| Settled::Retrying { attempt })),
-                Verdict::Dead { reason } => state
-                    .add_verdict_death(&mut request, slot, queue, tag, &reason, now)
-                    .map(|()| Settled::Dead),
+                Verdict::Dead { reason } => {
+                    state.add_verdict_death(&mut request, leaving, &reason).map(|()| Settled::Dead)
+                }
             };
             outcomes.push(match slow {
                 Ok(settled) => Outcome::OnceWritten(settled),

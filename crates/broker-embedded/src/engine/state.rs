@@ -107,15 +107,12 @@ impl State {
         self.numbers
             .get(name)
             .copied()
-            .ok_or_else(|| BrokerError::UnknownQueue { queue: name.clone(), known: self.known() })
+            .ok_or_else(|| BrokerError::UnknownQueue { queue: name.clone(), known: self.known(name) })
     }
 
     /// Some queues that exist, for the error message of one that does not.
-    pub(crate) fn known(&self) -> Vec<QueueName> {
-        let mut names: Vec<QueueName> = self.numbers.keys().cloned().collect();
-        names.sort();
-        names.truncate(8);
-        names
+    pub(crate) fn known(&self, missed: &QueueName) -> Vec<QueueName> {
+        missed.nearest(self.numbers.keys())
     }
 
     pub(crate) fn queue(&mut self, number: u16) -> &mut Queue {

@@ -1,2 +1,0 @@
-//! The `crawlway` binary.
-fn main() {}

@@ -1,0 +1,96 @@
+//! `crawlway config`: check the settings, or show them.
+
+use crate::{
+    config::{Origin, Problem, Setting, Sources, as_toml, load, settings},
+    failure::{ExitKind, Told},
+    output::Output,
+};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Check the settings, or show them with where each comes from
+#[derive(Debug, Args)]
+pub(super) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say whether the settings are valid, and everything that is wrong if not
+    #[command(after_help = "\
+Examples:
+  crawlway config check --config deploy/crawlway.toml
+  CRAWLWAY_QUEUE__DEFAULTS__LEASE=5min crawlway config check --json
+
+JSON:
+  {\"ok\", \"problems\": [{\"source\": null | {\"kind\", …}, \"key\": null | text, \"problem\"}]}
+  with sources as in `config show`.
+
+Exit codes: 0 valid, 2 not valid.")]
+    Check,
+    /// Show every setting with its value and where that comes from; secrets are masked
+    #[command(after_help = "\
+Examples:
+  crawlway config show > new.toml           a file to start from
+  crawlway config show --json | jq '.settings[\"data_dir\"].source'
+
+JSON:
+  {\"file\": null | path, \"settings\": {KEY: {\"value\", \"source\": {\"kind\", …}}}}
+  kind is default, file (with path and line), variable (with name) or flag (with name).")]
+    Show,
+}
+
+pub(super) fn run(args: ConfigArgs, sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
+    match args.command {
+        ConfigCommand::Check => check(sources, output),
+        ConfigCommand::Show => show(sources, output),
+    }
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    ok: bool,
+    problems: &'a [Problem],
+}
+
+fn check(sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
+    let loaded = match load(sources) {
+        Ok(loaded) => loaded,
+        Err(problems) if output.is_json() => {
+            output.json(&Checked { ok: false, problems: &problems.0 })?;
+            output.flush()?;
+            return Err(Told(ExitKind::Usage).into());
+        }
+        Err(problems) => return Err(problems.into()),
+    };
+    if output.is_json() {
+        return Ok(output.json(&Checked { ok: true, problems: &[] })?);
+    }
+    let settings = settings(&loaded);
+    let given = settings.values().filter(|setting| *setting.source() != Origin::Default).count();
+    let file = match &loaded.file {
+        Some(file) => format!("`{}`", file.display()),
+        None => "no config file".to_owned(),
+    };
+    Ok(output.line(&format!(
+        "ok: {file}; {given} of {} settings are given, the others have their defaults",
+        settings.len()
+    ))?)
+}
+
+#[derive(Serialize)]
+struct Shown {
+    file: Option<PathBuf>,
+    settings: BTreeMap<String, Setting>,
+}
+
+fn show(sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
+    let loaded = load(sources)?;
+    if output.is_json() {
+        let settings = settings(&loaded);
+        return Ok(output.json(&Shown { file: loaded.file, settings })?);
+    }
+    Ok(output.text(&as_toml(&loaded))?)
+}

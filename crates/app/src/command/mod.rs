@@ -1,0 +1,128 @@
+//! The commands. This file has the table of them; each has a file of its own.
+
+mod config;
+mod dead;
+mod queues;
+
+use crate::{
+    config::{Config, Sources, load, nearest},
+    failure::UsageError,
+    log,
+    output::{self, Output},
+};
+use anyhow::bail;
+use clap::{Args, Parser, Subcommand};
+use crawlway_broker::{Broker, QueueName, QueueSpec};
+use std::{env, path::PathBuf};
+
+/// Turns URLs into stored, searchable, deduplicated records through durable queues.
+#[derive(Debug, Parser)]
+#[command(name = "crawlway", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub(crate) struct CommandLine {
+    #[command(flatten)]
+    shared: SharedArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  crawlway config show                            every setting, and where its value comes from
+  crawlway queues --data /var/lib/crawlway        what waits, is in flight, delayed and dead
+  crawlway dead list crawler_queue --since 2h     what was given up in the last two hours, and why
+  crawlway dead replay crawler_queue --all        give all of it another try
+  crawlway queues --json | jq '.queues[].ready'   the same for programs
+
+Settings come from `crawlway.toml` in the working directory or the file named by --config or
+CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
+
+Exit codes:
+  0  it was done
+  1  it failed, or what was asked for was not found
+  2  the command line or a setting is wrong; nothing was done
+
+`crawlway help COMMAND` tells more about a command.";
+
+/// The table of commands.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the queues of a data directory; pause, resume or purge one
+    Queues(queues::QueuesArgs),
+    /// List, read, replay or drop dead letters: what was given up, and why
+    Dead(dead::DeadArgs),
+    /// Check the settings, or show them with where each comes from
+    Config(config::ConfigArgs),
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+struct SharedArgs {
+    /// Read settings from this file instead of `crawlway.toml`
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Shared options")]
+    config: Option<PathBuf>,
+    /// Use this data directory, whatever `data_dir` says
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Shared options")]
+    data: Option<PathBuf>,
+    /// Write JSON for programs instead of text for people
+    #[arg(long, global = true, help_heading = "Shared options")]
+    json: bool,
+}
+
+/// Runs what the command line asks for.
+pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
+    let SharedArgs { config, data, json } = line.shared;
+    let sources = Sources {
+        config_flag: config,
+        data_flag: data,
+        variables: env::vars_os().collect(),
+        working_directory: true,
+    };
+    let mut output = Output::new(json);
+    let settings = || -> anyhow::Result<Config> {
+        let config = load(&sources)?.config;
+        log::start(config.log);
+        Ok(config)
+    };
+    match line.command {
+        Command::Queues(args) => queues::run(args, &settings()?, &mut output).await?,
+        Command::Dead(args) => dead::run(args, &settings()?, &mut output).await?,
+        Command::Config(args) => config::run(args, &sources, &mut output)?,
+    }
+    output.flush()?;
+    Ok(())
+}
+
+/// The spec of a queue that was named by somebody who expects it to be there.
+async fn existing_queue(broker: &dyn Broker, name: &QueueName) -> anyhow::Result<QueueSpec> {
+    let mut specs = broker.queues().await?;
+    if let Some(at) = specs.iter().position(|spec| spec.name == *name) {
+        return Ok(specs.swap_remove(at));
+    }
+    let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    if let Some(nearest) = nearest(name.as_str(), known.iter().copied()) {
+        bail!("there is no queue `{name}`; did you mean `{nearest}`?");
+    }
+    if known.is_empty() {
+        bail!("there is no queue `{name}`; there are no queues at all yet");
+    }
+    bail!("there is no queue `{name}`; `crawlway queues` lists those there are");
+}
+
+/// Makes sure that what cannot be undone is meant: by `--yes`, or by asking who sits there.
+fn must_be_meant(yes: bool, question: impl FnOnce() -> String) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !output::can_ask() {
+        bail!(UsageError("this cannot be undone; repeat it with --yes if it is meant".to_owned()));
+    }
+    if output::confirm(&question())? {
+        return Ok(());
+    }
+    bail!("nothing was done, since the answer was not yes")
+}
+
+/// `1 message`, `2 messages`
+fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}

@@ -1,0 +1,138 @@
+//! The settings: the defaults, then a file, then variables, then flags; later ones win.
+//!
+//! The defaults are written once, in `config/crawlway.toml`, which is part of the program. They also say which
+//! keys there are; the types here say what may be set. Each value that somebody gave is tried alone on top of
+//! the defaults, so that all that is wrong is told at once, each with its place.
+
+mod layers;
+mod problem;
+mod queue;
+pub(crate) mod secret;
+mod shape;
+mod show;
+mod value;
+
+pub(crate) use layers::{Origin, Sources};
+pub(crate) use problem::{Problem, Problems};
+pub(crate) use shape::nearest;
+pub(crate) use show::{Setting, as_toml, settings};
+pub(crate) use value::ByteSize;
+
+use crate::{log::LogSettings, open::BrokerSettings};
+use layers::Entry;
+use queue::QueueSettings;
+use serde::Deserialize;
+use shape::Shape;
+use std::path::PathBuf;
+
+/// Every setting with its default.
+const DEFAULTS: &str = include_str!("../../../../config/crawlway.toml");
+
+/// What the program is set to do.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) broker: BrokerSettings,
+    pub(crate) queue: QueueSettings,
+    pub(crate) log: LogSettings,
+}
+
+/// The settings, and where each comes from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// Every value that holds, in the order of the defaults; what they do not have comes last.
+    entries: Vec<Entry>,
+    /// The file that was read, if any.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Puts the settings together, or says everything that is wrong with them.
+pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
+    let mut problems = Vec::new();
+    let defaults = layers::defaults(DEFAULTS)?;
+    let shape = Shape::of(&defaults);
+    let file = sources.file(&mut problems);
+    let mut given = Vec::new();
+    if let Some((path, text)) = &file {
+        given.extend(layers::from_file(path, text, &shape, &mut problems));
+    }
+    given.extend(layers::from_variables(sources, &shape, &mut problems));
+    given.extend(layers::from_flags(sources, &mut problems));
+
+    for entry in &given {
+        if let Err(expected) = Config::from_entries(&layers::merge(&defaults, std::slice::from_ref(entry))) {
+            problems.push(Problem::wrong_value(entry, &expected));
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Problems::in_order(problems));
+    }
+    let entries = layers::merge(&defaults, &given);
+    let config = Config::from_entries(&entries).map_err(|text| Problems(vec![Problem::together(text)]))?;
+    Ok(Loaded { config, entries, file: file.map(|(path, _)| path) })
+}
+
+impl Config {
+    fn from_entries(entries: &[Entry]) -> Result<Self, String> {
+        let table = toml::Value::Table(layers::as_table(entries));
+        let config = Config::deserialize(table).map_err(|error| error.message().to_owned())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What the types alone cannot say.
+    fn check(&self) -> Result<(), String> {
+        if self.data_dir.as_os_str().is_empty() {
+            return Err("expected the path of a directory".to_owned());
+        }
+        self.broker.check()?;
+        self.queue.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_broker::{QueueName, QueueSpec};
+    use std::time::Duration;
+
+    fn given(variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        load(&Sources { variables, ..Sources::default() })
+    }
+
+    #[test]
+    fn the_file_of_defaults_is_complete_and_valid() {
+        let loaded = given(&[]).unwrap();
+        assert_eq!(loaded.config.data_dir, PathBuf::from("crawlway-data"));
+    }
+
+    #[test]
+    fn the_defaults_of_a_queue_are_those_of_the_contract() {
+        let name = QueueName::new("crawler_queue").unwrap();
+        assert_eq!(given(&[]).unwrap().config.queue.spec(name.clone()), QueueSpec::new(name));
+    }
+
+    #[test]
+    fn a_queue_of_its_own_changes_only_what_it_says() {
+        let config = given(&[("CRAWLWAY_QUEUE__CRAWLER_QUEUE__LEASE", "5min")]).unwrap().config;
+        let name = QueueName::new("crawler_queue").unwrap();
+        let expected = QueueSpec::new(name.clone()).lease(Duration::from_secs(300));
+        assert_eq!(config.queue.spec(name), expected);
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once() {
+        let problems = given(&[
+            ("CRAWLWAY_BROKER__KIND", "carrier-pigeon"),
+            ("CRAWLWAY_DATA_DRI", "/tmp"),
+            ("CRAWLWAY_QUEUE__DEFAULTS__PREFETCH", "0"),
+            ("CRAWLWAY_QUEUE__DEFAULTS__LEASE", "60"),
+            ("CRAWLWAY_BROKER__EMBEDDED__MAX_SEGMENT", "1KiB"),
+        ])
+        .unwrap_err();
+        assert_eq!(problems.0.len(), 5, "{problems}");
+    }
+}

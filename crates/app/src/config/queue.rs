@@ -1,0 +1,70 @@
+//! `[queue.…]`: what holds for every queue, and what for some of them.
+
+use super::value::{Count, Span};
+use crawlway_broker::{QueueName, QueueSpec};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The table for queues that have none of their own.
+const DEFAULTS: &str = "defaults";
+
+/// How queues are set up.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "BTreeMap<String, QueueTable>")]
+pub(crate) struct QueueSettings {
+    defaults: QueueTable,
+    named: BTreeMap<QueueName, QueueTable>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueTable {
+    prefetch: Option<Count>,
+    lease: Option<Span>,
+    max_attempts: Option<Count>,
+}
+
+impl QueueSettings {
+    /// What a flow declares for this queue, before it adds what it needs itself.
+    pub(crate) fn spec(&self, name: QueueName) -> QueueSpec {
+        let own = self.named.get(&name).copied();
+        let spec = self.defaults.applied_to(QueueSpec::new(name));
+        own.map_or(spec.clone(), |own| own.applied_to(spec))
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        for name in self.named.keys() {
+            self.spec(name.clone()).check().map_err(|error| error.to_string())?;
+        }
+        // The defaults are held to the contract under the name of any queue that has no table of its own.
+        let any = QueueName::new(DEFAULTS).map_err(|error| error.to_string())?;
+        self.spec(any).check().map_err(|error| error.to_string())
+    }
+}
+
+impl QueueTable {
+    fn applied_to(self, mut spec: QueueSpec) -> QueueSpec {
+        if let Some(Count(prefetch)) = self.prefetch {
+            spec = spec.prefetch(prefetch.get());
+        }
+        if let Some(Span(lease)) = self.lease {
+            spec = spec.lease(lease);
+        }
+        if let Some(Count(max_attempts)) = self.max_attempts {
+            spec = spec.max_attempts(max_attempts.get());
+        }
+        spec
+    }
+}
+
+impl TryFrom<BTreeMap<String, QueueTable>> for QueueSettings {
+    type Error = String;
+    fn try_from(mut tables: BTreeMap<String, QueueTable>) -> Result<Self, String> {
+        let defaults = tables.remove(DEFAULTS).ok_or("the table `[queue.defaults]` is missing")?;
+        let named = tables
+            .into_iter()
+            .map(|(name, table)| Ok((QueueName::new(&name)?, table)))
+            .collect::<Result<_, crawlway_broker::NameError>>();
+        Ok(Self { defaults, named: named.map_err(|error| error.to_string())? })
+    }
+}

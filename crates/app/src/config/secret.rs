@@ -1,0 +1,163 @@
+//! Secrets are never printed: not by `config show`, not in an error, not in a log.
+
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+
+/// What is printed in a secret's place.
+pub(crate) const MASK: &str = "***";
+
+/// Keys with one of these in their name hold secrets.
+const SECRET_NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "api_key",
+    "access_key",
+    "private_key",
+];
+
+/// A value that can be used and not be printed.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(String);
+
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the first setting of this type comes with a shared backend")
+)]
+impl Secret {
+    /// The secret itself, for whoever must send it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(MASK)
+    }
+}
+
+/// Whether what this key holds is a secret, by its name.
+pub(crate) fn is_secret(key: &[String]) -> bool {
+    key.iter().any(|part| is_secret_name(part))
+}
+
+/// The value as it may be printed.
+pub(crate) fn masked(key: &[String], value: &toml::Value) -> toml::Value {
+    if is_secret(key) {
+        return MASK.into();
+    }
+    match value {
+        toml::Value::String(text) => mask_url(text).into(),
+        toml::Value::Array(values) => {
+            toml::Value::Array(values.iter().map(|value| masked(key, value)).collect())
+        }
+        toml::Value::Table(table) => {
+            let inner = |(name, value): (&String, &toml::Value)| {
+                (name.clone(), masked(&[key, std::slice::from_ref(name)].concat(), value))
+            };
+            toml::Value::Table(table.iter().map(inner).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Masks the password in `scheme://user:password@host`, and parameters whose names are those of secrets.
+///
+/// A password with a `/`, `?` or `@` in it that should have been escaped and was not is masked too: what is
+/// hidden reaches to the last `@`, at the price of hiding too much of an address that has one in its path.
+fn mask_url(text: &str) -> String {
+    let Some(scheme_end) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
+    let (scheme, rest) = text.split_at(scheme_end);
+    let rest = match rest.rsplit_once('@') {
+        Some((user, host)) => match user.split_once(':') {
+            Some((user, _)) => format!("{user}:{MASK}@{host}"),
+            None => rest.to_owned(),
+        },
+        None => rest.to_owned(),
+    };
+    format!("{scheme}{}", mask_parameters(&rest))
+}
+
+fn mask_parameters(address: &str) -> String {
+    let Some((path, query)) = address.split_once('?') else { return address.to_owned() };
+    let parameters: Vec<String> = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if is_secret_name(name) => format!("{name}={MASK}"),
+            _ => parameter.to_owned(),
+        })
+        .collect();
+    format!("{path}?{}", parameters.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(key: &str, value: impl Into<toml::Value>) -> String {
+        let key: Vec<String> = key.split('.').map(str::to_owned).collect();
+        masked(&key, &value.into()).to_string()
+    }
+
+    #[test]
+    fn a_secret_shows_only_to_who_asks_for_it() {
+        let secret: Secret = serde_json::from_str("\"hunter2\"").unwrap();
+        assert_eq!(secret.expose(), "hunter2");
+        let printed =
+            format!("{secret} {secret:?} {:#?} {}", Some(&secret), serde_json::to_string(&secret).unwrap());
+        assert!(!printed.contains("hunter2") && printed.contains(MASK), "{printed}");
+    }
+
+    #[test]
+    fn keys_that_are_named_like_secrets_are_masked_whatever_they_hold() {
+        for key in
+            ["broker.rabbitmq.password", "gateway.token_key", "SECRET", "store.s3.secret-key", "a.api-key"]
+        {
+            assert_eq!(shown(key, "hunter2"), "\"***\"", "{key}");
+        }
+        assert_eq!(shown("pin.secret", 1234), "\"***\"");
+        assert_eq!(shown("secrets.one", "hunter2"), "\"***\"");
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_masked() {
+        for (address, masked) in [
+            ("amqp://user:pass@host:5672/vhost", "amqp://user:***@host:5672/vhost"),
+            ("redis://:pass@host", "redis://:***@host"),
+            ("amqp://user:p@ss/w:rd@host", "amqp://user:***@host"),
+            (
+                "postgres://u@h/db?sslmode=require&password=pass",
+                "postgres://u@h/db?sslmode=require&password=***",
+            ),
+            ("https://example.com:8080/path?q=1", "https://example.com:8080/path?q=1"),
+            ("amqp://a:pass@h1,amqp://b:pass@h2", "amqp://a:***@h2"),
+            ("no address: a@b", "no address: a@b"),
+        ] {
+            assert_eq!(shown("broker.url", address), format!("\"{masked}\""));
+        }
+        let list = toml::Value::Array(vec!["amqp://user:pass@host".into()]);
+        assert_eq!(shown("broker.urls", list), "[\"amqp://user:***@host\"]");
+    }
+}

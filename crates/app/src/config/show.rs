@@ -1,0 +1,77 @@
+//! The settings as `config show` prints them: each with its origin, secrets masked.
+
+use super::{
+    Loaded,
+    layers::{Entry, Origin},
+    secret,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One setting as programs see it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setting {
+    value: toml::Value,
+    source: Origin,
+}
+
+impl Setting {
+    pub(crate) fn source(&self) -> &Origin {
+        &self.source
+    }
+}
+
+/// Every setting by its key.
+pub(crate) fn settings(loaded: &Loaded) -> BTreeMap<String, Setting> {
+    let setting = |entry: &Entry| Setting {
+        value: secret::masked(&entry.key, &entry.value),
+        source: entry.origin.clone(),
+    };
+    loaded.entries.iter().map(|entry| (dotted(&entry.key), setting(entry))).collect()
+}
+
+/// The settings as a file that would have the same effect, with each one's origin beside it.
+pub(crate) fn as_toml(loaded: &Loaded) -> String {
+    // A table may be set in parts from several places; in a file it has to be in one.
+    let mut tables: Vec<(&[String], Vec<&Entry>)> = Vec::new();
+    for entry in &loaded.entries {
+        let table = entry.key.split_last().map_or(&[] as &[String], |(_, table)| table);
+        match tables.iter_mut().find(|(known, _)| *known == table) {
+            Some((_, entries)) => entries.push(entry),
+            None => tables.push((table, vec![entry])),
+        }
+    }
+    let mut text = String::new();
+    for (table, entries) in tables {
+        if !table.is_empty() {
+            text.push_str(&format!("\n[{}]\n", dotted(table)));
+        }
+        let line = |entry: &&Entry| {
+            let name = entry.key.last().map(String::as_str).unwrap_or_default();
+            format!("{} = {}", quoted(name), inline(&secret::masked(&entry.key, &entry.value)))
+        };
+        let width = entries.iter().map(|entry| line(entry).chars().count()).max().unwrap_or_default();
+        for entry in &entries {
+            text.push_str(&format!("{:width$}  # {}\n", line(entry), entry.origin));
+        }
+    }
+    text
+}
+
+/// A key as TOML writes it.
+pub(super) fn dotted(key: &[String]) -> String {
+    key.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".")
+}
+
+/// A value as TOML writes it, on one line.
+pub(super) fn inline(value: &toml::Value) -> String {
+    value.to_string()
+}
+
+fn quoted(part: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !part.is_empty() && part.chars().all(bare) {
+        return part.to_owned();
+    }
+    toml::Value::from(part).to_string()
+}

@@ -1,0 +1,49 @@
+//! The types of settings that TOML has no type for. Each says what it expects.
+
+use crate::quantity::{DURATION, SIZE, parse_duration, parse_size};
+use serde::Deserialize;
+use std::{num::NonZeroU32, time::Duration};
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "toml::Value")]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+/// A length of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+pub(crate) struct Span(pub(crate) Duration);
+
+/// How many, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+pub(crate) struct Count(pub(crate) NonZeroU32);
+
+impl TryFrom<toml::Value> for ByteSize {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        let bytes = match &value {
+            toml::Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            toml::Value::String(text) => parse_size(text),
+            _ => None,
+        };
+        bytes.map(Self).ok_or_else(|| format!("expected {SIZE}"))
+    }
+}
+
+impl TryFrom<toml::Value> for Span {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        let duration = value.as_str().and_then(parse_duration);
+        duration.map(Self).ok_or_else(|| format!("expected {DURATION}"))
+    }
+}
+
+impl TryFrom<toml::Value> for Count {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+        let number = number.and_then(NonZeroU32::new);
+        number.map(Self).ok_or_else(|| format!("expected a whole number from 1 to {}", u32::MAX))
+    }
+}

@@ -1,0 +1,141 @@
+//! What the program says: results on standard output, for people or as JSON; warnings on standard error.
+
+mod table;
+
+pub(crate) use table::{Cell, Column, Table};
+
+use serde::Serialize;
+use std::{
+    env,
+    io::{self, BufWriter, IsTerminal, Stdout, Write},
+};
+
+/// Standard output, and for whom it is.
+#[derive(Debug)]
+pub(crate) struct Output {
+    stdout: BufWriter<Stdout>,
+    json: bool,
+    colours: bool,
+}
+
+/// How a piece of text stands out, where there are colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    Heading,
+    Faint,
+    Notice,
+    Alarm,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        let stdout = io::stdout();
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let colours = stdout.is_terminal() && !refused && !dumb;
+        Self { stdout: BufWriter::new(stdout), json, colours }
+    }
+
+    /// Whether a program reads.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes text that ends where it ends.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        self.stdout.write_all(text.as_bytes()).map_err(unwritten)
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.stdout, "{text}").map_err(unwritten)
+    }
+
+    /// Writes a table, with its heading also when it has no rows.
+    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+        table.write(&mut self.stdout, self.colours).map_err(unwritten)
+    }
+
+    /// Writes a value for programs.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut self.stdout, value).map_err(|error| unwritten(error.into()))?;
+        writeln!(self.stdout).map_err(unwritten)
+    }
+
+    /// Makes sure that all of it is out.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush().map_err(unwritten)
+    }
+}
+
+fn unwritten(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+}
+
+/// Says on standard error that something deserves attention, although it was done.
+pub(crate) fn warn(text: &str) {
+    tell("warning", text);
+}
+
+/// Says on standard error what went wrong.
+pub(crate) fn error(text: &str) {
+    tell("error", text);
+}
+
+/// Asks on standard error; only a clear yes on standard input is one.
+pub(crate) fn confirm(question: &str) -> io::Result<bool> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{question} [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Whether somebody is there to be asked.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Text from elsewhere on one line of a terminal: control characters, with which it could move the cursor or
+/// pretend to be output of ours, are escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    escape(text, |c| c.is_control())
+}
+
+/// The same for text that may have lines.
+pub(crate) fn many_lines(text: &str) -> String {
+    escape(text, |c| c.is_control() && c != '\n' && c != '\t')
+}
+
+fn escape(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
+    // Marks that change the direction of the text around them can hide what it says.
+    let reorders = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if unsafe_character(c) || reorders(c) {
+            safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+fn tell(kind: &str, text: &str) {
+    // Nobody could be told that standard error is closed.
+    let _ = writeln!(io::stderr(), "{kind}: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_elsewhere_cannot_drive_the_terminal() {
+        assert_eq!(one_line("a\u{1b}[2Jb\nc\u{202e}é"), "a\\u{1b}[2Jb\\nc\\u{202e}é");
+        assert_eq!(many_lines("a\nb\r\u{9b}c\t"), "a\nb\\r\\u{9b}c\t");
+    }
+}

@@ -1,0 +1,126 @@
+//! Sizes and durations as people write and read them.
+
+use std::time::Duration;
+
+/// What a size looks like, for error messages.
+pub(crate) const SIZE: &str = "a size such as \"64MiB\" or \"10MB\", or a whole number of bytes";
+/// What a duration looks like, for error messages.
+pub(crate) const DURATION: &str = "a duration such as \"500ms\", \"60s\", \"5min\", \"2h\" or \"1d\"";
+
+/// Reads `64MiB`, `10 MB` or a plain number of bytes. Units may be in any case, since nobody means millibits.
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = split_number(text.trim())?;
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1000,
+        "kib" => 1 << 10,
+        "mb" => 1_000_000,
+        "mib" => 1 << 20,
+        "gb" => 1_000_000_000,
+        "gib" => 1 << 30,
+        "tb" => 1_000_000_000_000,
+        "tib" => 1 << 40,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+/// Reads `500ms`, `60s`, `5min` or `1h30m`. A number without a unit is refused: nobody could know which is meant.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (number, after) = split_number(rest)?;
+        let after = after.trim_start();
+        let unit_length = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(unit_length);
+        let one = match unit {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" | "min" => Duration::from_secs(60),
+            "h" => Duration::from_secs(60 * 60),
+            "d" => Duration::from_secs(24 * 60 * 60),
+            _ => return None,
+        };
+        total = total.checked_add(one.checked_mul(u32::try_from(number).ok()?)?)?;
+        rest = next.trim_start();
+    }
+    Some(total)
+}
+
+/// A duration at a glance: its largest unit, rounded down.
+pub(crate) fn rough_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (number, unit) = match seconds {
+        0 => (u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), "ms"),
+        1..60 => (seconds, "s"),
+        60..3600 => (seconds / 60, "min"),
+        3600..172_800 => (seconds / 3600, "h"),
+        _ => (seconds / 86_400, "days"),
+    };
+    format!("{number} {unit}")
+}
+
+/// A duration that can be read back without loss, down to the millisecond.
+pub(crate) fn exact_duration(duration: Duration) -> String {
+    let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (unit, size) in [("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)] {
+        if millis >= size {
+            text.push_str(&format!("{}{unit}", millis / size));
+            millis %= size;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+fn split_number(text: &str) -> Option<(u64, &str)> {
+    let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(length);
+    Some((number.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_and_without_a_unit() {
+        for (text, bytes) in [("0", 0), ("1048576", 1 << 20), ("64MiB", 64 << 20), ("10 mb", 10_000_000)] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for text in ["", "MiB", "64M", "1.5MiB", "-1", "64MiB 2", "99999999999TiB"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, millis) in [("500ms", 500), ("60s", 60_000), ("1h30m", 5_400_000), ("1 d", 86_400_000)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "60", "s", "1.5s", "-1s", "1 fortnight", "1h30", "99999999999d"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_exact_duration_reads_back_as_itself() {
+        for millis in [0, 1, 999, 60_000, 3_661_001, 86_400_000] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(parse_duration(&exact_duration(duration)), Some(duration));
+        }
+    }
+
+    #[test]
+    fn a_rough_duration_has_one_unit() {
+        for (seconds, text) in
+            [(0, "0 ms"), (59, "59 s"), (200, "3 min"), (90_000, "25 h"), (864_000, "10 days")]
+        {
+            assert_eq!(rough_duration(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Settings: where they come from, which one wins, and how wrong ones are told.
+
+use crate::home::Home;
+use serde_json::json;
+use std::fs;
+
+#[test]
+fn what_is_shown_are_the_defaults_until_somebody_says_otherwise() {
+    insta::assert_snapshot!(Home::new().run("config show").ok());
+}
+
+#[test]
+fn what_is_shown_is_a_file_with_the_same_effect() {
+    let home = Home::new();
+    home.write("crawlway.toml", "[queue.\"scraped.kijiji\"]\nlease = \"2min\"\n[queue.jobs]\nprefetch = 1\n");
+    let shown = home.run_with("config show", &[("CRAWLWAY_QUEUE__JOBS__LEASE", "1h")]).ok();
+    home.write("again.toml", &shown);
+    let again = home.run("config show --config again.toml").ok();
+    let values = |text: &str| -> toml::Table { text.parse().unwrap() };
+    assert_eq!(values(&shown), values(&again));
+    assert_eq!(values(&shown)["queue"]["jobs"]["lease"].as_str(), Some("1h"));
+}
+
+#[test]
+fn later_places_win() {
+    let home = Home::new();
+    home.write(
+        "crawlway.toml",
+        "data_dir = \"from-file\"\n[broker.embedded]\nmax_message = 131072\n[log]\nlevel = \"info\"\n",
+    );
+    let variables = [
+        ("CRAWLWAY_DATA_DIR", "from-variable"),
+        ("CRAWLWAY_BROKER__EMBEDDED__MAX_MESSAGE", "2MiB"),
+        ("CRAWLWAY_QUEUE__DEFAULTS__PREFETCH", "7"),
+    ];
+    insta::assert_snapshot!(home.run_with("config show --data from-flag", &variables).ok());
+    let shown: serde_json::Value =
+        serde_json::from_str(&home.run_with("config show --json --data from-flag", &variables).ok()).unwrap();
+    let setting = |key: &str| shown["settings"][key].clone();
+    assert_eq!(shown["file"], "crawlway.toml");
+    assert_eq!(
+        setting("data_dir"),
+        json!({ "value": "from-flag", "source": { "kind": "flag", "name": "--data" } })
+    );
+    assert_eq!(
+        setting("broker.embedded.max_message"),
+        json!({ "value": "2MiB", "source": { "kind": "variable", "name": "CRAWLWAY_BROKER__EMBEDDED__MAX_MESSAGE" } })
+    );
+    assert_eq!(
+        setting("log.level"),
+        json!({ "value": "info", "source": { "kind": "file", "path": "crawlway.toml", "line": 5 } })
+    );
+    assert_eq!(setting("queue.defaults.prefetch")["value"], 7);
+    assert_eq!(setting("log.format"), json!({ "value": "text", "source": { "kind": "default" } }));
+}
+
+#[test]
+fn the_file_is_named_by_flag_then_variable_then_found_here() {
+    let home = Home::new();
+    for name in ["crawlway.toml", "variable.toml", "flag.toml"] {
+        home.write(name, "[log]\nlevel = \"info\"\n");
+    }
+    let variable = [("CRAWLWAY_CONFIG", "variable.toml")];
+    let shown = |line: &str, variables: &[(&str, &str)]| home.run_with(line, variables).ok();
+    assert!(shown("config show", &[]).contains("# crawlway.toml:2"));
+    assert!(shown("config show", &variable).contains("# variable.toml:2"));
+    assert!(shown("config show --config flag.toml", &variable).contains("# flag.toml:2"));
+}
+
+#[test]
+fn a_valid_config_is_said_to_be() {
+    let home = Home::new();
+    assert_eq!(
+        home.run("config check").ok(),
+        "ok: no config file; 0 of 9 settings are given, the others have their defaults\n"
+    );
+    home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
+    assert_eq!(
+        home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
+        "ok: `crawlway.toml`; 2 of 9 settings are given, the others have their defaults\n"
+    );
+    assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
+}
+
+/// A file with one of every mistake.
+const WRONG: &str = r#"data_dri = "x"
+[broker]
+kind = "rabbitmq"
+[broker.embedded]
+max_message = "64 MegaBytes"
+max_segment = 12
+[brokr.embedded]
+max_message = 1
+[queue.default]
+lease = "1s"
+[queue.defaults]
+prefetch = "many"
+lease = 60
+max_attempts = 0
+[queue."my queue"]
+lease = "1s"
+[queue.jobs]
+max_atempts = 3
+[log]
+level = "loud"
+format = ["text"]
+[log.sampling]
+"#;
+
+#[test]
+fn all_problems_are_told_with_file_line_key_and_what_was_expected() {
+    let home = Home::new();
+    home.write("crawlway.toml", WRONG);
+    let variables = [
+        ("CRAWLWAY_BROKER__EMBEDED__MAX_MESAGE", "1MiB"),
+        ("CRAWLWAY_BROKER", "embedded"),
+        ("CRAWLWAY_DATA_DIR", ""),
+        ("CRAWLWAY_QUEUE__DEFAULTS__LEASE", "0s"),
+        ("CRAWLWAY_log__level", "info"),
+        ("CRAWLWAYS", "not ours"),
+    ];
+    insta::assert_snapshot!(home.run_with("config check", &variables).refused(2));
+}
+
+#[test]
+fn a_number_beyond_all_bounds_is_told_as_it_was_written() {
+    let home = Home::new();
+    home.write("crawlway.toml", "[queue.defaults]\nprefetch = 99999999999999999999\n");
+    let said = home.run("config check").refused(2);
+    assert!(said.contains("found \"99999999999999999999\", expected a whole number from 1 to"), "{said}");
+}
+
+#[test]
+fn problems_for_programs() {
+    let home = Home::new();
+    home.write("crawlway.toml", "[broker]\nkidn = \"embedded\"\n");
+    let ran = home.run("config check --json");
+    assert_eq!((ran.code, ran.stderr.as_str()), (2, ""));
+    let said: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let problem = json!({
+        "source": { "kind": "file", "path": "crawlway.toml", "line": 2 },
+        "key": "broker.kidn",
+        "problem": "unknown key; did you mean `broker.kind`?",
+    });
+    assert_eq!(said, json!({ "ok": false, "problems": [problem] }));
+}
+
+#[test]
+fn every_command_refuses_wrong_settings_before_it_does_anything() {
+    let home = Home::new();
+    home.write("crawlway.toml", "data_dri = \"x\"\n");
+    for line in ["queues", "dead list", "config show"] {
+        assert_eq!(
+            home.run(line).refused(2),
+            "error: crawlway.toml:1: `data_dri`: unknown key; did you mean `data_dir`?\n"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_told_with_its_line_and_without_its_content() {
+    let home = Home::new();
+    home.write("crawlway.toml", "data_dir = \"x\"\npassword = \"hunter2\nkind = 1\n");
+    let said = home.run("config check").refused(2);
+    assert!(said.contains("crawlway.toml:2: not valid TOML"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_with_who_named_it() {
+    let home = Home::new();
+    fs::create_dir(home.path().join("folder.toml")).unwrap();
+    home.write("binary.toml", "");
+    fs::write(home.path().join("binary.toml"), b"\xff\xfe").unwrap();
+    let missing = home.run("config check --config missing.toml").refused(2);
+    assert!(missing.contains("`missing.toml`") && missing.contains("(named by --config)"), "{missing}");
+    let folder = home.run_with("queues", &[("CRAWLWAY_CONFIG", "folder.toml")]).refused(2);
+    assert!(folder.contains("`folder.toml`") && folder.contains("(named by CRAWLWAY_CONFIG)"), "{folder}");
+    let binary = home.run("config check --config binary.toml").refused(2);
+    assert!(binary.contains("`binary.toml`") && binary.contains("UTF-8"), "{binary}");
+}
+
+#[test]
+fn secrets_are_not_printed_even_where_no_setting_holds_one() {
+    let home = Home::new();
+    home.write(
+        "crawlway.toml",
+        "data_dir = \"amqp://user:hunter2@host/dir\"\n[broker]\npassword = \"hunter2\"\n",
+    );
+    for line in ["config check", "config check --json"] {
+        let ran = home.run(line);
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("hunter2"));
+    }
+    home.write("crawlway.toml", "data_dir = \"amqp://user:hunter2@host/dir\"\n");
+    for line in ["config show", "config show --json"] {
+        let shown = home.run(line).ok();
+        assert!(shown.contains("amqp://user:***@host/dir") && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn the_log_speaks_json_when_told_to() {
+    let home = crate::sample::filled(crate::sample::three_minutes_ago());
+    home.run("queues").ok();
+    let ran = home.run_with("queues", &[("CRAWLWAY_LOG__FORMAT", "json"), ("CRAWLWAY_LOG__LEVEL", "info")]);
+    let logged: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!((&logged["level"], &logged["fields"]["message"]), (&json!("INFO"), &json!("queue opened")));
+    let ran = home.run_with("queues", &[("CRAWLWAY_LOG__LEVEL", "info")]);
+    assert!(ran.stderr.contains("INFO") && ran.stderr.contains("queue opened"), "{}", ran.stderr);
+}

@@ -1,0 +1,128 @@
+//! A directory of its own in which a test runs the program, with a clean environment.
+
+use crawlway_broker::Broker;
+use crawlway_broker_embedded::{EmbeddedBroker, Options};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    thread,
+};
+use tempfile::TempDir;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
+
+/// The working directory of the program; its data directory is the default one.
+pub(crate) struct Home {
+    directory: TempDir,
+}
+
+/// How the program ended and what it said.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where the program keeps its data unless it is told otherwise.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path().join("crawlway-data")
+    }
+
+    pub(crate) fn queue(&self) -> PathBuf {
+        self.data().join("queue")
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path().join(name), text).unwrap();
+    }
+
+    /// The program, ready to be started here; nothing of the environment reaches it.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).current_dir(self.path()).env_clear().stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program with arguments that have no spaces in them.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        Ran::of(self.command(&arguments))
+    }
+
+    pub(crate) fn run_with(&self, line: &str, variables: &[(&str, &str)]) -> Ran {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let mut command = self.command(&arguments);
+        command.envs(variables.iter().copied());
+        Ran::of(command)
+    }
+
+    pub(crate) fn open_broker(&self, options: Options) -> EmbeddedBroker {
+        EmbeddedBroker::open(&self.queue(), options).unwrap()
+    }
+
+    /// Does something with the queues as the program would, and lets go of them.
+    pub(crate) fn with_broker<T>(&self, options: Options, work: impl AsyncFnOnce(&dyn Broker) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let broker = self.open_broker(options);
+            let done = work(&broker).await;
+            broker.close().await.unwrap();
+            self.wait_until_let_go();
+            done
+        })
+    }
+
+    /// Returns once nobody has the queue directory. A program that another test starts just now is, for an
+    /// instant, a copy of this process with all its open files, the lock included.
+    pub(crate) fn wait_until_let_go(&self) {
+        let lock = fs::File::open(self.queue().join("lock")).unwrap();
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+    }
+}
+
+impl Ran {
+    pub(crate) fn of(mut command: Command) -> Self {
+        let Output { status, stdout, stderr } = loop {
+            match command.output() {
+                // A copy of the program that was just written may, for an instant, still be open for writing in a
+                // program that another test starts.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::yield_now(),
+                ended => break ended.unwrap(),
+            }
+        };
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
+    }
+
+    /// What it printed, if it went well and said nothing else.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{}", self.stdout);
+        self.stdout
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> serde_json::Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+
+    /// What it said was wrong, if it printed nothing else.
+    #[track_caller]
+    pub(crate) fn refused(self, code: i32) -> String {
+        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.stderr);
+        assert!(!self.stderr.contains("panicked") && !self.stderr.contains("backtrace"), "{}", self.stderr);
+        self.stderr
+    }
+}

@@ -1,0 +1,86 @@
+//! On a terminal: colours, and being asked.
+
+use crate::{
+    home::Home,
+    sample::{filled, three_minutes_ago},
+};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// Runs the program on a terminal of its own, with somebody there who types this.
+fn on_terminal(home: &Home, line: &str, typed: &str, variables: &[(&str, &str)]) -> (i32, String) {
+    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&main).unwrap();
+    unlockpt(&main).unwrap();
+    let path = ptsname(&main, Vec::new()).unwrap();
+    let path = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
+    let end = || OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut screen = File::from(main);
+    let arguments: Vec<&str> = line.split_whitespace().collect();
+    let mut command = home.command(&arguments);
+    command.envs(variables.iter().copied()).stdin(end()).stdout(end()).stderr(end());
+    let mut child = command.spawn().unwrap();
+    // The command holds the terminal open on our side too.
+    drop(command);
+    screen.write_all(typed.as_bytes()).unwrap();
+    let mut shown = Vec::new();
+    // Ends with an error when the last one who has the terminal open is gone.
+    let _ = screen.read_to_end(&mut shown);
+    let code = child.wait().unwrap().code().unwrap();
+    (code, String::from_utf8(shown).unwrap().replace("\r\n", "\n"))
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let home = filled(three_minutes_ago());
+    let escape = '\u{1b}';
+    assert!(on_terminal(&home, "queues", "", &[]).1.contains(escape));
+    for refusal in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        assert!(!on_terminal(&home, "queues", "", &[refusal]).1.contains(escape));
+    }
+    assert!(!home.run("queues").ok().contains(escape));
+    assert!(!home.run("dead list").ok().contains(escape));
+}
+
+#[test]
+fn text_from_elsewhere_does_not_reach_the_terminal_raw() {
+    let home = filled(three_minutes_ago());
+    let (_, shown) = on_terminal(&home, "dead list", "", &[("NO_COLOR", "1")]);
+    assert!(shown.contains("boom \\u{1b}[31m\\nred") && !shown.contains('\u{1b}'), "{shown}");
+}
+
+#[test]
+fn only_a_yes_is_a_yes() {
+    let home = filled(three_minutes_ago());
+    for answer in ["n\n", "\n", "sure\n"] {
+        let (code, shown) = on_terminal(&home, "queues purge crawler_queue", answer, &[]);
+        assert_eq!(code, 1, "{shown}");
+        assert!(
+            shown.contains("throw away 3 waiting messages of queue `crawler_queue` for good? [y/N]"),
+            "{shown}"
+        );
+        assert!(shown.contains("nothing was done"), "{shown}");
+    }
+    let (code, shown) = on_terminal(&home, "queues purge crawler_queue", "yes\n", &[]);
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("threw away 3 waiting messages"), "{shown}");
+}
+
+#[test]
+fn dropping_asks_what_is_meant() {
+    let home = filled(three_minutes_ago());
+    let (code, shown) = on_terminal(&home, "dead drop crawler_queue --error timeout", "y\n", &[]);
+    assert_eq!(code, 0, "{shown}");
+    assert!(
+        shown.contains("throw away those of 3 dead letters of queue `crawler_queue` that match"),
+        "{shown}"
+    );
+    let (code, shown) = on_terminal(&home, "dead drop crawler_queue --all", "no\n", &[]);
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.contains("throw away 2 dead letters of queue `crawler_queue` for good?"), "{shown}");
+}
