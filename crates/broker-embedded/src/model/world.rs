@@ -149,7 +149,7 @@ impl World {
     fn step(&mut self, op: Op) {
         match op {
             Op::Publish { queue, count, group, size, delay } => {
-                self.publish(queue, count, group, size, delay)
+                self.publish(queue, count, group, size, delay);
             }
             Op::Receive { queue, max } => drop(self.receive(queue, max)),
             Op::Settle { which, count, verdict, delay } => self.settle(which, count, verdict, delay),
@@ -295,7 +295,7 @@ impl World {
     fn extend(&mut self, which: usize) {
         let count = self.flights.len();
         if let Some((receipt, _, lease_until)) = self.flights.get_mut(which % count.max(1)) {
-            let extended = self.engine.extend(&[receipt.clone()], LEASE * 2, self.now);
+            let extended = self.engine.extend(std::slice::from_ref(receipt), LEASE * 2, self.now);
             assert_eq!(extended, [Ok(())]);
             *lease_until = self.now + LEASE * 2;
         }
