@@ -154,9 +154,21 @@ impl Drop for EmbeddedBroker {
     }
 }
 
+/// When the writer is gone, be it by a bug, nobody must wait for it.
+struct Farewell<'a>(&'a Shared);
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        let mut inbox = lock(&self.0.inbox);
+        inbox.stopped = true;
+        inbox.requests.clear();
+    }
+}
+
 impl Shared {
     /// Writes whatever has come in since the last write, all of it together.
     fn write(&self) {
+        let _farewell = Farewell(self);
         loop {
             let mut inbox = lock(&self.inbox);
             while inbox.requests.is_empty() {

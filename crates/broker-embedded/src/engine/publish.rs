@@ -27,8 +27,10 @@ impl Prepared {
             .into_iter()
             .map(|route| {
                 let mut outcome = Ok(());
-                for record in records.by_ref().take(route?) {
-                    outcome = outcome.and(record.map_err(PublishError::from));
+                for _ in 0..route? {
+                    // Without a word about a record, the broker was closed before it was written.
+                    let record = records.next().map_or(Err(PublishError::Closed), |record| Ok(record?));
+                    outcome = outcome.and(record);
                 }
                 outcome
             })
