@@ -1,0 +1,83 @@
+//! Opening and closing on a real directory: honest answers under load, and one process at a time.
+
+use crawlway_broker::{Broker, BrokerError, Outgoing, PublishError, QueueName, QueueSpec};
+use crawlway_broker_embedded::{EmbeddedBroker, OpenError, Options};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+fn queue() -> QueueName {
+    QueueName::new("q").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publish_that_meets_a_closing_broker_is_told_the_truth() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut accepted = BTreeSet::new();
+    for round in 0..30 {
+        let broker = Arc::new(EmbeddedBroker::open(folder.path(), Options::default()).unwrap());
+        broker.declare(&[QueueSpec::new(queue()).prefetch(100_000)]).await.unwrap();
+        let publisher = |task: usize| {
+            let broker = broker.clone();
+            tokio::spawn(async move {
+                let mut accepted = Vec::new();
+                for n in 0.. {
+                    let id = format!("{round}-{task}-{n}");
+                    match broker
+                        .publish(vec![Outgoing::to_queue(&queue(), "x").id(id.as_str())])
+                        .await
+                        .remove(0)
+                    {
+                        Ok(()) => accepted.push(id),
+                        Err(PublishError::Closed) => break,
+                        Err(error) => panic!("unexpected: {error}"),
+                    }
+                }
+                accepted
+            })
+        };
+        let publishers: Vec<_> = (0..8).map(publisher).collect();
+        tokio::time::sleep(Duration::from_millis(round)).await;
+        broker.close().await.unwrap();
+        for publisher in publishers {
+            accepted.extend(publisher.await.unwrap());
+        }
+        assert_eq!(broker.depth(&queue()).await, Err(BrokerError::Closed));
+    }
+    let broker = EmbeddedBroker::open(folder.path(), Options::default()).unwrap();
+    let mut there = BTreeSet::new();
+    loop {
+        let deliveries = broker.receive(&queue(), 1000, Duration::from_millis(1)).await.unwrap();
+        if deliveries.is_empty() {
+            break;
+        }
+        there.extend(deliveries.into_iter().map(|delivery| delivery.message.id.to_string()));
+    }
+    assert_eq!(
+        accepted.difference(&there).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "told ok, and not there"
+    );
+}
+
+#[test]
+fn a_second_opening_is_refused_and_names_the_holder() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = EmbeddedBroker::open(folder.path(), Options::default()).unwrap();
+    let error = EmbeddedBroker::open(folder.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, OpenError::InUse { .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("process {}", std::process::id())) && text.contains("choose another"),
+        "{text}"
+    );
+    drop(first);
+    EmbeddedBroker::open(folder.path(), Options::default()).unwrap();
+}
+
+#[test]
+fn a_foreign_directory_is_refused_untouched() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("thesis.tex"), "years of work").unwrap();
+    let text = EmbeddedBroker::open(folder.path(), Options::default()).unwrap_err().to_string();
+    assert!(text.contains("thesis.tex") && text.contains("move it away"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was written there");
+}
