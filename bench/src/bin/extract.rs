@@ -1,0 +1,273 @@
+//! Scores main-text extraction on the gold set: ours, the whole text, and a readability library.
+//!
+//! A page's score is the F1 of its 4-word shingles against those of the expected text.
+
+// The table is the point of the program.
+#![allow(clippy::print_stdout)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use crawlway_content::{NormalUrl, ParseOptions, parse_bytes};
+use dom_smoothie::{Config, Readability, TextMode};
+use serde_json::json;
+
+/// Words in a shingle.
+const SHINGLE: usize = 4;
+
+#[derive(Parser)]
+#[command(about = "Scores main-text extraction on pages whose main text is known")]
+struct Arguments {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Directory with NAME.html and NAME.txt pairs.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/gold"))]
+    gold: PathBuf,
+    /// Show, for the page of this name, the lines that are missing and those that are too many.
+    #[arg(long)]
+    diff: Option<String>,
+}
+
+struct Scored {
+    name: String,
+    kind: String,
+    ours: Score,
+    whole: Score,
+    readability: Score,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Score {
+    precision: f64,
+    recall: f64,
+}
+
+impl Score {
+    fn f1(self) -> f64 {
+        let sum = self.precision + self.recall;
+        if sum == 0.0 { 0.0 } else { 2.0 * self.precision * self.recall / sum }
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(name) = &arguments.diff {
+        return show_difference(&arguments.gold, name);
+    }
+    let mut pages = Vec::new();
+    for name in page_names(&arguments.gold)? {
+        pages.push(score_page(&arguments.gold, &name)?);
+    }
+    if pages.is_empty() {
+        bail!("no NAME.html with a NAME.txt beside it in {}", arguments.gold.display());
+    }
+    if arguments.json {
+        print_json(&pages);
+    } else {
+        print_table(&pages);
+    }
+    Ok(())
+}
+
+fn page_names(gold: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(gold).with_context(|| format!("cannot list {}", gold.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let is_pair = path.extension().is_some_and(|extension| extension == "html")
+            && path.with_extension("txt").exists();
+        if let Some(name) = path.file_stem().and_then(|stem| stem.to_str())
+            && is_pair
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn read(gold: &Path, name: &str) -> Result<(Vec<u8>, String)> {
+    let html = gold.join(format!("{name}.html"));
+    let text = gold.join(format!("{name}.txt"));
+    let html = std::fs::read(&html).with_context(|| format!("cannot read {}", html.display()))?;
+    let text = std::fs::read_to_string(&text).with_context(|| format!("cannot read {}", text.display()))?;
+    Ok((html, text))
+}
+
+fn texts(html: &[u8]) -> Result<(String, String)> {
+    let base: NormalUrl = "https://gold.example/page".parse()?;
+    let options = ParseOptions { full_text: true, ..ParseOptions::default() };
+    let page = parse_bytes(html, None, &base, &options);
+    Ok((page.text, page.full_text.unwrap_or_default()))
+}
+
+fn readability_text(html: &[u8]) -> String {
+    let html = crawlway_content::charset::decode(html, None).text.into_owned();
+    // The raw mode glues the last word of a block to the first of the next.
+    let config = Config { text_mode: TextMode::Formatted, ..Config::default() };
+    let article = Readability::new(html, Some("https://gold.example/page"), Some(config))
+        .and_then(|mut page| page.parse());
+    article.map(|article| article.text_content.to_string()).unwrap_or_default()
+}
+
+fn score_page(gold: &Path, name: &str) -> Result<Scored> {
+    let (html, expected) = read(gold, name)?;
+    let (ours, whole) = texts(&html)?;
+    let expected = shingles(&expected);
+    Ok(Scored {
+        name: name.to_owned(),
+        kind: kind(&html, name),
+        ours: score(&expected, &shingles(&ours)),
+        whole: score(&expected, &shingles(&whole)),
+        readability: score(&expected, &shingles(&readability_text(&html))),
+    })
+}
+
+/// What a `<!-- kind: … -->` near the start says, or else the name up to the first hyphen.
+fn kind(html: &[u8], name: &str) -> String {
+    let head = String::from_utf8_lossy(&html[..html.len().min(1024)]);
+    let marked = head.split_once("<!-- kind:").and_then(|(_, rest)| rest.split_once("-->"));
+    let kind = marked.map_or_else(|| name.split('-').next().unwrap_or(name), |(kind, _)| kind);
+    kind.trim().to_owned()
+}
+
+/// Lower-case words without punctuation; characters of scripts without spaces are words.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for token in text.to_lowercase().split_whitespace() {
+        let mut word = String::new();
+        for c in token.chars().filter(|c| c.is_alphanumeric()) {
+            if is_unspaced(c) {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                words.push(c.to_string());
+            } else {
+                word.push(c);
+            }
+        }
+        if !word.is_empty() {
+            words.push(word);
+        }
+    }
+    words
+}
+
+fn is_unspaced(c: char) -> bool {
+    matches!(u32::from(c), 0xe00..=0xeff | 0x3040..=0x30ff | 0x3400..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff)
+}
+
+fn shingles(text: &str) -> HashMap<Vec<String>, u32> {
+    let words = words(text);
+    let mut counts = HashMap::new();
+    if words.is_empty() {
+        return counts;
+    }
+    for shingle in words.windows(SHINGLE.min(words.len())) {
+        *counts.entry(shingle.to_vec()).or_default() += 1;
+    }
+    counts
+}
+
+fn score(expected: &HashMap<Vec<String>, u32>, found: &HashMap<Vec<String>, u32>) -> Score {
+    let total =
+        |counts: &HashMap<Vec<String>, u32>| counts.values().map(|count| f64::from(*count)).sum::<f64>();
+    let common: f64 =
+        expected.iter().map(|(shingle, count)| f64::from(*count.min(found.get(shingle).unwrap_or(&0)))).sum();
+    let share = |of: f64| if of == 0.0 { 0.0 } else { common / of };
+    Score { precision: share(total(found)), recall: share(total(expected)) }
+}
+
+fn show_difference(gold: &Path, name: &str) -> Result<()> {
+    let (html, expected) = read(gold, name)?;
+    let (ours, _) = texts(&html)?;
+    let lines = |text: &str| text.lines().map(|line| words(line).join(" ")).collect::<Vec<_>>();
+    let (expected_lines, our_lines) = (lines(&expected), lines(&ours));
+    let (expected_all, our_all) = (words(&expected).join(" "), words(&ours).join(" "));
+    for line in expected_lines.iter().filter(|line| !our_all.contains(line.as_str())) {
+        println!("missing:  {line}");
+    }
+    for line in our_lines.iter().filter(|line| !expected_all.contains(line.as_str())) {
+        println!("too many: {line}");
+    }
+    Ok(())
+}
+
+fn mean(pages: &[&Scored], of: impl Fn(&Scored) -> Score) -> f64 {
+    let count = u32::try_from(pages.len()).unwrap_or(u32::MAX);
+    pages.iter().map(|page| of(page).f1()).sum::<f64>() / f64::from(count.max(1))
+}
+
+fn by_kind(pages: &[Scored]) -> BTreeMap<&str, Vec<&Scored>> {
+    let mut kinds: BTreeMap<&str, Vec<&Scored>> = BTreeMap::new();
+    for page in pages {
+        kinds.entry(&page.kind).or_default().push(page);
+    }
+    kinds
+}
+
+fn print_table(pages: &[Scored]) {
+    println!(
+        "{:<34} {:<10} {:>6} {:>6} {:>6} | {:>6} {:>11}",
+        "page", "kind", "prec", "recall", "F1", "whole", "readability"
+    );
+    for page in pages {
+        println!(
+            "{:<34} {:<10} {:>6.3} {:>6.3} {:>6.3} | {:>6.3} {:>11.3}",
+            page.name,
+            page.kind,
+            page.ours.precision,
+            page.ours.recall,
+            page.ours.f1(),
+            page.whole.f1(),
+            page.readability.f1()
+        );
+    }
+    println!("\n{:<22} {:>5} {:>6} | {:>6} {:>11}", "kind", "pages", "F1", "whole", "readability");
+    for (kind, pages) in by_kind(pages) {
+        print_means(kind, &pages);
+    }
+    print_means("all", &pages.iter().collect::<Vec<_>>());
+}
+
+fn print_means(label: &str, pages: &[&Scored]) {
+    println!(
+        "{label:<22} {:>5} {:>6.3} | {:>6.3} {:>11.3}",
+        pages.len(),
+        mean(pages, |page| page.ours),
+        mean(pages, |page| page.whole),
+        mean(pages, |page| page.readability)
+    );
+}
+
+fn print_json(pages: &[Scored]) {
+    let means = |pages: &[&Scored]| {
+        json!({
+            "pages": pages.len(),
+            "f1": mean(pages, |page| page.ours),
+            "whole_f1": mean(pages, |page| page.whole),
+            "readability_f1": mean(pages, |page| page.readability),
+        })
+    };
+    let each: Vec<_> = pages
+        .iter()
+        .map(|page| {
+            json!({
+                "name": page.name,
+                "kind": page.kind,
+                "precision": page.ours.precision,
+                "recall": page.ours.recall,
+                "f1": page.ours.f1(),
+                "whole_f1": page.whole.f1(),
+                "readability_f1": page.readability.f1(),
+            })
+        })
+        .collect();
+    let kinds: BTreeMap<_, _> =
+        by_kind(pages).into_iter().map(|(kind, pages)| (kind, means(&pages))).collect();
+    let all = means(&pages.iter().collect::<Vec<_>>());
+    println!("{}", json!({ "pages": each, "kinds": kinds, "mean": all }));
+}

@@ -1,0 +1,195 @@
+//! Drops parts that say themselves what they are: *Related stories*, *3 comments*, *All rights
+//! reserved*. The phrases are few, common to many sites, and in the languages of much of the web.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::super::outline::ROOT;
+use super::super::tag::Tag;
+use super::super::text::index_text;
+use super::phrases::{BEGINNINGS, COOKIE_COMPANY, DISCUSSIONS, LEGAL};
+use super::{Judged, is_article, is_main};
+
+/// Longest text that announces a part, in words.
+const MAX_CUE_WORDS: u32 = 14;
+
+/// Words of prose outside a discussion from which on it is an appendix.
+const ARTICLE_WORDS: u32 = 60;
+
+/// Most prose of a box that announces boilerplate and has few links, in words.
+const MAX_BOX_PROSE: u32 = 60;
+
+/// Most prose under a heading that announces boilerplate, in words.
+const MAX_APPENDIX_PROSE: u32 = 40;
+
+/// Longest legal notice, in words.
+const MAX_NOTICE_WORDS: u32 = 300;
+
+/// Drops sections that begin with a cue, and what follows a heading that is one.
+pub(super) fn drop_announced(page: &mut Judged<'_>, heading: Option<usize>) {
+    let all = page.totals[ROOT].prose;
+    let mut before = Before::default();
+    let mut at = 0;
+    while at < page.blocks.len() {
+        let end = announced_end(page, at, heading, all, before).unwrap_or(at);
+        page.block_dropped[at..end].fill(true);
+        if end > at {
+            at = end;
+            continue;
+        }
+        if page.is_kept(at) {
+            before = Before { last: Some(at), prose: before.prose + page.blocks[at].prose };
+        }
+        at += 1;
+    }
+    page.add_up();
+}
+
+/// What is kept before the block at hand.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    last: Option<usize>,
+    prose: u32,
+}
+
+/// Where the part ends that the block at `at` announces, if it announces one to be dropped.
+fn announced_end(
+    page: &Judged<'_>,
+    at: usize,
+    heading: Option<usize>,
+    all: u32,
+    before: Before,
+) -> Option<usize> {
+    if !page.is_kept(at) || Some(at) == heading || page.blocks[at].words > MAX_CUE_WORDS {
+        return None;
+    }
+    let tag = page.block_tag(at);
+    let is_title = tag.heading_level().is_some()
+        || matches!(tag, Tag::Div | Tag::P | Tag::Section | Tag::Summary | Tag::Dt | Tag::Caption);
+    if !is_title {
+        return None;
+    }
+    let cue = cue(page.block_str(at), tag.heading_level().is_some())?;
+    let Some(section) = announced_section(page, at, heading, before) else {
+        return match tag.heading_level() {
+            Some(level) => next_heading(page, at, level, cue, before),
+            None => is_label(page.block_text(at)).then_some(at + 1),
+        };
+    };
+    let prose = page.totals[section].prose;
+    let is_appendix = cue == Cue::Discussion && all.saturating_sub(prose) >= ARTICLE_WORDS;
+    let is_box = prose * 3 <= all && (prose <= MAX_BOX_PROSE || page.totals[section].is_linked(2));
+    (is_box || is_appendix).then(|| page.ranges[section].1)
+}
+
+/// The largest section that begins with `block` and holds more than it, but not the heading.
+fn announced_section(
+    page: &Judged<'_>,
+    block: usize,
+    heading: Option<usize>,
+    before: Before,
+) -> Option<usize> {
+    let mut found = None;
+    let mut at = page.block_section(block);
+    while at != ROOT {
+        let (start, end) = page.ranges[at];
+        let is_first = before.last.is_none_or(|last| last < start);
+        if !is_first || heading.is_some_and(|heading| (start..end).contains(&heading)) {
+            break;
+        }
+        if end > block + 1 {
+            found = Some(at);
+        }
+        at = page.parent(at);
+    }
+    found
+}
+
+/// A cue without anything under it is a label, unless it is a sentence.
+fn is_label(text: &[u8]) -> bool {
+    !text.ends_with(b".") && !text.ends_with("。".as_bytes())
+}
+
+/// For a heading among its siblings: where what stands under it ends, if that is no prose or comes
+/// after an article.
+fn next_heading(page: &Judged<'_>, heading: usize, level: u8, cue: Cue, before: Before) -> Option<usize> {
+    let end = page.ranges[page.parent(page.block_section(heading))].1;
+    let next = (heading + 1..end)
+        .find(|&at| page.block_tag(at).heading_level().is_some_and(|next_level| next_level <= level))
+        .unwrap_or(end);
+    let is_appendix = cue == Cue::Discussion && before.prose >= ARTICLE_WORDS;
+    (is_appendix || page.between(heading + 1, next).prose <= MAX_APPENDIX_PROSE).then_some(next)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cue {
+    Boilerplate,
+    Discussion,
+}
+
+/// The beginnings by their first byte, for every short block of every page is looked up.
+static BEGINNINGS_BY_BYTE: LazyLock<HashMap<u8, Vec<&str>>> = LazyLock::new(|| {
+    let mut by_byte: HashMap<u8, Vec<&str>> = HashMap::new();
+    for beginning in BEGINNINGS {
+        by_byte.entry(beginning.as_bytes()[0]).or_default().push(beginning);
+    }
+    by_byte
+});
+
+fn cue(text: &str, is_heading: bool) -> Option<Cue> {
+    let text = index_text(text);
+    let alike = text.bytes().next().and_then(|byte| BEGINNINGS_BY_BYTE.get(&byte));
+    if alike.is_some_and(|beginnings| beginnings.iter().any(|beginning| text.starts_with(beginning))) {
+        return Some(Cue::Boilerplate);
+    }
+    let words = || text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let starts_with_count = text.starts_with(|c: char| c.is_ascii_digit());
+    let has_count = text.bytes().any(|byte| byte.is_ascii_digit());
+    let near_start = if starts_with_count { 3 } else { 4 };
+    let may_announce = starts_with_count || ((is_heading || has_count) && words().count() <= 4);
+    let names_discussion = may_announce
+        && DISCUSSIONS.iter().any(|name| {
+            if name.is_ascii() {
+                words().take(near_start).any(|word| word == *name)
+            } else {
+                text.contains(name)
+            }
+        });
+    names_discussion.then_some(Cue::Discussion)
+}
+
+/// Drops notices about cookies near the start or the end, and legal ones near the end: they are on
+/// every page and about none.
+pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
+    let title = index_text(title);
+    let count = page.blocks.len();
+    let is_about_cookies = title.contains("cookie");
+    let is_legal =
+        LEGAL.iter().any(|cue| title.contains(cue)) || title.contains("terms") || title.contains("privacy");
+    let in_content = page.inside(|section| is_main(section) || is_article(section));
+    let mut cookies = Vec::new();
+    for at in 0..count {
+        let is_near_end = at * 10 >= count * 6;
+        let is_near_start = at * 10 <= count * 2;
+        if !page.is_kept(at) || page.blocks[at].words > MAX_NOTICE_WORDS || !(is_near_end || is_near_start) {
+            continue;
+        }
+        let text = index_text(page.block_str(at));
+        if text.contains("cookies") && COOKIE_COMPANY.iter().any(|word| text.contains(word)) {
+            cookies.push(at);
+        }
+        if is_near_end && !is_legal {
+            let cues = LEGAL.iter().filter(|cue| text.contains(*cue)).count();
+            let enough = if in_content[page.block_section(at)] { 3 } else { 2 };
+            if cues >= enough || (cues == 1 && text.starts_with(['©', 'ⓒ'])) {
+                page.block_dropped[at] = true;
+            }
+        }
+    }
+    if !is_about_cookies && cookies.len() <= 3 {
+        for at in cookies {
+            page.block_dropped[at] = true;
+        }
+    }
+    page.add_up();
+}

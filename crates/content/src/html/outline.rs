@@ -1,0 +1,468 @@
+//! The page as the tokens build it: sections (block-level elements), blocks (runs of text in them),
+//! links and metadata. No tree of nodes: what the decision about the main text needs, and no more.
+//!
+//! Every tag costs constant time, whatever came before. The stack of open elements has at most
+//! [`MAX_DEPTH`] entries; what is nested deeper belongs to the deepest entry.
+
+use html5gum::State;
+
+use super::attributes::{Attributes, Name};
+use super::hints::{self, Hints};
+use super::links::{RawLink, Rel};
+use super::meta::Meta;
+use super::tag::{TAG_COUNT, Tag};
+use super::text::{Gap, append_collapsed};
+
+/// Deepest nesting that is followed.
+pub(crate) const MAX_DEPTH: usize = 256;
+
+/// Most links that are kept of one page.
+pub(crate) const MAX_LINKS: usize = 10_000;
+
+/// Index of the section that stands for the body.
+pub(crate) const ROOT: usize = 0;
+
+/// A block-level element. Parents come before their children.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Section {
+    pub parent: u32,
+    pub tag: Tag,
+    pub hints: Hints,
+    /// Tells apart sections that differ in class; those of a list of alike things do not.
+    pub class_hash: u32,
+}
+
+/// A run of text without a block boundary in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    pub start: u32,
+    pub end: u32,
+    pub section: u32,
+    /// Bytes of it that are in links.
+    pub link_bytes: u32,
+    pub links: u32,
+    /// Whether a horizontal rule stands before it.
+    pub after_rule: bool,
+}
+
+impl Block {
+    pub(crate) fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    tag: Tag,
+    /// Tells elements apart whose tag is `Other`.
+    name_hash: u32,
+    /// The section to return to when this element ends, if it opened one.
+    outer_section: Option<u32>,
+    /// Whether its text is not seen.
+    unseen: bool,
+}
+
+/// What the tokens have built so far.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) text: Vec<u8>,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) links: Vec<RawLink>,
+    pub(crate) hrefs: Vec<u8>,
+    pub(crate) dropped_links: usize,
+    pub(crate) meta: Meta,
+
+    stack: Vec<Open>,
+    open_count: [u16; TAG_COUNT],
+    /// Elements opened beyond [`MAX_DEPTH`] and not yet closed.
+    beyond: usize,
+    section: u32,
+    block: Option<Block>,
+    gap: Gap,
+    link: Option<usize>,
+    link_has_text: bool,
+    in_title: bool,
+    unseen: u32,
+    after_rule: bool,
+    /// Whether the last token was the end of an inline element.
+    after_inline_end: bool,
+}
+
+impl Outline {
+    pub(crate) fn new(input_bytes: usize) -> Self {
+        let root = Section { parent: 0, tag: Tag::Body, hints: Hints::NONE, class_hash: 0 };
+        Self {
+            text: Vec::with_capacity(input_bytes / 2),
+            sections: vec![root],
+            blocks: Vec::new(),
+            links: Vec::new(),
+            hrefs: Vec::new(),
+            dropped_links: 0,
+            meta: Meta::default(),
+            stack: Vec::with_capacity(64),
+            open_count: [0; TAG_COUNT],
+            beyond: 0,
+            section: 0,
+            block: None,
+            gap: Gap::None,
+            link: None,
+            link_has_text: false,
+            in_title: false,
+            unseen: 0,
+            after_rule: false,
+            after_inline_end: false,
+        }
+    }
+
+    /// Whether text at this point is of any use.
+    #[inline]
+    pub(crate) fn wants_text(&self) -> bool {
+        self.unseen == 0 || self.in_title
+    }
+
+    /// Whether the tokenizer is inside `<svg>` or `<math>`, where CDATA sections are text.
+    pub(crate) fn in_foreign_content(&self) -> bool {
+        self.is_open(Tag::Svg) || self.is_open(Tag::Math)
+    }
+
+    pub(crate) fn text(&mut self, run: &[u8]) {
+        self.after_inline_end = false;
+        if self.in_title {
+            self.meta.push_title(run);
+            return;
+        }
+        if self.unseen > 0 {
+            return;
+        }
+        let start = self.block.map_or(self.text.len(), |block| block.start as usize);
+        let before = self.text.len();
+        let keep_lines = self.is_open(Tag::Pre) || self.is_open(Tag::Plaintext) || self.is_open(Tag::Xmp);
+        append_collapsed(&mut self.text, start, &mut self.gap, run, keep_lines);
+        let added = offset(self.text.len() - before);
+        if added == 0 {
+            return;
+        }
+        let block = self.block.get_or_insert(Block {
+            start: offset(before),
+            end: 0,
+            section: self.section,
+            link_bytes: 0,
+            links: 0,
+            after_rule: self.after_rule,
+        });
+        if self.link.is_some() {
+            block.link_bytes += added;
+            block.links += u32::from(!std::mem::replace(&mut self.link_has_text, true));
+        }
+    }
+
+    /// Takes a start tag; the answer is how the tokenizer must go on if not as markup.
+    pub(crate) fn start_tag(
+        &mut self,
+        tag: Tag,
+        name: &[u8],
+        attributes: &Attributes,
+        self_closing: bool,
+    ) -> Option<State> {
+        let foreign = self.in_foreign_content();
+        self.separate_neighbours(tag);
+        if self.is_open(Tag::Template) {
+            // Not part of the page until a script copies it.
+            return self.push_inline(tag, name, attributes, foreign && self_closing);
+        }
+        match tag {
+            Tag::Html | Tag::Body => {
+                self.meta.language_attribute(attributes);
+                return None;
+            }
+            Tag::Head => return None,
+            Tag::Base if !foreign => self.meta.base(attributes),
+            Tag::Link if !foreign => self.meta.link(attributes),
+            Tag::Meta if !foreign => self.meta.meta(attributes),
+            Tag::Title if !foreign => {
+                self.in_title = self.meta.wants_title();
+                return self.push_inline(tag, name, attributes, false);
+            }
+            Tag::Area => self.add_link(attributes, None),
+            Tag::Br => self.line_break(),
+            Tag::Hr => {
+                self.end_block();
+                self.after_rule = true;
+            }
+            Tag::A => self.start_link(attributes),
+            _ => {}
+        }
+        if tag.is_void() || (foreign && self_closing) {
+            return None;
+        }
+        // A heading that is a button folds what is under it; its text is still the heading's.
+        let is_heading_text = tag.is_control() && self.in_heading();
+        if (tag.is_block() || tag.is_control()) && !is_heading_text {
+            self.close_implied(tag);
+            self.push_section(tag, attributes);
+            return tag.text_state();
+        }
+        if tag == Tag::Option {
+            self.end_block();
+        }
+        self.push_inline(tag, name, attributes, false)
+    }
+
+    pub(crate) fn end_tag(&mut self, tag: Tag, name: &[u8]) {
+        self.after_inline_end = is_chip(tag);
+        match tag {
+            Tag::A => self.end_link(),
+            Tag::Br => return self.line_break(),
+            Tag::Title => self.in_title = false,
+            Tag::P if !self.is_open(Tag::P) => return self.end_block(),
+            Tag::Html | Tag::Body | Tag::Head => return,
+            _ => {}
+        }
+        if self.beyond > 0 && !(tag.is_unseen() && self.is_open(tag)) {
+            self.beyond -= 1;
+            return;
+        }
+        if !self.is_open(tag) {
+            return;
+        }
+        let name_hash = hash_name(tag, name);
+        let crosses_cells = tag.is_table_part() || tag == Tag::Template;
+        let crosses_blocks = crosses_cells || tag.is_block() || tag.is_control() || tag.is_unseen();
+        for at in (0..self.stack.len()).rev() {
+            let open = self.stack[at];
+            if open.tag == tag && open.name_hash == name_hash {
+                self.pop_to(at);
+                return;
+            }
+            if open.tag == Tag::Template
+                || (open.tag.is_cell() && !crosses_cells)
+                || (open.outer_section.is_some() && !crosses_blocks)
+            {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.end_link();
+        self.end_block();
+    }
+
+    fn in_heading(&self) -> bool {
+        self.sections[self.section as usize].tag.heading_level().is_some()
+    }
+
+    fn is_open(&self, tag: Tag) -> bool {
+        self.open_count[tag as usize] > 0
+    }
+
+    fn push_inline(&mut self, tag: Tag, name: &[u8], attributes: &Attributes, closed: bool) -> Option<State> {
+        if closed || tag.is_void() {
+            return None;
+        }
+        let unseen = tag.is_unseen() || hints::is_hidden(attributes);
+        let state = if self.in_foreign_content() { None } else { tag.text_state() };
+        self.push(Open { tag, name_hash: hash_name(tag, name), outer_section: None, unseen });
+        state
+    }
+
+    fn push_section(&mut self, tag: Tag, attributes: &Attributes) {
+        self.end_block();
+        if self.stack.len() >= MAX_DEPTH {
+            self.beyond += 1;
+            return;
+        }
+        let hints = hints::of_block(attributes);
+        self.push(Open { tag, name_hash: 0, outer_section: Some(self.section), unseen: false });
+        let class_hash = attributes.get(Name::Class).map_or(0, hash);
+        self.sections.push(Section { parent: self.section, tag, hints, class_hash });
+        self.section = offset(self.sections.len() - 1);
+    }
+
+    fn push(&mut self, open: Open) {
+        // Text that is not markup must stay unseen however deep it is, so such elements always fit.
+        if self.stack.len() >= MAX_DEPTH && !open.tag.is_unseen() {
+            self.beyond += 1;
+            return;
+        }
+        if self.stack.len() >= 2 * MAX_DEPTH {
+            self.beyond += 1;
+            return;
+        }
+        self.unseen += u32::from(open.unseen);
+        self.open_count[open.tag as usize] += 1;
+        self.stack.push(open);
+    }
+
+    /// Ends the open elements from position `at` on.
+    fn pop_to(&mut self, at: usize) {
+        while self.stack.len() > at {
+            let Some(open) = self.stack.pop() else { return };
+            self.open_count[open.tag as usize] -= 1;
+            self.unseen -= u32::from(open.unseen);
+            if let Some(outer) = open.outer_section {
+                self.end_block();
+                self.section = outer;
+            }
+        }
+    }
+
+    /// Ends the elements whose end tag may be left out and that `tag` cannot be inside of.
+    fn close_implied(&mut self, tag: Tag) {
+        match tag {
+            Tag::Li => self.close_up_to(&[Tag::Li], |open| open.is_list() || open.is_cell()),
+            Tag::Dt | Tag::Dd => {
+                self.close_up_to(&[Tag::Dt, Tag::Dd], |open| open.is_list() || open.is_cell());
+            }
+            Tag::Td | Tag::Th => {
+                self.close_up_to(&[Tag::Td, Tag::Th], |open| matches!(open, Tag::Tr | Tag::Table));
+            }
+            Tag::Tr => self.close_up_to(&[Tag::Tr], |open| open == Tag::Table),
+            Tag::Tbody | Tag::Thead | Tag::Tfoot => {
+                self.close_up_to(&[Tag::Tbody, Tag::Thead, Tag::Tfoot], |open| open == Tag::Table);
+            }
+            _ => {}
+        }
+        if self.is_open(Tag::P) && !tag.is_control() {
+            self.close_up_to(&[Tag::P], |open| open != Tag::P && (open.is_block() || open.is_control()));
+        }
+        if tag.heading_level().is_some()
+            && let Some(at) = self.stack.iter().rposition(|open| open.outer_section.is_some())
+            && self.stack[at].tag.heading_level().is_some()
+        {
+            self.pop_to(at);
+        }
+    }
+
+    /// Ends the innermost of `tags`, unless an element that `stops` is inside of it.
+    fn close_up_to(&mut self, tags: &[Tag], stops: impl Fn(Tag) -> bool) {
+        if !tags.iter().any(|&tag| self.is_open(tag)) {
+            return;
+        }
+        for at in (0..self.stack.len()).rev() {
+            let open = self.stack[at].tag;
+            if tags.contains(&open) {
+                return self.pop_to(at);
+            }
+            if stops(open) {
+                return;
+            }
+        }
+    }
+
+    /// `<span>Size</span><span>XL</span>` is styled as two things far more often than as one word.
+    fn separate_neighbours(&mut self, tag: Tag) {
+        let neighbours = std::mem::take(&mut self.after_inline_end) && is_chip(tag);
+        if neighbours && self.gap == Gap::None && !self.is_open(Tag::Pre) && !self.is_open(Tag::Code) {
+            self.gap = Gap::Space;
+        }
+    }
+
+    fn line_break(&mut self) {
+        if self.block.is_some() {
+            self.gap = Gap::Line;
+        }
+    }
+
+    fn end_block(&mut self) {
+        self.gap = Gap::None;
+        let Some(mut block) = self.block.take() else { return };
+        if block.link_bytes > 0 && self.sections[block.section as usize].tag.heading_level().is_some() {
+            let kept = without_heading_tools(&self.text[block.start as usize..]);
+            self.text.truncate(block.start as usize + kept);
+            block.link_bytes = block.link_bytes.min(offset(kept));
+        }
+        block.end = offset(self.text.len());
+        self.blocks.push(block);
+        self.text.push(b'\n');
+        self.after_rule = false;
+    }
+
+    fn start_link(&mut self, attributes: &Attributes) {
+        self.end_link();
+        if attributes.get(Name::Href).is_none() {
+            // Without a target it is still styled and placed like a link.
+            self.link = Some(usize::MAX);
+        }
+        let text_start = self.text.len();
+        self.add_link(attributes, Some(text_start));
+        self.link_has_text = false;
+    }
+
+    fn add_link(&mut self, attributes: &Attributes, text_start: Option<usize>) {
+        let Some(href) = attributes.get(Name::Href) else { return };
+        if text_start.is_some() {
+            self.link = Some(usize::MAX);
+        }
+        let href = href.trim_ascii();
+        // A place in the page itself is no other page.
+        if href.starts_with(b"#") || href.len() > crate::url::MAX_URL_BYTES {
+            return;
+        }
+        if self.links.len() >= MAX_LINKS {
+            self.dropped_links += 1;
+            return;
+        }
+        if text_start.is_some() {
+            self.link = Some(self.links.len());
+        }
+        let start = offset(self.hrefs.len());
+        self.hrefs.extend_from_slice(href);
+        let text_start = offset(text_start.unwrap_or(self.text.len()));
+        self.links.push(RawLink {
+            href: (start, offset(self.hrefs.len())),
+            rel: attributes.get(Name::Rel).map(Rel::from_attribute).unwrap_or_default(),
+            text: (text_start, text_start),
+        });
+    }
+
+    fn end_link(&mut self) {
+        let Some(at) = self.link.take() else { return };
+        let end = offset(self.text.len());
+        if let Some(link) = self.links.get_mut(at) {
+            link.text.1 = end;
+        }
+    }
+}
+
+/// Inline elements that often stand side by side for things that are apart.
+fn is_chip(tag: Tag) -> bool {
+    matches!(tag, Tag::A | Tag::Other)
+}
+
+/// The length of a heading without what tools append to it: `[edit]`, or a sign that links to itself.
+fn without_heading_tools(heading: &[u8]) -> usize {
+    let mut kept = heading;
+    if kept.ends_with(b"]")
+        && let Some(open) = kept.iter().rposition(|&byte| byte == b'[')
+        && open > 0
+        && kept.len() - open <= 24
+    {
+        kept = &kept[..open];
+    }
+    for sign in ["¶", "#", "§", "🔗", "∞"] {
+        if let Some(rest) = kept.trim_ascii_end().strip_suffix(sign.as_bytes())
+            && !rest.is_empty()
+        {
+            kept = rest;
+        }
+    }
+    kept.trim_ascii_end().len()
+}
+
+fn hash_name(tag: Tag, name: &[u8]) -> u32 {
+    if tag != Tag::Other {
+        return 0;
+    }
+    hash(name)
+}
+
+fn hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Input is capped well below 4 GiB, and text is never much longer than its source.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,196 @@
+//! Text as it is read: white space collapsed, invisible characters gone, words counted.
+
+/// White space that is waiting to be written before the next visible character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Gap {
+    #[default]
+    None,
+    Space,
+    Line,
+}
+
+enum Special {
+    Space,
+    Invisible,
+}
+
+/// Appends `run` to `out`, each run of white space as one space.
+///
+/// `gap` carries white space from one run to the next; with `keep_lines` a line break stays one.
+/// White space is not written while `out` is still at `block_start`.
+pub(crate) fn append_collapsed(
+    out: &mut Vec<u8>,
+    block_start: usize,
+    gap: &mut Gap,
+    run: &[u8],
+    keep_lines: bool,
+) {
+    let mut at = 0;
+    while at < run.len() {
+        let byte = run[at];
+        if byte <= b' ' {
+            *gap = if keep_lines && byte == b'\n' { Gap::Line } else { (*gap).max_space() };
+            at += 1;
+            continue;
+        }
+        if let Some((special, length)) = special(&run[at..]) {
+            if matches!(special, Special::Space) {
+                *gap = (*gap).max_space();
+            }
+            at += length;
+            continue;
+        }
+        let visible = visible_length(&run[at..]);
+        if out.len() > block_start {
+            match *gap {
+                Gap::None => {}
+                Gap::Space => out.push(b' '),
+                Gap::Line => out.push(b'\n'),
+            }
+        }
+        *gap = Gap::None;
+        out.extend_from_slice(&run[at..at + visible]);
+        at += visible;
+    }
+}
+
+/// The length of what can be copied as it is: `text` starts with a visible character, and words with
+/// single spaces between them go on.
+fn visible_length(text: &[u8]) -> usize {
+    let mut at = 1;
+    loop {
+        at += text[at..].iter().position(|&byte| STOPS[usize::from(byte)]).unwrap_or(text.len() - at);
+        match text[at..] {
+            [b' ', next, ..] if !STOPS[usize::from(next)] => at += 2,
+            _ => return at,
+        }
+    }
+}
+
+impl Gap {
+    fn max_space(self) -> Self {
+        if self == Self::Line { self } else { Self::Space }
+    }
+}
+
+/// Bytes at which a run of plainly visible bytes ends: white space, and the first bytes of
+/// characters that [`special`] must look at.
+static STOPS: [bool; 256] = {
+    let mut stops = [false; 256];
+    let mut byte = 0;
+    while byte <= 0x20 {
+        stops[byte] = true;
+        byte += 1;
+    }
+    stops[0xc2] = true;
+    stops[0xe2] = true;
+    stops[0xe3] = true;
+    stops[0xef] = true;
+    stops
+};
+
+/// Spaces and invisible characters beyond ASCII. The joiners U+200C and U+200D stay, for words in
+/// Persian and in Indic scripts, and emoji, are not the same without them.
+fn special(bytes: &[u8]) -> Option<(Special, usize)> {
+    match *bytes {
+        [0xc2, 0xa0 | 0x85, ..] => Some((Special::Space, 2)),
+        [0xc2, 0xad, ..] => Some((Special::Invisible, 2)),
+        [0xe2, 0x80, 0x80..=0x8a | 0xa8 | 0xa9 | 0xaf, ..]
+        | [0xe2, 0x81, 0x9f, ..]
+        | [0xe3, 0x80, 0x80, ..] => Some((Special::Space, 3)),
+        [0xe2, 0x80, 0x8b | 0x8e | 0x8f | 0xaa..=0xae, ..]
+        | [0xe2, 0x81, 0xa0..=0xa4 | 0xa6..=0xa9, ..]
+        | [0xef, 0xbb, 0xbf, ..] => Some((Special::Invisible, 3)),
+        _ => None,
+    }
+}
+
+/// `text` with white space collapsed and invisible characters dropped.
+pub(crate) fn collapsed(text: &[u8]) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    append_collapsed(&mut out, 0, &mut Gap::None, text, false);
+    into_string(out)
+}
+
+/// Text as the index gets it: lower case, every run of white space one space, none at the ends.
+#[must_use]
+pub fn index_text(text: &str) -> String {
+    let mut collapsed = collapsed(text.as_bytes());
+    if collapsed.is_ascii() {
+        collapsed.make_ascii_lowercase();
+        return collapsed;
+    }
+    collapsed.to_lowercase()
+}
+
+/// Text assembled from pieces of decoded input is UTF-8; attribute values may have been cut.
+pub(crate) fn into_string(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// How much a text says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Measure {
+    /// Words; in scripts without spaces every two characters count as one.
+    pub words: u32,
+    /// Marks that end or join clauses, followed by a space or the end: signs of written sentences.
+    pub clauses: u32,
+}
+
+/// Counts words and clauses.
+pub(crate) fn measure(text: &[u8]) -> Measure {
+    let mut words = 0;
+    let mut clauses = 0;
+    let mut unspaced_bytes = 0;
+    let mut previous = b' ';
+    for &byte in text {
+        if byte <= b' ' {
+            clauses += u32::from(matches!(previous, b'.' | b',' | b';' | b'?' | b'!' | b':'));
+        } else if previous <= b' ' {
+            words += 1;
+        }
+        // Lead bytes of U+3000 to U+9FFF: kana and Han.
+        unspaced_bytes += u32::from(matches!(byte, 0xe3..=0xe9));
+        previous = byte;
+    }
+    clauses += u32::from(matches!(previous, b'.' | b',' | b';' | b'?' | b'!' | b':'));
+    if unspaced_bytes > words {
+        let stops = text.windows(3).filter(|mark| is_wide_mark(mark)).count();
+        clauses += u32::try_from(stops).unwrap_or(u32::MAX);
+        words += unspaced_bytes / 2;
+    }
+    Measure { words, clauses }
+}
+
+/// Ideographic and full-width commas and stops.
+fn is_wide_mark(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xe3, 0x80, 0x81 | 0x82] | [0xef, 0xbc, 0x81 | 0x8c | 0x9b | 0x9f])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_of_all_kinds_collapses() {
+        assert_eq!(collapsed(" a\u{a0}\u{3000}b\r\n\tc \u{2009}d ".as_bytes()), "a b c d");
+        assert_eq!(
+            collapsed("so\u{ad}ft\u{200b}\u{feff} \u{200e}می\u{200c}خواهم".as_bytes()),
+            "soft می\u{200c}خواهم"
+        );
+        assert_eq!(collapsed("€—“”、。！".as_bytes()), "€—“”、。！");
+    }
+
+    #[test]
+    fn index_text_is_lower_case_in_all_scripts() {
+        assert_eq!(index_text("  Hello\n\nWORLD "), "hello world");
+        assert_eq!(index_text("ÀÉ ΑΘΗΝΑΣ МОСКВА"), "àé αθηνας москва");
+    }
+
+    #[test]
+    fn words_are_counted_with_and_without_spaces() {
+        assert_eq!(measure(b"One, two. Three"), Measure { words: 3, clauses: 2 });
+        assert_eq!(measure("今日は、いい天気です。".as_bytes()), Measure { words: 6, clauses: 2 });
+        assert_eq!(measure(b""), Measure::default());
+    }
+}

@@ -1,0 +1,76 @@
+//! Input made to hurt: time must grow with the input and not faster.
+
+// A failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use crawlway_content::{NormalUrl, Page, ParseOptions, parse};
+
+fn page(html: &str) -> Page {
+    let base: NormalUrl = format!("https://example.com/{}", "d/".repeat(1000)).parse().unwrap();
+    parse(html, &base, &ParseOptions { full_text: true, ..ParseOptions::default() })
+}
+
+/// Each input has about 1 MB. Linear work on it takes well under a second even unoptimised and on a
+/// busy machine; quadratic work would take minutes.
+#[test]
+fn time_is_linear() {
+    let repeated = |piece: &str| piece.repeat(1_000_000 / piece.len());
+    let opened = |piece: &str| {
+        let count = 500_000 / piece.len();
+        format!("{}{}", piece.repeat(count), "</div></b></p></zz>".repeat(count / 4))
+    };
+    for (name, html) in [
+        ("unclosed blocks", repeated("<div>")),
+        ("unclosed inline", repeated("<b>")),
+        ("unclosed with text", repeated("<p>x<b>y")),
+        ("unclosed unknown", repeated("<zz>")),
+        ("end tags only", repeated("</div></b>")),
+        ("opened then closed", opened("<div><b>")),
+        ("unknown against end tags", opened("<zz><div>")),
+        ("lists", repeated("<ul><li>x")),
+        ("tables", repeated("<table><tr><td>x")),
+        ("cells", repeated("<td>x")),
+        ("templates", repeated("<template>")),
+        ("noscript", repeated("<noscript>x")),
+        ("svg", repeated("<svg><title>")),
+        ("links", repeated("<a href=x>y")),
+        ("headings", repeated("<h2>x")),
+        ("cues", repeated("<div><h3>Related</h3>x")),
+        ("cues in one part", format!("<div>{}", repeated("<h3>Related</h3><p>x"))),
+        ("cues in a row", repeated("<h3>Related</h3><p>x")),
+        ("cards", repeated("<div class=c><a href=x>y</a><p>z</p></div>")),
+        ("entities", repeated("&amp;&notanentity;&#1;")),
+        ("ampersands", repeated("&")),
+        ("angles", repeated("<")),
+        ("comments", repeated("<!--")),
+        ("scripts", repeated("<script></scrip")),
+        ("cdata", format!("<svg>{}", repeated("<![CDATA["))),
+        ("one attribute", format!("<a href=\"{}\" class=\"{}\">x</a>", repeated("x"), repeated("y "))),
+        ("attributes", format!("<a {}>x", repeated("a=b "))),
+        ("long tag name", format!("<{}>", repeated("x"))),
+        ("title", format!("<title>{}", repeated("x"))),
+        ("spaces", repeated(" \n")),
+        ("one word", repeated("x")),
+        ("han", repeated("漢")),
+        ("forms", repeated("<form><select><option>x")),
+        ("paragraphs in buttons", repeated("<button><p>x")),
+        ("anchors in headings", repeated("<h1><a href=#>[")),
+        ("bases", repeated("<base href=//x/y/>")),
+        ("metas", repeated("<meta name=robots content=noindex>")),
+    ] {
+        let start = Instant::now();
+        let found = page(&html);
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(8), "{name} took {took:?}");
+        assert!(found.text.len() <= html.len() * 2, "{name} grew");
+    }
+}
+
+#[test]
+fn links_do_not_multiply_the_base() {
+    let found = page(&"<a href=x>y</a>".repeat(100_000));
+    assert_eq!(found.links.len() + found.dropped_links, 100_000);
+    assert!(found.links.iter().map(|link| link.url.as_str().len()).sum::<usize>() < 50 << 20);
+}
