@@ -5,7 +5,7 @@ use crawlway_broker_embedded::{EmbeddedBroker, OpenError, Options};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 fn queue() -> QueueName {
-    QueueName::new("q").unwrap()
+    QueueName::new("q").expect("a name")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
