@@ -4,7 +4,7 @@
 use crate::{
     clock::Clock,
     disk::RealDisk,
-    engine::{CommitError, Engine, Request, Sizes},
+    engine::{CommitError, Engine, LARGEST_FILE, Request, Sizes},
     error::OpenError,
     guarantees,
     lock::DirectoryLock,
@@ -103,8 +103,9 @@ impl EmbeddedBroker {
         let sizes = Sizes {
             first_segment: FIRST_SEGMENT.min(largest_segment),
             largest_segment,
-            largest_message: options.max_message.min(1 << 30),
+            largest_message: options.max_message.min(LARGEST_FILE - (1 << 20)),
             reserve: 1 << 20,
+            large_journal: 16 << 20,
         };
         let now = options.clock.now();
         let recovered = recover(disk, sizes, now)?;
@@ -194,11 +195,29 @@ impl Shared {
             }
             self.engine.sync_journals();
             self.engine.prepare();
+            self.engine.bound_active_journal();
+            self.engine.recycle();
             self.engine.start_relocating();
-            while let Some(requests) = self.engine.relocate_stragglers(self.clock.now()) {
-                self.submit_all(requests);
+            // One at a time, so that memory is bounded and publishers get their turn.
+            while let Some(request) = self.engine.relocate_stragglers() {
+                if !self.write_and_wait(request) {
+                    break;
+                }
             }
         }
+    }
+
+    /// Has the request written and waits for it, on a thread that may; `false` if it was not.
+    fn write_and_wait(&self, mut request: Request) -> bool {
+        if request.is_empty() {
+            return true;
+        }
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        request.on_reply(move |results| {
+            let _ = tell.send(results.iter().all(Result::is_ok));
+        });
+        self.submit(request);
+        told.recv().unwrap_or(false)
     }
 
     fn submit(&self, request: Request) {
@@ -342,8 +361,9 @@ impl Broker for EmbeddedBroker {
     async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
         let mut replayed = Replayed::default();
         let mut after = None;
+        let below = self.shared.engine.deaths_so_far();
         loop {
-            let step = self.shared.engine.replay(queue, filter, after)?;
+            let step = self.shared.engine.replay(queue, filter, after, below)?;
             for record in self.shared.written(step.request).await {
                 match record {
                     Ok(()) => replayed.count += 1,

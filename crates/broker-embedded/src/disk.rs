@@ -23,6 +23,8 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
+    /// How many bytes more the disk would take.
+    fn free(&self) -> io::Result<u64>;
     /// Where the directory is, for messages to people.
     fn path(&self) -> &Path;
 }
@@ -103,6 +105,11 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self) -> io::Result<()> {
         File::open(&self.root)?.sync_all()
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(&self.root)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     fn path(&self) -> &Path {

@@ -38,7 +38,7 @@ pub enum OpenError {
     },
     /// The list of queues cannot be read.
     #[error(
-        "`{}` is damaged ({problem}); restore it from a backup: without it, messages cannot be told apart by queue",
+        "`{}` cannot be used: {problem}; restore it from a backup: without it, messages cannot be told apart by queue",
         path.display()
     )]
     Catalog {

@@ -105,10 +105,9 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Goes on behind what is there. A torn slot at the end is overwritten.
-    pub(crate) fn open(file: Arc<dyn DiskFile>, salt: u32) -> io::Result<Self> {
-        let end = file.len()? / SLOT as u64 * SLOT as u64;
-        Ok(Self { file, end, salt, unsynced: false })
+    /// Goes on at this offset, behind what was read.
+    pub(crate) fn open(file: Arc<dyn DiskFile>, salt: u32, end: u64) -> Self {
+        Self { file, end, salt, unsynced: false }
     }
 
     /// Writes the events through to the operating system, all or none of them as far as we can tell.
@@ -126,6 +125,11 @@ impl Journal {
     /// How many bytes it has.
     pub(crate) fn size(&self) -> u64 {
         self.end
+    }
+
+    /// What was asked for could not be synced after all.
+    pub(crate) fn note_unsynced(&mut self) {
+        self.unsynced = true;
     }
 
     /// The file to sync, if something was written since this was last asked.
@@ -168,6 +172,8 @@ pub(crate) struct Histories {
     /// Where the records ended when the segment was finished, if it was.
     pub(crate) sealed: Option<u32>,
     pub(crate) damaged_slots: u64,
+    /// Where the journal ends; zeros behind it never were written.
+    pub(crate) end: u64,
 }
 
 impl Histories {
@@ -185,7 +191,10 @@ impl Histories {
                 break;
             }
             let whole = read / SLOT * SLOT;
-            for slot in buffer[..whole].as_chunks::<SLOT>().0 {
+            for (n, slot) in buffer[..whole].as_chunks::<SLOT>().0.iter().enumerate() {
+                if *slot != [0; SLOT] {
+                    histories.end = at + ((n + 1) * SLOT) as u64;
+                }
                 if let Some((offset, event)) = Event::decode(slot, salt) {
                     histories.note(offset, event);
                     histories.damaged_slots += std::mem::take(&mut zeros);

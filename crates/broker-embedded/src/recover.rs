@@ -3,11 +3,12 @@
 use crate::{
     catalog::Catalog,
     disk::{Disk, DiskFile},
-    engine::{Engine, Sizes, State},
+    engine::{Engine, LARGEST_FILE, Sizes, State},
     error::OpenError,
     index::Slot,
     journal::{Event, Histories, History, Journal},
     record::{Head, Kind, OWN_PLACE, Outline, Place},
+    reserve::Reserve,
     segment::{self, FileName, Found, Segment, data_name, journal_name, spare_name},
 };
 use crawlway_broker::Timestamp;
@@ -66,7 +67,7 @@ impl Damage {
     /// Saves the bytes where the queue does not look, and describes them.
     pub(crate) fn save(disk: &dyn Disk, place: Place, bytes: &[u8]) -> Self {
         let name = format!("{SET_ASIDE}/{:010}-{}.bin", place.segment, place.offset);
-        let saved = disk.create(&name).and_then(|file| file.write_at(bytes, 0));
+        let saved = disk.create(&name).and_then(|file| file.write_at(bytes, 0).and_then(|()| file.sync()));
         Damage {
             file: data_name(place.segment),
             offset: u64::from(place.offset),
@@ -107,7 +108,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
         }
     };
     let mut scan = Scan {
-        state: State::new(disk.clone(), catalog, sizes.reserve),
+        state: State::new(disk.clone(), catalog, Reserve::new(sizes.reserve, files.reserve)),
         present: files.data.clone(),
         moved: HashMap::new(),
         waiting: Vec::new(),
@@ -117,31 +118,41 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
         origins: HashMap::new(),
         superseded: HashSet::new(),
         report: Recovery::default(),
+        unknown_queue: None,
         now,
     };
     for id in &files.data {
         scan.segment(*id).map_err(|error| match error {
             ScanError::Io(error) => OpenError::io("read", &disk.path().join(data_name(*id)), error),
             ScanError::Foreign => OpenError::ForeignSegment { path: disk.path().join(data_name(*id)) },
+            ScanError::UnknownQueue(number) => OpenError::Catalog {
+                path: disk.path().join(crate::catalog::FILE),
+                problem: format!(
+                    "`{}` has messages of a queue, number {number}, that it does not list",
+                    data_name(*id)
+                ),
+            },
         })?;
     }
     for id in files.journals.difference(&files.data) {
         let _ = disk.remove(&journal_name(*id));
     }
     let mut spares = Vec::new();
+    let usable = sizes.first_segment..=LARGEST_FILE;
     for number in files.spares {
         let name = spare_name(number);
         match disk.open(&name) {
-            Ok(file) if spares.len() < 2 && file.len().is_ok_and(|size| size >= sizes.first_segment) => {
+            Ok(file) if spares.len() < 2 && file.len().is_ok_and(|size| usable.contains(&size)) => {
                 spares.push((number, file));
             }
             _ => drop(disk.remove(&name)),
         }
     }
-    let (mut state, report) = scan.finish();
-    let garbage = std::mem::take(&mut state.garbage);
-    let engine = Engine::new(disk, sizes, state, spares);
-    engine.recycle(garbage);
+    let (state, report) = scan.finish();
+    let engine = Engine::new(disk.clone(), sizes, state, spares);
+    // Journals that were missing, and what an earlier start has renamed or removed.
+    disk.sync_dir().map_err(|error| OpenError::io("sync", disk.path(), error))?;
+    engine.recycle();
     for damage in &report.damage {
         tracing::error!(%damage, "a part of the queue's log is unreadable and was set aside");
     }
@@ -164,18 +175,20 @@ struct Files {
     data: BTreeSet<u32>,
     journals: BTreeSet<u32>,
     spares: Vec<u32>,
+    reserve: bool,
 }
 
 impl Files {
     fn list(disk: &dyn Disk) -> Result<Self, OpenError> {
         let names = disk.list().map_err(|error| OpenError::io("list", disk.path(), error))?;
-        let mut files = Files { data: BTreeSet::new(), journals: BTreeSet::new(), spares: Vec::new() };
+        let mut files =
+            Files { data: BTreeSet::new(), journals: BTreeSet::new(), spares: Vec::new(), reserve: false };
         for name in names {
             match FileName::of(&name) {
                 FileName::Data(id) => drop(files.data.insert(id)),
                 FileName::Journal(id) => drop(files.journals.insert(id)),
                 FileName::Spare(number) => files.spares.push(number),
-                FileName::Other => {}
+                FileName::Other => files.reserve |= name == crate::reserve::FILE,
                 FileName::Foreign => return Err(OpenError::ForeignFile { path: disk.path().join(name) }),
             }
         }
@@ -186,6 +199,7 @@ impl Files {
 enum ScanError {
     Io(io::Error),
     Foreign,
+    UnknownQueue(u16),
 }
 
 impl From<io::Error> for ScanError {
@@ -213,6 +227,8 @@ struct Scan {
     /// What a copy has replaced, as was found later.
     superseded: HashSet<Slot>,
     report: Recovery,
+    /// A queue that the catalog does not know.
+    unknown_queue: Option<u16>,
     now: Timestamp,
 }
 
@@ -233,7 +249,7 @@ impl Scan {
                 self.moved.insert(Place { segment: id, offset: *offset }, to);
             }
         }
-        let journal = Journal::open(journal_file, salt)?;
+        let journal = Journal::open(journal_file, salt, histories.end);
         let mut segment = Segment::new(file.clone(), journal, salt, segment::FIRST_RECORD);
         segment.sealed = true;
         self.state.segments.insert(id, segment);
@@ -255,6 +271,9 @@ impl Scan {
             return Err(ScanError::Foreign);
         }
         let mut unfinished = false;
+        if let Some(number) = self.unknown_queue {
+            return Err(ScanError::UnknownQueue(number));
+        }
         for (place, bytes, certain) in damage {
             unfinished |= !certain;
             self.damage(place, bytes, certain, &histories);
@@ -269,6 +288,8 @@ impl Scan {
         }
         // What is torn today must not be taken for damage tomorrow: such a segment stays unfinished.
         if histories.sealed.is_none() && end.torn == 0 && !unfinished {
+            // What a killed process wrote last may be known to the operating system only.
+            file.sync()?;
             self.events.push((Place { segment: id, offset: end.end }, Event::Sealed));
         }
         Ok(())
@@ -293,9 +314,11 @@ impl Scan {
         if head.kind == Kind::Message && history.is_over() {
             return;
         }
-        let Some(outline) =
-            Outline::read(payload).filter(|_| (head.queue as usize) < self.state.queues.len())
-        else {
+        if usize::from(head.queue) >= self.state.queues.len() {
+            self.unknown_queue = Some(head.queue);
+            return;
+        }
+        let Some(outline) = Outline::read(payload) else {
             // Whole, and yet not ours to read: a later version's, perhaps.
             self.report.damage.push(Damage::save(&*self.state.disk, place, payload));
             self.events.push((place, Event::Done));

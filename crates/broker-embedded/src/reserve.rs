@@ -12,13 +12,19 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    pub(crate) fn new(size: u64) -> Self {
-        Self { size, held: false }
+    /// `held` says whether the file of an earlier run is there.
+    pub(crate) fn new(size: u64, held: bool) -> Self {
+        Self { size, held }
+    }
+
+    /// Whether the space is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Takes the space, if it is not held and the disk has it.
     pub(crate) fn fill(&mut self, disk: &dyn Disk) {
-        if self.held {
+        if self.held || disk.free().is_ok_and(|free| free < self.size) {
             return;
         }
         let taken =

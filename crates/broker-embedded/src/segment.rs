@@ -27,11 +27,13 @@ pub(crate) struct Segment {
     pub(crate) live_bytes: u64,
     /// The index slots its records were given, in order; some may have been given away since.
     pub(crate) slots: Vec<u32>,
-    /// Whether this round of housekeeping has looked at it.
-    pub(crate) relocating: bool,
+    /// How many of its slots this round of housekeeping has looked at.
+    pub(crate) looked_at: usize,
     /// Copies of its records that are about to be written elsewhere. Until then its journal must stay:
     /// it tells whether the copies still count.
     pub(crate) pins: u32,
+    /// The disk failed under it: its file is not used again.
+    pub(crate) failed: bool,
 }
 
 impl Segment {
@@ -45,8 +47,9 @@ impl Segment {
             live: 0,
             live_bytes: 0,
             slots: Vec::new(),
-            relocating: false,
+            looked_at: 0,
             pins: 0,
+            failed: false,
         }
     }
 }
@@ -126,7 +129,17 @@ pub(crate) fn has_preamble(file: &dyn DiskFile, directory: u64, id: u32) -> io::
 }
 
 /// Writes a file of zeros that can become a segment later, without the wait.
-pub(crate) fn create_spare(disk: &dyn Disk, number: u32, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+///
+/// Leaves at least `spared` bytes of the disk alone, and fills nothing when there is not enough.
+pub(crate) fn create_spare(
+    disk: &dyn Disk,
+    number: u32,
+    size: u64,
+    spared: u64,
+) -> io::Result<Arc<dyn DiskFile>> {
+    if disk.free()? < size + spared {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
     let name = spare_name(number);
     let file = disk.create(&name)?;
     let filled = preallocate(&*file, size).and_then(|()| file.sync());
@@ -149,7 +162,7 @@ pub(crate) fn adopt_spare(
     file.write_at(&preamble(directory, id), 0)?;
     file.sync()?;
     let salt = salt_of(directory, id);
-    let journal = Journal::open(disk.create(&journal_name(id))?, salt)?;
+    let journal = Journal::open(disk.create(&journal_name(id))?, salt, 0);
     disk.rename(&spare_name(number), &data_name(id))?;
     disk.sync_dir()?;
     Ok(Segment::new(file, journal, salt, FIRST_RECORD))
@@ -202,7 +215,10 @@ pub(crate) fn scan<'a>(
     let mut last_commit = 0;
     let mut hole: Option<Hole> = None;
     let mut torn = 0;
-    while at + HEADER <= bytes.len() {
+    let mut highest_commit = None;
+    // Behind the end of a finished segment stands at most what a failed commit has left.
+    let limit = sealed.map_or(bytes.len(), |sealed| (sealed as usize).min(bytes.len()));
+    while at + HEADER <= limit {
         // Commit numbers only grow; a smaller one was left behind by a commit that failed.
         let head = Head::read(&bytes[at..], salt).filter(|head| {
             head.commit.number >= last_commit && at + HEADER + head.payload as usize <= bytes.len()
@@ -221,7 +237,8 @@ pub(crate) fn scan<'a>(
         }
         if let Some(Hole { start, .. }) = hole.take() {
             // From where an unconfirmed commit starts, what is missing never was promised.
-            let unconfirmed = sealed.is_none() && is_last_commit(&bytes[at..], salt, head.commit.number);
+            let unconfirmed = sealed.is_none()
+                && head.commit.number == *highest_commit.get_or_insert_with(|| highest(&bytes[at..], salt));
             let promised = if unconfirmed { (head.commit.start as usize).clamp(start, at) } else { at };
             torn += (at - promised) as u64;
             if promised > start {
@@ -271,15 +288,17 @@ fn next_candidate(bytes: &[u8], at: usize) -> usize {
     next
 }
 
-/// Whether every readable record from here on is of this commit.
-fn is_last_commit(bytes: &[u8], salt: u32, commit: u32) -> bool {
-    let mut at = 0;
+/// The highest commit of which a record is readable from here on.
+fn highest(bytes: &[u8], salt: u32) -> u32 {
+    let (mut at, mut highest) = (0, 0);
     while at + HEADER <= bytes.len() {
         match Head::read(&bytes[at..], salt) {
-            Some(head) if head.commit.number > commit => return false,
-            Some(head) => at += record_size(head.payload as usize),
+            Some(head) => {
+                highest = highest.max(head.commit.number);
+                at += record_size(head.payload as usize);
+            }
             None => at = next_candidate(bytes, at),
         }
     }
-    true
+    highest
 }

@@ -2,20 +2,17 @@
 
 use super::{
     Engine,
+    log::Ended,
     state::{State, lock},
 };
 use crate::{
-    disk::DiskFile,
     index::{Life, Slot},
     journal::Event,
-    record::{Commit, HEADER, Head, Kind, Parts, Place, record_size},
-    segment::{self, FIRST_RECORD},
+    record::{HEADER, Kind, Parts, Place, record_size},
 };
 use crawlway_broker::Timestamp;
-use std::{io, sync::Arc, time::Duration};
+use std::time::Duration;
 
-/// Segment numbers are reserved this many at a time.
-const SEGMENT_NUMBERS: u32 = 64;
 /// A dead letter that could not be written is tried again after this time.
 const BURY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -44,12 +41,16 @@ pub(crate) enum Effect {
 }
 
 #[derive(Debug)]
-struct Mark {
-    start: usize,
-    payload: usize,
-    queue: u16,
-    kind: Kind,
+pub(super) struct Mark {
+    pub(super) start: usize,
+    pub(super) payload: usize,
+    pub(super) queue: u16,
+    pub(super) kind: Kind,
     effect: Effect,
+    /// Bytes that must go to one segment: its own, and those of the copies for other queues behind it.
+    pub(super) together: usize,
+    /// It is such a copy.
+    pub(super) continues: bool,
 }
 
 type Reply = Box<dyn FnOnce(Vec<Result<(), CommitError>>) + Send>;
@@ -57,8 +58,8 @@ type Reply = Box<dyn FnOnce(Vec<Result<(), CommitError>>) + Send>;
 /// Records to write, what comes of each, and whom to tell.
 #[derive(Default)]
 pub(crate) struct Request {
-    buffer: Vec<u8>,
-    marks: Vec<Mark>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) marks: Vec<Mark>,
     reply: Option<Reply>,
 }
 
@@ -72,7 +73,26 @@ impl Request {
     pub(crate) fn add(&mut self, queue: u16, kind: Kind, parts: &Parts<'_>, effect: Effect) {
         let start = self.buffer.len();
         let payload = parts.append_record(&mut self.buffer);
-        self.marks.push(Mark { start, payload, queue, kind, effect });
+        let together = record_size(payload);
+        self.marks.push(Mark { start, payload, queue, kind, effect, together, continues: false });
+    }
+
+    /// Has the last so many records stand or fall together: one message for several queues.
+    pub(crate) fn tie(&mut self, records: usize) {
+        let from = self.marks.len().saturating_sub(records);
+        let mut together = 0;
+        for (n, mark) in self.marks[from..].iter_mut().enumerate().rev() {
+            together += mark.together;
+            mark.together = together;
+            mark.continues = n > 0;
+        }
+    }
+
+    /// Whether a copy of this message is in it: a slot that was used twice is listed twice.
+    pub(crate) fn has_relocation_of(&self, slot: Slot) -> bool {
+        self.marks
+            .iter()
+            .any(|mark| matches!(mark.effect, Effect::Relocate { slot: other, .. } if other == slot))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -85,89 +105,12 @@ impl Request {
     }
 }
 
-/// Where the next record goes.
-#[derive(Debug)]
-pub(crate) struct Log {
-    active: Option<Active>,
-    next_segment: u32,
-    next_size: u64,
-    pub(super) spares: Vec<Spare>,
-    pub(super) next_spare: u32,
-    /// What is about to be written at the end of the active segment.
-    out: Vec<u8>,
-    /// Where segments ended that take no more records. They stay open in the books until the records
-    /// that were just written to them are there, too.
-    ended: Vec<Place>,
-}
-
-#[derive(Debug)]
-pub(super) struct Spare {
-    pub(super) number: u32,
-    pub(super) file: Arc<dyn DiskFile>,
-    pub(super) size: u64,
-}
-
-#[derive(Debug)]
-struct Active {
-    id: u32,
-    file: Arc<dyn DiskFile>,
-    salt: u32,
-    size: u64,
-    /// Where the last commit ended.
-    end: u64,
-    commit: u32,
-}
-
-impl Log {
-    pub(crate) fn new(next_segment: u32, first_size: u64, spares: Vec<(u32, Arc<dyn DiskFile>)>) -> Self {
-        let next_spare = spares.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
-        let spares = spares
-            .into_iter()
-            .filter_map(|(number, file)| Some(Spare { number, size: file.len().ok()?, file }))
-            .collect();
-        Self {
-            active: None,
-            next_segment,
-            next_size: first_size,
-            spares,
-            next_spare,
-            out: Vec::new(),
-            ended: Vec::new(),
-        }
-    }
-
-    /// The active segment takes no more records.
-    fn end_active(&mut self) {
-        if let Some(active) = self.active.take() {
-            self.ended.push(Place { segment: active.id, offset: active.end as u32 });
-        }
-    }
-
-    /// Ends the log for this run.
-    pub(super) fn end(&mut self) -> Vec<Place> {
-        self.end_active();
-        std::mem::take(&mut self.ended)
-    }
-
-    /// How large the next spare should be.
-    pub(super) fn next_size(&self) -> u64 {
-        self.next_size
-    }
-
-    pub(super) fn has_active(&self) -> bool {
-        self.active.is_some()
-    }
-}
-
 /// A record that a copy has replaced.
 struct Moved {
     from: Place,
     payload: u32,
     to: Place,
 }
-
-/// One record of a commit: where it went, if it did.
-type Placed = Result<Place, CommitError>;
 
 impl Engine {
     /// Writes and syncs all requests together, lets what they bring come true, and replies.
@@ -201,157 +144,24 @@ impl Engine {
             replies.extend(request.reply.map(|reply| (reply, outcomes)));
         }
         state.seal(&ended);
-        let garbage = std::mem::take(&mut state.garbage);
         drop(state);
         for (reply, outcomes) in replies {
             reply(outcomes);
         }
-        self.recycle(garbage);
-    }
-
-    /// Writes and syncs the records of all requests; says of each where it went, and which segments ended.
-    fn write(&self, requests: &mut [Request]) -> (Vec<Placed>, Vec<Place>) {
-        let log = &mut *lock(&self.log);
-        let mut placed: Vec<Placed> = Vec::new();
-        // From here on in `placed`, records are in `out` and not on disk yet.
-        let mut unsynced = 0;
-        for request in requests {
-            let Request { buffer, marks, .. } = request;
-            for mark in marks {
-                let size = record_size(mark.payload);
-                let fits = |log: &Log| {
-                    log.active
-                        .as_ref()
-                        .is_some_and(|active| active.end + (log.out.len() + size) as u64 <= active.size)
-                };
-                if !fits(log) {
-                    self.flush(log, &mut placed[unsynced..]);
-                    unsynced = placed.len();
-                    if let Err(error) = self.roll(log, size) {
-                        placed.push(Err(CommitError::NotWritten(self.explain(&error))));
-                        unsynced = placed.len();
-                        continue;
-                    }
-                }
-                let Some(active) = &log.active else {
-                    placed.push(Err(CommitError::NotWritten("no segment to write to".into())));
-                    continue;
-                };
-                let record = &mut buffer[mark.start..mark.start + size];
-                let commit = Commit { number: active.commit, start: active.end as u32 };
-                Head::write(record, mark.payload, commit, mark.queue, mark.kind, active.salt);
-                let offset = (active.end + log.out.len() as u64) as u32;
-                log.out.extend_from_slice(record);
-                placed.push(Ok(Place { segment: active.id, offset }));
-            }
-        }
-        self.flush(log, &mut placed[unsynced..]);
-        (placed, std::mem::take(&mut log.ended))
-    }
-
-    /// Writes and syncs what is in `out`; if that fails, so has each of these records.
-    fn flush(&self, log: &mut Log, unsynced: &mut [Placed]) {
-        let Some(active) = &mut log.active else { return };
-        if log.out.is_empty() {
-            return;
-        }
-        let written = active.file.write_at(&log.out, active.end);
-        let synced = match &written {
-            Ok(()) => active.file.sync(),
-            Err(_) => Ok(()),
-        };
-        active.commit += 1;
-        if let Err(error) = written.and(synced) {
-            // What may stand there now must not be taken for a record by a later start.
-            log.out.fill(0);
-            let _ = active.file.write_at(&log.out, active.end);
-            let text = self.explain(&error);
-            tracing::error!(%error, "a commit failed");
-            for placed in unsynced {
-                *placed = Err(CommitError::Unknown(text.clone()));
-            }
-            // After a failed sync nobody knows what the pages hold: never write to this file again.
-            log.out.clear();
-            log.end_active();
-            return;
-        }
-        active.end += log.out.len() as u64;
-        let (id, end) = (active.id, active.end);
-        log.out.clear();
-        if log.out.capacity() > 4 << 20 {
-            log.out = Vec::new();
-        }
-        if let Some(segment) = lock(&self.state).segments.get_mut(&id) {
-            segment.end = end as u32;
-        }
-    }
-
-    /// Finishes the active segment and starts one that has room for a record of this size.
-    fn roll(&self, log: &mut Log, record: usize) -> io::Result<()> {
-        let needed = u64::from(FIRST_RECORD) + record as u64;
-        let wanted = log.next_size.max(needed);
-        let usable = log.spares.iter().enumerate().filter(|(_, spare)| spare.size >= needed);
-        let spare = match usable.max_by_key(|(_, spare)| spare.size).map(|(index, _)| index) {
-            Some(index) => log.spares.swap_remove(index),
-            None => {
-                let number = log.next_spare;
-                log.next_spare += 1;
-                Spare { number, file: segment::create_spare(&*self.disk, number, wanted)?, size: wanted }
-            }
-        };
-        let id = log.next_segment;
-        let directory = match self.reserve_segment(id) {
-            Ok(directory) => directory,
-            Err(error) => {
-                log.spares.push(spare);
-                return Err(error);
-            }
-        };
-        let file = spare.file.clone();
-        let segment = match segment::adopt_spare(&*self.disk, spare.number, spare.file.clone(), directory, id)
-        {
-            Ok(segment) => segment,
-            Err(error) => {
-                log.spares.push(spare);
-                return Err(error);
-            }
-        };
-        log.next_segment += 1;
-        log.next_size = (wanted * 2).min(self.sizes.largest_segment).max(self.sizes.first_segment);
-        log.end_active();
-        log.active = Some(Active {
-            id,
-            file,
-            salt: segment.salt,
-            size: spare.size.min(u64::from(u32::MAX)),
-            end: u64::from(FIRST_RECORD),
-            commit: 1,
-        });
-        lock(&self.state).segments.insert(id, segment);
-        Ok(())
-    }
-    /// Makes sure that the catalog knows this number as used, and says whose directory this is.
-    fn reserve_segment(&self, id: u32) -> io::Result<u64> {
-        let mut state = lock(&self.state);
-        if id >= state.catalog.unused_segment {
-            let mut catalog = state.catalog.clone();
-            catalog.unused_segment = id + SEGMENT_NUMBERS;
-            catalog.save(&*self.disk)?;
-            state.catalog = catalog;
-        }
-        Ok(state.catalog.directory)
+        self.recycle();
     }
 }
 
 impl State {
     /// Marks segments as finished; those that nobody needs are garbage now.
-    pub(super) fn seal(&mut self, ended: &[Place]) {
-        self.record_events(&ended.iter().map(|end| (*end, Event::Sealed)).collect::<Vec<_>>());
-        for Place { segment: id, .. } in ended {
-            if let Some(segment) = self.segments.get_mut(id) {
+    pub(super) fn seal(&mut self, ended: &[Ended]) {
+        self.record_events(&ended.iter().map(|ended| (ended.at, Event::Sealed)).collect::<Vec<_>>());
+        for Ended { at, failed } in ended {
+            if let Some(segment) = self.segments.get_mut(&at.segment) {
                 segment.sealed = true;
+                segment.failed = *failed;
             }
-            self.discard_if_garbage(*id);
+            self.discard_if_garbage(at.segment);
         }
     }
 
@@ -441,10 +251,8 @@ impl State {
                     let lease = self.queue(queue).spec.lease;
                     self.set_lease(tag, Some(now + lease));
                 }
-                None => {
-                    self.end_delivery(queue, None);
-                    self.unburied.push((now + BURY_AGAIN, slot));
-                }
+                // It stays among what is in flight until it can be written.
+                None => self.unburied.push((now + BURY_AGAIN, slot)),
             },
             Effect::Revive { slot, .. } => {
                 self.queue(queue).reserved -= 1;

@@ -162,6 +162,8 @@ impl State {
             return;
         }
         for (_, slot) in self.unburied.extract_if(.., |(again, _)| *again <= now).collect::<Vec<_>>() {
+            let queue = self.slab.get(slot).queue;
+            self.queue(queue).in_flight -= 1;
             self.bury_lost(slot, now);
         }
     }

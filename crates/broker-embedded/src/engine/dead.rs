@@ -16,6 +16,7 @@ use crawlway_broker::{
 
 /// Letters are read and changed this many at a time, so that others get their turn in between.
 const CHUNK: usize = 256;
+const CHUNK_BYTES: u64 = 4 << 20;
 
 /// Letters that are being written back into their queue.
 #[derive(Debug)]
@@ -37,8 +38,9 @@ impl Engine {
     ) -> Result<DeadPage, BrokerError> {
         let mut cursor = after.map(|id| number_of(id).unwrap_or(u64::MAX));
         let mut letters = Vec::new();
+        let below = self.deaths_so_far();
         loop {
-            let (chunk, next) = self.read_chunk(name, filter, cursor)?;
+            let (chunk, next) = self.read_chunk(name, filter, cursor, below)?;
             for (_, letter) in chunk {
                 if letters.len() == limit {
                     return Ok(DeadPage {
@@ -62,10 +64,11 @@ impl Engine {
         name: &QueueName,
         filter: &DeadFilter,
         after: Option<u64>,
+        below: u64,
     ) -> Result<(Vec<(u64, DeadLetter)>, Option<u64>), BrokerError> {
         let state = lock(&self.state);
         let queue = state.number(name)?;
-        let (numbers, next) = state.dead_after(queue, filter, after);
+        let (numbers, next) = state.dead_after(queue, filter, after, below);
         let mut letters = Vec::new();
         for (number, slot) in numbers {
             match state.read(slot) {
@@ -81,16 +84,23 @@ impl Engine {
         Ok((letters, next))
     }
 
-    /// Prepares the next few matching letters to be written back into their queue.
+    /// Letters that die from now on have this number or a higher one. Who goes through the dead letters
+    /// goes no further, else those that die again at once would keep it going for ever.
+    pub(crate) fn deaths_so_far(&self) -> u64 {
+        lock(&self.state).next_death
+    }
+
+    /// Prepares the next few matching letters, of those that died so far, to be written back.
     pub(crate) fn replay(
         &self,
         name: &QueueName,
         filter: &DeadFilter,
         after: Option<u64>,
+        below: u64,
     ) -> Result<Replaying, BrokerError> {
         let mut state = lock(&self.state);
         let queue = state.number(name)?;
-        let (numbers, next) = state.dead_after(queue, filter, after);
+        let (numbers, next) = state.dead_after(queue, filter, after, below);
         let mut request = Request::default();
         for (number, slot) in numbers {
             if state.slab.get(slot).life != Life::Dead {
@@ -128,8 +138,9 @@ impl Engine {
     pub(crate) fn drop_dead(&self, name: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
         let mut cursor = None;
         let mut dropped = 0;
+        let below = self.deaths_so_far();
         loop {
-            let (chunk, next) = self.read_chunk(name, filter, cursor)?;
+            let (chunk, next) = self.read_chunk(name, filter, cursor, below)?;
             let mut state = lock(&self.state);
             let queue = state.number(name)?;
             let slots: Vec<(u64, Slot)> = chunk
@@ -143,9 +154,6 @@ impl Engine {
                 state.queue(queue).dead.remove(&number);
                 state.erase(slot);
             }
-            let garbage = std::mem::take(&mut state.garbage);
-            drop(state);
-            self.recycle(garbage);
             match next {
                 Some(next) => cursor = Some(next),
                 None => return Ok(dropped),
@@ -165,9 +173,6 @@ impl Engine {
         for slot in slots {
             state.erase(slot);
         }
-        let garbage = std::mem::take(&mut state.garbage);
-        drop(state);
-        self.recycle(garbage);
         Ok(count)
     }
 
@@ -184,6 +189,7 @@ impl State {
         queue: u16,
         filter: &DeadFilter,
         after: Option<u64>,
+        below: u64,
     ) -> (Vec<(u64, Slot)>, Option<u64>) {
         let dead = &self.queues[queue as usize].dead;
         if let Some(id) = &filter.id {
@@ -194,9 +200,15 @@ impl State {
             );
         }
         let start = after.map_or(0, |after| after.saturating_add(1));
-        let chunk: Vec<(u64, Slot)> = dead.range(start..).take(CHUNK).map(|(n, slot)| (*n, *slot)).collect();
-        let next = if chunk.len() == CHUNK { chunk.last().map(|(number, _)| *number) } else { None };
-        (chunk, next)
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        for (number, slot) in dead.range(start..below.max(start)) {
+            chunk.push((*number, *slot));
+            bytes += u64::from(self.slab.get(*slot).payload);
+            if chunk.len() == CHUNK || bytes >= CHUNK_BYTES {
+                return (chunk, Some(*number));
+            }
+        }
+        (chunk, None)
     }
 }
 

@@ -8,12 +8,14 @@ mod commit;
 mod copies;
 mod dead;
 mod keep;
+mod log;
 mod publish;
 mod receive;
 mod settle;
 mod state;
 
 pub(crate) use commit::{CommitError, Request};
+pub(crate) use log::LARGEST_FILE;
 pub(crate) use publish::Prepared;
 pub(crate) use state::State;
 
@@ -22,8 +24,8 @@ use crate::{
     disk::{Disk, DiskFile},
     index::Queue,
 };
-use commit::Log;
 use crawlway_broker::{BrokerError, Depth, QueueName, QueueSpec, Timestamp};
+use log::Log;
 use state::lock;
 use std::{
     hash::{BuildHasher, Hasher},
@@ -42,6 +44,8 @@ pub(crate) struct Sizes {
     pub(crate) largest_message: u64,
     /// What is held back for settling on a full disk.
     pub(crate) reserve: u64,
+    /// A journal may grow to this, and to twice its segment, before the segment is rewritten.
+    pub(crate) large_journal: u64,
 }
 
 /// The queues of one directory.
@@ -66,7 +70,10 @@ impl Engine {
         state: State,
         spares: Vec<(u32, Arc<dyn DiskFile>)>,
     ) -> Self {
-        let log = Log::new(state.catalog.unused_segment, sizes.first_segment, spares);
+        // A catalog from a backup may know less than the directory does.
+        let present = state.segments.keys().next_back().map_or(0, |last| last + 1);
+        let next_segment = state.catalog.unused_segment.max(present);
+        let log = Log::new(next_segment, sizes.first_segment, spares);
         Self { disk, sizes, log: Mutex::new(log), state: Mutex::new(state) }
     }
 
@@ -147,6 +154,13 @@ impl Engine {
         let mut catalog = state.catalog.clone();
         catalog.queues[number as usize].paused = paused;
         self.save(&mut state, catalog)
+    }
+
+    /// How many publishes are under way in a queue.
+    #[cfg(test)]
+    pub(crate) fn reserved(&self, name: &QueueName) -> u64 {
+        let state = lock(&self.state);
+        state.queues[state.numbers[name] as usize].reserved
     }
 
     /// What must be committed because of messages that ran out of attempts.

@@ -64,6 +64,7 @@ impl Engine {
                 for number in &queues {
                     add(&mut request, *number, message, now);
                 }
+                request.tie(queues.len());
                 queues.len()
             }));
         }

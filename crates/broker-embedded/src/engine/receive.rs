@@ -7,13 +7,13 @@ use super::{
 };
 use crate::{
     disk::DiskFile,
-    index::Slot,
+    index::{Life, Slot},
     journal::Event,
     record::{Place, Stored},
 };
 use bytes::Bytes;
 use crawlway_broker::{BrokerError, Delivery, Failure, Message, QueueName, Receipt, Timestamp};
-use std::sync::Arc;
+use std::{io, sync::Arc};
 use tokio::sync::Notify;
 
 /// Reads of neighbouring records are joined up to this many bytes.
@@ -65,36 +65,56 @@ impl Engine {
         drop(state);
 
         let mut deliveries = Vec::with_capacity(taken.len());
+        let mut failed = None;
         for (taken, stored) in read_all(&taken) {
             let receipt = Receipt { queue: name.clone(), epoch, tag: taken.tag };
-            match stored {
-                Some(stored) => deliveries.push(delivery(receipt, taken, stored, lease_until)),
-                None => self.set_aside(taken, number, now),
+            // Once more, on its own, before anybody gives up on it.
+            match stored.or_else(|_| read_one(taken)) {
+                Ok(stored) => deliveries.push(delivery(receipt, taken, stored, lease_until)),
+                Err(Unreadable::Damaged(bytes)) => self.set_aside(taken, &bytes, number, now),
+                Err(Unreadable::Failed(error)) => {
+                    self.hand_back(taken, number, now);
+                    failed = Some(error);
+                }
             }
         }
-        Ok(Received { deliveries, look_again })
+        match failed {
+            Some(error) if deliveries.is_empty() => Err(self.unavailable(&error)),
+            _ => Ok(Received { deliveries, look_again }),
+        }
     }
 
-    /// A record can no longer be read: takes its message out of the queue, and says so.
-    fn set_aside(&self, taken: &Taken, queue: u16, now: Timestamp) {
+    /// The disk failed, which is not the message's fault: it waits as before and nothing is counted.
+    fn hand_back(&self, taken: &Taken, queue: u16, now: Timestamp) {
+        let mut state = lock(&self.state);
+        if state.land(taken.tag).is_some() {
+            state.record_events(&[(taken.place, Event::Deferred { until: now })]);
+            state.put_back(queue, taken.slot, Timestamp::default(), now);
+        }
+    }
+
+    /// A record is damaged: takes its message out of the queue, and says so.
+    fn set_aside(&self, taken: &Taken, bytes: &[u8], queue: u16, now: Timestamp) {
         let mut state = lock(&self.state);
         // If the delivery is over, so may be the record: its file could have been used again since.
         if state.land(taken.tag).is_none() {
             return;
         }
-        let size = readable_size(taken.payload);
-        let mut bytes = vec![0; size];
-        let read = taken.file.read_at(&mut bytes, u64::from(taken.place.offset)).unwrap_or(0);
-        let damage = crate::recover::Damage::save(&*self.disk, taken.place, &bytes[..read]);
+        let damage = crate::recover::Damage::save(&*self.disk, taken.place, bytes);
         tracing::error!(%damage, queue = %state.queues[queue as usize].spec.name, "a message is unreadable and was set aside");
-        state.record_events(&[(taken.place, Event::Done)]);
         state.release(queue, taken.slot, now);
-        state.erase(taken.slot);
+        if damage.saved_as.is_some() {
+            state.record_events(&[(taken.place, Event::Done)]);
+            state.erase(taken.slot);
+        } else {
+            // Its record is all there is of it: kept, out of everybody's way, until the next start.
+            state.slab.get_mut(taken.slot).life = Life::Leaving;
+        }
     }
 }
 
 impl State {
-    fn take(&mut self, number: u16, max: usize, now: Timestamp) -> std::io::Result<(Vec<Taken>, Timestamp)> {
+    fn take(&mut self, number: u16, max: usize, now: Timestamp) -> io::Result<(Vec<Taken>, Timestamp)> {
         let queue = &mut self.queues[number as usize];
         let lease_until = now + queue.spec.lease;
         if queue.paused || !queue.has_ready() {
@@ -135,8 +155,15 @@ impl State {
     }
 }
 
+/// Why a record could not be read.
+enum Unreadable {
+    /// These bytes were, and they are not the record.
+    Damaged(Bytes),
+    Failed(io::Error),
+}
+
 /// Reads all records, neighbours in one go.
-fn read_all(taken: &[Taken]) -> Vec<(&Taken, Option<Stored>)> {
+fn read_all(taken: &[Taken]) -> Vec<(&Taken, Result<Stored, Unreadable>)> {
     let mut results = Vec::with_capacity(taken.len());
     let mut rest = taken;
     while let Some(first) = rest.first() {
@@ -153,18 +180,35 @@ fn read_all(taken: &[Taken]) -> Vec<(&Taken, Option<Stored>)> {
             end = next_end;
             count += 1;
         }
-        let mut bytes = vec![0; end - start];
-        let read = first.file.read_at(&mut bytes, start as u64).unwrap_or(0);
-        bytes.truncate(read);
-        let bytes = Bytes::from(bytes);
+        let bytes = read_bytes(first, start, end - start);
         for taken in &rest[..count] {
-            let from = (taken.place.offset as usize - start).min(bytes.len());
-            let to = (from + readable_size(taken.payload)).min(bytes.len());
-            results.push((taken, decode(&bytes.slice(from..to), taken.salt)));
+            let stored = match &bytes {
+                Ok(bytes) => {
+                    let from = (taken.place.offset as usize - start).min(bytes.len());
+                    let to = (from + readable_size(taken.payload)).min(bytes.len());
+                    let record = bytes.slice(from..to);
+                    decode(&record, taken.salt).ok_or(Unreadable::Damaged(record))
+                }
+                Err(error) => Err(Unreadable::Failed(io::Error::new(error.kind(), error.to_string()))),
+            };
+            results.push((taken, stored));
         }
         rest = &rest[count..];
     }
     results
+}
+
+fn read_one(taken: &Taken) -> Result<Stored, Unreadable> {
+    let bytes = read_bytes(taken, taken.place.offset as usize, readable_size(taken.payload));
+    let bytes = bytes.map_err(Unreadable::Failed)?;
+    decode(&bytes, taken.salt).ok_or(Unreadable::Damaged(bytes))
+}
+
+fn read_bytes(taken: &Taken, start: usize, length: usize) -> io::Result<Bytes> {
+    let mut bytes = vec![0; length];
+    let read = taken.file.read_at(&mut bytes, start as u64)?;
+    bytes.truncate(read);
+    Ok(bytes.into())
 }
 
 fn delivery(receipt: Receipt, taken: &Taken, stored: Stored, lease_until: Timestamp) -> Delivery {

@@ -117,9 +117,6 @@ impl Engine {
                 }
             }
         }
-        let garbage = std::mem::take(&mut state.garbage);
-        drop(state);
-        self.recycle(garbage);
         Settling { request, outcomes }
     }
 

@@ -58,7 +58,7 @@ pub(crate) struct State {
     /// Messages without attempts left that could not be written as dead letters, and when to try again.
     pub(crate) unburied: Vec<(Timestamp, Slot)>,
     /// Segments that nobody needs any more.
-    pub(crate) garbage: Vec<(u32, Segment)>,
+    garbage: Vec<(u32, Segment)>,
     reserve: Reserve,
     pub(crate) closed: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    pub(crate) fn new(disk: Arc<dyn Disk>, catalog: Catalog, reserve: u64) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, catalog: Catalog, reserve: Reserve) -> Self {
         let mut state = Self {
             disk,
             numbers: HashMap::new(),
@@ -86,7 +86,7 @@ impl State {
             burials: Vec::new(),
             unburied: Vec::new(),
             garbage: Vec::new(),
-            reserve: Reserve::new(reserve),
+            reserve,
             closed: false,
             catalog,
         };
@@ -126,6 +126,12 @@ impl State {
     /// Puts a message that was out back in line.
     pub(crate) fn put_back(&mut self, number: u16, slot: Slot, due: Timestamp, now: Timestamp) {
         self.queues[number as usize].put_back(&mut self.slab, slot, due, now);
+    }
+
+    /// When a waiting message falls due; zero if it is ready or dead.
+    pub(crate) fn due_of(&self, slot: Slot) -> Timestamp {
+        let queue = self.slab.get(slot).queue;
+        self.queues[queue as usize].due_of(slot).unwrap_or_default()
     }
 
     /// Lets the next message of a group go, now that this one is out no more.
@@ -203,41 +209,65 @@ impl State {
     /// Writes events to the journals of their segments. When this fails, at least one of them is not
     /// written, and some may be.
     pub(crate) fn write_events(&mut self, events: &[(Place, Event)]) -> io::Result<()> {
-        if !self.owed.is_empty() {
-            let owed = std::mem::take(&mut self.owed);
-            if let Err(error) = self.write_by_segment(&owed) {
-                self.owed = owed;
-                return Err(error);
-            }
-        }
-        self.write_by_segment(events)
+        self.pay()?;
+        self.write_by_segment(events).1
     }
 
     /// Writes events that have already come true. What cannot be written now is owed.
     pub(crate) fn record_events(&mut self, events: &[(Place, Event)]) {
-        if let Err(error) = self.write_events(events) {
-            tracing::warn!(%error, events = events.len(), "cannot write to the journal; it is tried again with the next settle");
-            self.owed.extend_from_slice(events);
+        let (written, result) = match self.pay() {
+            Ok(()) => self.write_by_segment(events),
+            Err(error) => (0, Err(error)),
+        };
+        if let Err(error) = result {
+            tracing::warn!(%error, "cannot write to the journal; it is tried again with the next settle");
+            self.owed.extend_from_slice(&events[written..]);
         }
     }
 
-    fn write_by_segment(&mut self, events: &[(Place, Event)]) -> io::Result<()> {
-        let mut rest = events;
-        while let Some((first, _)) = rest.first() {
-            let run = rest.iter().take_while(|(place, _)| place.segment == first.segment).count();
-            let (part, later) = rest.split_at(run);
+    /// Writes what is owed.
+    fn pay(&mut self) -> io::Result<()> {
+        if self.owed.is_empty() {
+            return Ok(());
+        }
+        let mut owed = std::mem::take(&mut self.owed);
+        let (written, result) = self.write_by_segment(&owed);
+        owed.drain(..written);
+        self.owed = owed;
+        result
+    }
+
+    /// Writes the events, as many as it can; says how many that were.
+    fn write_by_segment(&mut self, events: &[(Place, Event)]) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        while let Some((first, _)) = events.get(written) {
+            let same = |(place, _): &&(Place, Event)| place.segment == first.segment;
+            let part = &events[written..written + events[written..].iter().take_while(same).count()];
             // A segment that is gone needs no journal: all of its records were done.
             if let Some(segment) = self.segments.get_mut(&first.segment) {
                 let slots = || part.iter().map(|(place, event)| (place.offset, *event));
-                let mut written = segment.journal.append(slots());
-                if written.as_ref().is_err_and(is_full) && self.reserve.release(&*self.disk) {
-                    written = segment.journal.append(slots());
+                let mut result = segment.journal.append(slots());
+                if result.as_ref().is_err_and(is_full) && self.reserve.release(&*self.disk) {
+                    result = segment.journal.append(slots());
                 }
-                written?;
+                if result.is_err() {
+                    return (written, result);
+                }
             }
-            rest = later;
+            written += part.len();
         }
-        Ok(())
+        (written, Ok(()))
+    }
+
+    /// Segments that nobody needs any more. None while events are owed: their journals may be needed to
+    /// tell which of several copies counts.
+    pub(crate) fn take_garbage(&mut self) -> Vec<(u32, Segment)> {
+        if self.owed.is_empty() { std::mem::take(&mut self.garbage) } else { Vec::new() }
+    }
+
+    /// Whether disk space is held back.
+    pub(crate) fn holds_reserve(&self) -> bool {
+        self.reserve.is_held()
     }
 
     /// Holds some disk space back for the day when the disk is full.

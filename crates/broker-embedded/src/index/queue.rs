@@ -7,7 +7,7 @@ use super::{
 use crawlway_broker::{Depth, QueueSpec, Timestamp};
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BinaryHeap, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -28,6 +28,8 @@ pub(crate) struct Queue {
     pub(crate) dead: BTreeMap<u64, Slot>,
     ready: List,
     later: BinaryHeap<Reverse<(Timestamp, Slot)>>,
+    /// When each of those falls due.
+    dues: HashMap<Slot, Timestamp>,
     groups: Groups,
     waiting: u64,
     /// How many waiting messages were published in which second.
@@ -45,6 +47,7 @@ impl Queue {
             dead: BTreeMap::new(),
             ready: List::default(),
             later: BinaryHeap::new(),
+            dues: HashMap::new(),
             groups: Groups::default(),
             waiting: 0,
             births: BTreeMap::new(),
@@ -69,7 +72,7 @@ impl Queue {
         if slab.get(slot).group != NONE {
             self.groups.push_back(slab, slot, due, now);
         } else if due > now {
-            self.later.push(Reverse((due, slot)));
+            self.wait(slot, due);
         } else {
             self.ready.push_back(slab, slot);
         }
@@ -82,7 +85,7 @@ impl Queue {
         if slab.get(slot).group != NONE {
             self.groups.push_front(slab, slot, due, now);
         } else if due > now {
-            self.later.push(Reverse((due, slot)));
+            self.wait(slot, due);
         } else {
             self.ready.push_front(slab, slot);
         }
@@ -112,6 +115,7 @@ impl Queue {
             && due <= now
         {
             self.later.pop();
+            self.dues.remove(&slot);
             self.ready.push_back(slab, slot);
         }
     }
@@ -134,20 +138,15 @@ impl Queue {
     pub(crate) fn clear(&mut self) {
         self.ready = List::default();
         self.later.clear();
+        self.dues.clear();
         self.groups.clear();
         self.waiting = 0;
         self.births.clear();
     }
 
-    /// When each waiting message of an ungrouped queue that is ahead of its time falls due. Grouped
-    /// queues answer per message, with [`Queue::due_of`].
-    pub(crate) fn dues(&self) -> impl Iterator<Item = (Slot, Timestamp)> {
-        self.later.iter().map(|Reverse((due, slot))| (*slot, *due))
-    }
-
-    /// When this waiting message of a grouped queue falls due, if it is ahead of its time.
+    /// When this waiting message falls due, if it is ahead of its time.
     pub(crate) fn due_of(&self, slot: Slot) -> Option<Timestamp> {
-        self.groups.due_of(slot)
+        self.dues.get(&slot).copied().or_else(|| self.groups.due_of(slot))
     }
 
     pub(crate) fn depth(&self, now: Timestamp) -> Depth {
@@ -172,6 +171,11 @@ impl Queue {
     /// Whether something could be taken right now.
     pub(crate) fn has_ready(&self) -> bool {
         self.groups.has_ready() || !self.ready.is_empty()
+    }
+
+    fn wait(&mut self, slot: Slot, due: Timestamp) {
+        self.later.push(Reverse((due, slot)));
+        self.dues.insert(slot, due);
     }
 
     fn note_waiting(&mut self, slab: &mut Slab, slot: Slot) {

@@ -261,6 +261,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn free(&self) -> io::Result<u64> {
+        Ok(self.inner().room.map_or(u64::MAX, |room| room as u64))
+    }
+
     fn path(&self) -> &Path {
         Path::new("simulated")
     }

@@ -2,5 +2,6 @@
 
 mod damage;
 mod disk;
+mod faults;
 mod oracle;
 mod world;

@@ -24,26 +24,67 @@ pub(super) const MAX_ATTEMPTS: u32 = 3;
 const LEASE: Duration = Duration::from_millis(1000);
 const QUEUES: [&str; 2] = ["plain", "grouped"];
 
-pub(super) const SIZES: Sizes =
-    Sizes { first_segment: 2048, largest_segment: 8192, largest_message: 4096, reserve: 512 };
+pub(super) const SIZES: Sizes = Sizes {
+    first_segment: 2048,
+    largest_segment: 8192,
+    largest_message: 4096,
+    reserve: 512,
+    large_journal: 2048,
+};
 
 #[derive(Debug, Clone)]
 enum Op {
-    Publish { queue: usize, count: usize, group: usize, size: usize, delay: u64 },
-    Receive { queue: usize, max: usize },
-    Settle { which: usize, count: usize, verdict: u8, delay: u64 },
-    Extend { which: usize },
-    Advance { millis: u64 },
+    Publish {
+        queue: usize,
+        count: usize,
+        group: usize,
+        size: usize,
+        delay: u64,
+    },
+    Receive {
+        queue: usize,
+        max: usize,
+    },
+    Settle {
+        which: usize,
+        count: usize,
+        verdict: u8,
+        delay: u64,
+    },
+    Extend {
+        which: usize,
+    },
+    Advance {
+        millis: u64,
+    },
     SyncJournals,
     Prepare,
     StartMoves,
     CommitMoves,
-    Purge { queue: usize },
-    Replay { queue: usize },
-    Depth { queue: usize },
-    Crash { power_cut: bool, after: u32 },
+    /// Moves that meet a delivery: the message is taken, settled, and only then are the moves written.
+    RacingMoves {
+        queue: usize,
+        verdict: u8,
+        delay: u64,
+        stop: Option<u32>,
+    },
+    Purge {
+        queue: usize,
+    },
+    Replay {
+        queue: usize,
+    },
+    Depth {
+        queue: usize,
+    },
+    Crash {
+        power_cut: bool,
+        after: u32,
+    },
     Restart,
-    Full { room: Option<usize> },
+    Full {
+        room: Option<usize>,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -52,7 +93,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..2usize, 1..5usize, 0..3usize, 0..900usize, delay.clone())
             .prop_map(|(queue, count, group, size, delay)| Op::Publish { queue, count, group, size, delay }),
         8 => (0..2usize, 1..5usize).prop_map(|(queue, max)| Op::Receive { queue, max }),
-        10 => (0..8usize, 1..4usize, 0..8u8, delay)
+        10 => (0..8usize, 1..4usize, 0..8u8, delay.clone())
             .prop_map(|(which, count, verdict, delay)| Op::Settle { which, count, verdict, delay }),
         1 => (0..8usize).prop_map(|which| Op::Extend { which }),
         3 => (1..1500u64).prop_map(|millis| Op::Advance { millis }),
@@ -60,6 +101,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Prepare),
         3 => Just(Op::StartMoves),
         3 => Just(Op::CommitMoves),
+        3 => (0..2usize, 0..8u8, delay, prop::option::of(0..6u32))
+            .prop_map(|(queue, verdict, delay, stop)| Op::RacingMoves { queue, verdict, delay, stop }),
         1 => (0..2usize).prop_map(|queue| Op::Purge { queue }),
         1 => (0..2usize).prop_map(|queue| Op::Replay { queue }),
         1 => (0..2usize).prop_map(|queue| Op::Depth { queue }),
@@ -155,15 +198,33 @@ impl World {
             Op::Settle { which, count, verdict, delay } => self.settle(which, count, verdict, delay),
             Op::Extend { which } => self.extend(which),
             Op::Advance { millis } => self.advance(millis),
-            Op::SyncJournals => self.engine.sync_journals(),
+            Op::SyncJournals => {
+                self.engine.sync_journals();
+                self.engine.recycle();
+            }
             Op::Prepare => self.engine.prepare(),
             Op::StartMoves => {
+                self.engine.bound_active_journal();
                 self.engine.start_relocating();
-                while let Some(requests) = self.engine.relocate_stragglers(self.now) {
-                    self.moves.extend(requests);
+                while let Some(request) = self.engine.relocate_stragglers() {
+                    self.moves.push(request);
                 }
             }
             Op::CommitMoves => {
+                let moves = std::mem::take(&mut self.moves);
+                self.commit_all(moves);
+            }
+            Op::RacingMoves { queue, verdict, delay, stop } => {
+                self.step(Op::StartMoves);
+                self.receive(queue, 3);
+                if !self.flights.is_empty() {
+                    self.settle(self.flights.len() - 1, 2, verdict, delay);
+                }
+                self.engine.recycle();
+                if let Some(after) = stop.filter(|_| !self.disk.has_stopped()) {
+                    self.crash = Crash::Kill;
+                    self.disk.stop_after(after);
+                }
                 let moves = std::mem::take(&mut self.moves);
                 self.commit_all(moves);
             }
@@ -315,13 +376,14 @@ impl World {
         let depth = self.engine.depth(&Self::name(queue), self.now).unwrap();
         let in_flight: usize =
             self.flights.iter().filter(|(receipt, ..)| receipt.queue == Self::name(queue)).count();
+        assert_eq!(self.engine.reserved(&Self::name(queue)), 0, "no publish is under way");
         assert!(depth.in_flight as usize >= in_flight, "{depth:?} has at least {in_flight} in flight");
     }
 
     fn replay(&mut self, queue: usize) {
         let name = Self::name(queue);
         let letters = self.engine.dead_letters(&name, &DeadFilter::all(), None, 1000).unwrap().letters;
-        let step = self.engine.replay(&name, &DeadFilter::all(), None).unwrap();
+        let step = self.engine.replay(&name, &DeadFilter::all(), None, u64::MAX).unwrap();
         let outcomes = self.commit(step.request);
         for (letter, outcome) in letters.iter().zip(outcomes) {
             let told = match outcome {
@@ -398,7 +460,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2500, max_shrink_iters: 3000, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_accepted_is_lost_and_nothing_settled_comes_back(
