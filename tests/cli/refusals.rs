@@ -77,7 +77,7 @@ fn a_damaged_list_of_queues() {
     {
         fs::write(&catalog, damaged).unwrap();
         let said = home.run("queues").refused(1);
-        assert!(said.contains("queue/queues.json` is damaged") && said.contains("backup"), "{said}");
+        assert!(said.contains("queue/queues.json` cannot be used") && said.contains("backup"), "{said}");
     }
     fs::remove_file(&catalog).unwrap();
     let said = home.run("queues").refused(1);

@@ -29,6 +29,9 @@ struct Arguments {
     /// Show, for the page of this name, the lines that are missing and those that are too many.
     #[arg(long)]
     diff: Option<String>,
+    /// Score the pages without their class and id attributes, to see how much rests on names.
+    #[arg(long)]
+    strip_attributes: bool,
 }
 
 struct Scored {
@@ -55,11 +58,11 @@ impl Score {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let Some(name) = &arguments.diff {
-        return show_difference(&arguments.gold, name);
+        return show_difference(&arguments, name);
     }
     let mut pages = Vec::new();
     for name in page_names(&arguments.gold)? {
-        pages.push(score_page(&arguments.gold, &name)?);
+        pages.push(score_page(&arguments, &name)?);
     }
     if pages.is_empty() {
         bail!("no NAME.html with a NAME.txt beside it in {}", arguments.gold.display());
@@ -89,12 +92,54 @@ fn page_names(gold: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn read(gold: &Path, name: &str) -> Result<(Vec<u8>, String)> {
+fn read(arguments: &Arguments, name: &str) -> Result<(Vec<u8>, String)> {
+    let gold = &arguments.gold;
     let html = gold.join(format!("{name}.html"));
     let text = gold.join(format!("{name}.txt"));
     let html = std::fs::read(&html).with_context(|| format!("cannot read {}", html.display()))?;
     let text = std::fs::read_to_string(&text).with_context(|| format!("cannot read {}", text.display()))?;
-    Ok((html, text))
+    Ok((if arguments.strip_attributes { without_names(&html) } else { html }, text))
+}
+
+/// The page without the values of its class and id attributes.
+fn without_names(html: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(html.len());
+    let mut in_tag = false;
+    let mut at = 0;
+    while at < html.len() {
+        let rest = &html[at..];
+        match rest[0] {
+            b'<' => in_tag = rest.get(1).is_some_and(u8::is_ascii_alphabetic),
+            b'>' => in_tag = false,
+            byte if in_tag && byte.is_ascii_whitespace() => {
+                let names: [&[u8]; 2] = [b"class=", b"id="];
+                let name = names.into_iter().find(|name| {
+                    rest.get(1..=name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+                });
+                if let Some(name) = name {
+                    at += 1 + name.len() + value_length(&rest[1 + name.len()..]);
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        out.push(rest[0]);
+        at += 1;
+    }
+    out
+}
+
+/// The length of an attribute's value, quotes included.
+fn value_length(text: &[u8]) -> usize {
+    match text.first() {
+        Some(&quote @ (b'"' | b'\'')) => {
+            text[1..].iter().position(|&byte| byte == quote).map_or(text.len(), |end| end + 2)
+        }
+        _ => {
+            let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'>';
+            text.iter().position(ends).unwrap_or(text.len())
+        }
+    }
 }
 
 fn texts(html: &[u8]) -> Result<(String, String)> {
@@ -113,8 +158,8 @@ fn readability_text(html: &[u8]) -> String {
     article.map(|article| article.text_content.to_string()).unwrap_or_default()
 }
 
-fn score_page(gold: &Path, name: &str) -> Result<Scored> {
-    let (html, expected) = read(gold, name)?;
+fn score_page(arguments: &Arguments, name: &str) -> Result<Scored> {
+    let (html, expected) = read(arguments, name)?;
     let (ours, whole) = texts(&html)?;
     let expected = shingles(&expected);
     Ok(Scored {
@@ -181,8 +226,8 @@ fn score(expected: &HashMap<Vec<String>, u32>, found: &HashMap<Vec<String>, u32>
     Score { precision: share(total(found)), recall: share(total(expected)) }
 }
 
-fn show_difference(gold: &Path, name: &str) -> Result<()> {
-    let (html, expected) = read(gold, name)?;
+fn show_difference(arguments: &Arguments, name: &str) -> Result<()> {
+    let (html, expected) = read(arguments, name)?;
     let (ours, _) = texts(&html)?;
     let lines = |text: &str| text.lines().map(|line| words(line).join(" ")).collect::<Vec<_>>();
     let (expected_lines, our_lines) = (lines(&expected), lines(&ours));

@@ -19,9 +19,10 @@ pub(crate) enum Name {
     Rel,
     Role,
     Style,
+    Type,
 }
 
-const NAME_COUNT: usize = Name::Style as usize + 1;
+const NAME_COUNT: usize = Name::Type as usize + 1;
 
 impl Name {
     fn from_bytes(name: &[u8]) -> Option<Self> {
@@ -41,6 +42,7 @@ impl Name {
             b"rel" => Self::Rel,
             b"role" => Self::Role,
             b"style" => Self::Style,
+            b"type" => Self::Type,
             _ => return None,
         })
     }

@@ -29,12 +29,18 @@ impl Hints {
     pub(crate) const CHROME_ROLE: Self = Self(1 << 7);
     /// Said to be an article by its role or its item property.
     pub(crate) const ARTICLE: Self = Self(1 << 8);
+    /// Said to be a table for layout only.
+    pub(crate) const LAYOUT: Self = Self(1 << 9);
+    /// Holds a field for a mail address.
+    pub(crate) const ASKS_MAIL: Self = Self(1 << 10);
+    /// Named like the box about the author of a post; boilerplate but for the name.
+    pub(crate) const MEMBER: Self = Self(1 << 11);
 
     pub(crate) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.0 |= other.0;
     }
 }
@@ -72,6 +78,29 @@ pub(crate) fn of_block(attributes: &Attributes) -> Hints {
     }
     hints.add(words.verdict());
     hints
+}
+
+/// The hints on an element whose name the site made up: that name is read like a class.
+pub(crate) fn of_custom(name: &[u8], attributes: &Attributes) -> Hints {
+    let mut words = Words::default();
+    words.read(name);
+    let is_control = name.rsplit(|&byte| byte == b'-').next().is_some_and(|last| {
+        matches!(
+            last,
+            b"button" | b"radio" | b"checkbox" | b"select" | b"option" | b"input" | b"toggle" | b"switch"
+        )
+    });
+    let mut hints = of_block(attributes) | words.verdict();
+    if is_control {
+        hints.add(Hints::CHROME);
+    }
+    hints
+}
+
+/// Whether an `<input>` wants a mail address.
+pub(crate) fn asks_for_mail(attributes: &Attributes) -> bool {
+    let is_mail = |value: &[u8]| value.to_ascii_lowercase().windows(4).any(|part| part == b"mail");
+    [Name::Type, Name::Named, Name::Id].into_iter().any(|name| attributes.get(name).is_some_and(is_mail))
 }
 
 /// Whether the element is not shown, or only to screen readers.
@@ -118,6 +147,7 @@ fn is_hiding_style(style: &[u8]) -> bool {
 fn role_hint(role: &[u8]) -> Hints {
     match role.trim_ascii() {
         b"main" => Hints::MAIN,
+        b"presentation" | b"none" => Hints::LAYOUT,
         b"article" => Hints::ARTICLE,
         b"navigation" | b"banner" | b"contentinfo" | b"complementary" | b"search" | b"dialog"
         | b"alertdialog" | b"menu" | b"menubar" | b"toolbar" | b"tooltip" | b"button" | b"tablist"
@@ -227,11 +257,12 @@ fn word_hint(word: &[u8]) -> Hints {
         | b"upnext" | b"readmore" | b"tags" | b"taglist" | b"tagcloud" | b"labels"
         // Tools.
         | b"toolbar" | b"toolbox" | b"actions" | b"searchbox" | b"searchform" | b"searchbar" | b"editsection" | b"printonly"
-        | b"noprint" | b"reviews" | b"review" | b"signature" | b"postprofile" | b"userinfo"
+        | b"noprint" | b"reviews" | b"review" | b"signature"
         // The same in other languages that sites name their parts in.
         | b"teilen" | b"partage" | b"partager" | b"compartir" | b"condividi" | b"fusszeile" | b"kopfzeile" | b"seitenleiste"
         | b"verwandte" | b"relacionados" | b"correlati" | b"werbung" | b"publicidad" | b"publicite" | b"pubblicita"
         | b"rodape" | b"piedepagina" => Hints::CHROME,
+        b"postprofile" | b"userinfo" | b"userdetails" | b"authorinfo" | b"poster" => Hints::CHROME | Hints::MEMBER,
         b"comments" | b"comment" | b"commentlist" | b"disqus" | b"respond" | b"replyform" | b"commentform"
         | b"kommentar" | b"kommentare" | b"commentaire" | b"commentaires" | b"comentario" | b"comentarios" | b"commenti"
         | b"reacties" => Hints::COMMENTS,
@@ -257,8 +288,9 @@ fn pair_hint(pair: &[u8]) -> Hints {
         | b"siteheader" | b"siteinfo" | b"articletools" | b"posttools" | b"pagetools" | b"editlink"
         | b"editpage" | b"tableofcontents" | b"tablecontents" | b"onthispage" | b"onpage" | b"washelpful"
         | b"thishelpful" | b"prevnext" | b"socialmedia" | b"quicklinks" | b"utilitybar" | b"noticebar"
-        | b"widgetarea" | b"chatwidget" | b"postprofile" | b"userinfo" | b"whosonline" | b"mailinglist" => {
-            Hints::CHROME
+        | b"widgetarea" | b"chatwidget" | b"whosonline" | b"mailinglist" => Hints::CHROME,
+        b"postprofile" | b"userinfo" | b"userdetails" | b"messageuser" | b"postauthor" | b"userprofile" => {
+            Hints::CHROME | Hints::MEMBER
         }
         b"commentform" | b"replyform" => Hints::COMMENTS,
         _ => Hints::NONE,

@@ -4,6 +4,9 @@
 //! Every tag costs constant time, whatever came before. The stack of open elements has at most
 //! [`MAX_DEPTH`] entries; what is nested deeper belongs to the deepest entry.
 
+mod implied;
+mod trim;
+
 use html5gum::State;
 
 use super::attributes::{Attributes, Name};
@@ -41,6 +44,9 @@ pub(crate) struct Block {
     /// Bytes of it that are in links.
     pub link_bytes: u32,
     pub links: u32,
+    /// Bytes of it up to the end of its first inline element or line, such as a name before a rank;
+    /// 0 when it has but one.
+    pub lead: u32,
     /// Whether a horizontal rule stands before it.
     pub after_rule: bool,
 }
@@ -60,6 +66,8 @@ struct Open {
     outer_section: Option<u32>,
     /// Whether its text is not seen.
     unseen: bool,
+    /// Whether it is a link although it is no `<a>`.
+    is_link: bool,
 }
 
 /// What the tokens have built so far.
@@ -149,6 +157,7 @@ impl Outline {
             section: self.section,
             link_bytes: 0,
             links: 0,
+            lead: 0,
             after_rule: self.after_rule,
         });
         if self.link.is_some() {
@@ -191,6 +200,9 @@ impl Outline {
                 self.after_rule = true;
             }
             Tag::A => self.start_link(attributes),
+            Tag::Input if hints::asks_for_mail(attributes) => {
+                self.sections[self.section as usize].hints.add(Hints::ASKS_MAIL);
+            }
             _ => {}
         }
         if tag.is_void() || (foreign && self_closing) {
@@ -200,8 +212,12 @@ impl Outline {
         let is_heading_text = tag.is_control() && self.in_heading();
         if (tag.is_block() || tag.is_control()) && !is_heading_text {
             self.close_implied(tag);
-            self.push_section(tag, attributes);
+            self.push_section(tag, name, attributes);
             return tag.text_state();
+        }
+        if tag == Tag::Custom && self.begins_block() {
+            self.push_section(tag, name, attributes);
+            return None;
         }
         if tag == Tag::Option {
             self.end_block();
@@ -211,6 +227,9 @@ impl Outline {
 
     pub(crate) fn end_tag(&mut self, tag: Tag, name: &[u8]) {
         self.after_inline_end = is_chip(tag);
+        if self.after_inline_end {
+            self.end_lead();
+        }
         match tag {
             Tag::A => self.end_link(),
             Tag::Br => return self.line_break(),
@@ -228,7 +247,8 @@ impl Outline {
         }
         let name_hash = hash_name(tag, name);
         let crosses_cells = tag.is_table_part() || tag == Tag::Template;
-        let crosses_blocks = crosses_cells || tag.is_block() || tag.is_control() || tag.is_unseen();
+        let crosses_blocks =
+            crosses_cells || tag.is_block() || tag.is_control() || tag.is_unseen() || tag == Tag::Custom;
         for at in (0..self.stack.len()).rev() {
             let open = self.stack[at];
             if open.tag == tag && open.name_hash == name_hash {
@@ -249,6 +269,13 @@ impl Outline {
         self.end_block();
     }
 
+    /// Whether an element that may be a block or not, such as one that a site made up, is taken for
+    /// one here: it is not in the midst of text.
+    fn begins_block(&self) -> bool {
+        let section = self.sections[self.section as usize].tag;
+        self.block.is_none() && !self.in_heading() && !matches!(section, Tag::P | Tag::Pre)
+    }
+
     fn in_heading(&self) -> bool {
         self.sections[self.section as usize].tag.heading_level().is_some()
     }
@@ -263,19 +290,25 @@ impl Outline {
         }
         let unseen = tag.is_unseen() || hints::is_hidden(attributes);
         let state = if self.in_foreign_content() { None } else { tag.text_state() };
-        self.push(Open { tag, name_hash: hash_name(tag, name), outer_section: None, unseen });
+        let is_link = self.start_custom_link(tag, attributes);
+        self.push(Open { tag, name_hash: hash_name(tag, name), outer_section: None, unseen, is_link });
         state
     }
 
-    fn push_section(&mut self, tag: Tag, attributes: &Attributes) {
+    fn push_section(&mut self, tag: Tag, name: &[u8], attributes: &Attributes) {
         self.end_block();
         if self.stack.len() >= MAX_DEPTH {
             self.beyond += 1;
             return;
         }
-        let hints = hints::of_block(attributes);
-        self.push(Open { tag, name_hash: 0, outer_section: Some(self.section), unseen: false });
-        let class_hash = attributes.get(Name::Class).map_or(0, hash);
+        let hints = match tag {
+            Tag::Custom => hints::of_custom(name, attributes),
+            _ => hints::of_block(attributes),
+        };
+        let is_link = self.start_custom_link(tag, attributes);
+        let name_hash = hash_name(tag, name);
+        self.push(Open { tag, name_hash, outer_section: Some(self.section), unseen: false, is_link });
+        let class_hash = attributes.get(Name::Class).map_or(name_hash, hash);
         self.sections.push(Section { parent: self.section, tag, hints, class_hash });
         self.section = offset(self.sections.len() - 1);
     }
@@ -301,52 +334,12 @@ impl Outline {
             let Some(open) = self.stack.pop() else { return };
             self.open_count[open.tag as usize] -= 1;
             self.unseen -= u32::from(open.unseen);
+            if open.is_link {
+                self.end_link();
+            }
             if let Some(outer) = open.outer_section {
                 self.end_block();
                 self.section = outer;
-            }
-        }
-    }
-
-    /// Ends the elements whose end tag may be left out and that `tag` cannot be inside of.
-    fn close_implied(&mut self, tag: Tag) {
-        match tag {
-            Tag::Li => self.close_up_to(&[Tag::Li], |open| open.is_list() || open.is_cell()),
-            Tag::Dt | Tag::Dd => {
-                self.close_up_to(&[Tag::Dt, Tag::Dd], |open| open.is_list() || open.is_cell());
-            }
-            Tag::Td | Tag::Th => {
-                self.close_up_to(&[Tag::Td, Tag::Th], |open| matches!(open, Tag::Tr | Tag::Table));
-            }
-            Tag::Tr => self.close_up_to(&[Tag::Tr], |open| open == Tag::Table),
-            Tag::Tbody | Tag::Thead | Tag::Tfoot => {
-                self.close_up_to(&[Tag::Tbody, Tag::Thead, Tag::Tfoot], |open| open == Tag::Table);
-            }
-            _ => {}
-        }
-        if self.is_open(Tag::P) && !tag.is_control() {
-            self.close_up_to(&[Tag::P], |open| open != Tag::P && (open.is_block() || open.is_control()));
-        }
-        if tag.heading_level().is_some()
-            && let Some(at) = self.stack.iter().rposition(|open| open.outer_section.is_some())
-            && self.stack[at].tag.heading_level().is_some()
-        {
-            self.pop_to(at);
-        }
-    }
-
-    /// Ends the innermost of `tags`, unless an element that `stops` is inside of it.
-    fn close_up_to(&mut self, tags: &[Tag], stops: impl Fn(Tag) -> bool) {
-        if !tags.iter().any(|&tag| self.is_open(tag)) {
-            return;
-        }
-        for at in (0..self.stack.len()).rev() {
-            let open = self.stack[at].tag;
-            if tags.contains(&open) {
-                return self.pop_to(at);
-            }
-            if stops(open) {
-                return;
             }
         }
     }
@@ -360,8 +353,22 @@ impl Outline {
     }
 
     fn line_break(&mut self) {
-        if self.block.is_some() {
-            self.gap = Gap::Line;
+        if self.block.is_none() {
+            return;
+        }
+        // Two in a row set paragraphs apart where there is no `<p>`.
+        if self.gap == Gap::Line && !self.in_heading() && !self.is_open(Tag::Pre) {
+            return self.end_block();
+        }
+        self.end_lead();
+        self.gap = Gap::Line;
+    }
+
+    fn end_lead(&mut self) {
+        if let Some(block) = &mut self.block
+            && block.lead == 0
+        {
+            block.lead = offset(self.text.len()) - block.start;
         }
     }
 
@@ -369,7 +376,11 @@ impl Outline {
         self.gap = Gap::None;
         let Some(mut block) = self.block.take() else { return };
         if block.link_bytes > 0 && self.sections[block.section as usize].tag.heading_level().is_some() {
-            let kept = without_heading_tools(&self.text[block.start as usize..]);
+            let kept = trim::without_heading_tools(&self.text[block.start as usize..]);
+            self.text.truncate(block.start as usize + kept);
+            block.link_bytes = block.link_bytes.min(offset(kept));
+        } else if block.link_bytes > 0 && self.text.last().is_some_and(u8::is_ascii_digit) {
+            let kept = trim::without_post_number(&self.text[block.start as usize..]);
             self.text.truncate(block.start as usize + kept);
             block.link_bytes = block.link_bytes.min(offset(kept));
         }
@@ -388,6 +399,17 @@ impl Outline {
         let text_start = self.text.len();
         self.add_link(attributes, Some(text_start));
         self.link_has_text = false;
+    }
+
+    /// A made-up element with a target is placed and styled like a link; whether a script makes it one
+    /// nobody can tell, so it is not among the page's links.
+    fn start_custom_link(&mut self, tag: Tag, attributes: &Attributes) -> bool {
+        if tag != Tag::Custom || self.link.is_some() || attributes.get(Name::Href).is_none() {
+            return false;
+        }
+        self.link = Some(usize::MAX);
+        self.link_has_text = false;
+        true
     }
 
     fn add_link(&mut self, attributes: &Attributes, text_start: Option<usize>) {
@@ -428,31 +450,11 @@ impl Outline {
 
 /// Inline elements that often stand side by side for things that are apart.
 fn is_chip(tag: Tag) -> bool {
-    matches!(tag, Tag::A | Tag::Other)
-}
-
-/// The length of a heading without what tools append to it: `[edit]`, or a sign that links to itself.
-fn without_heading_tools(heading: &[u8]) -> usize {
-    let mut kept = heading;
-    if kept.ends_with(b"]")
-        && let Some(open) = kept.iter().rposition(|&byte| byte == b'[')
-        && open > 0
-        && kept.len() - open <= 24
-    {
-        kept = &kept[..open];
-    }
-    for sign in ["¶", "#", "§", "🔗", "∞"] {
-        if let Some(rest) = kept.trim_ascii_end().strip_suffix(sign.as_bytes())
-            && !rest.is_empty()
-        {
-            kept = rest;
-        }
-    }
-    kept.trim_ascii_end().len()
+    matches!(tag, Tag::A | Tag::Other | Tag::Custom)
 }
 
 fn hash_name(tag: Tag, name: &[u8]) -> u32 {
-    if tag != Tag::Other {
+    if !matches!(tag, Tag::Other | Tag::Custom) {
         return 0;
     }
     hash(name)

@@ -4,17 +4,22 @@ use html5gum::State;
 
 macro_rules! tags {
     ($($variant:ident = $name:literal),* $(,)?) => {
-        /// An HTML element by name; all that need no rule of their own are `Other`.
+        /// An HTML element by name; all that need no rule of their own are `Other`, and those with a
+        /// hyphen in their name, which sites make up themselves, are `Custom`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub(crate) enum Tag { Other, $($variant),* }
+        pub(crate) enum Tag { Other, Custom, $($variant),* }
 
         impl Tag {
             /// The tag of a lower-case element name.
             pub(crate) fn from_name(name: &[u8]) -> Self {
                 $(const $variant: &[u8] = $name.as_bytes();)*
                 #[allow(non_upper_case_globals, reason = "the constants are named after the variants")]
-                match name { $($variant => Self::$variant,)* _ => Self::Other }
+                match name {
+                    $($variant => Self::$variant,)*
+                    _ if name.contains(&b'-') => Self::Custom,
+                    _ => Self::Other,
+                }
             }
         }
     };

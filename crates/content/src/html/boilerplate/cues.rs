@@ -7,20 +7,21 @@ use std::sync::LazyLock;
 use super::super::outline::ROOT;
 use super::super::tag::Tag;
 use super::super::text::index_text;
-use super::phrases::{BEGINNINGS, COOKIE_COMPANY, DISCUSSIONS, LEGAL};
-use super::{Judged, is_article, is_main};
+use super::beginnings::BEGINNINGS;
+use super::phrases::{APPEALS, COOKIE_COMPANY, DISCUSSIONS, LEGAL};
+use super::{ARTICLE_WORDS, Judged, is_appendix, is_article, is_main};
 
 /// Longest text that announces a part, in words.
 const MAX_CUE_WORDS: u32 = 14;
-
-/// Words of prose outside a discussion from which on it is an appendix.
-const ARTICLE_WORDS: u32 = 60;
 
 /// Most prose of a box that announces boilerplate and has few links, in words.
 const MAX_BOX_PROSE: u32 = 60;
 
 /// Most prose under a heading that announces boilerplate, in words.
 const MAX_APPENDIX_PROSE: u32 = 40;
+
+/// Longest appeal to subscribe, in words.
+const MAX_APPEAL_WORDS: u32 = 40;
 
 /// Longest legal notice, in words.
 const MAX_NOTICE_WORDS: u32 = 300;
@@ -66,19 +67,22 @@ fn announced_end(
     let tag = page.block_tag(at);
     let is_title = tag.heading_level().is_some()
         || matches!(tag, Tag::Div | Tag::P | Tag::Section | Tag::Summary | Tag::Dt | Tag::Caption);
-    if !is_title {
+    if !is_title && tag != Tag::Li {
         return None;
     }
     let cue = cue(page.block_str(at), tag.heading_level().is_some())?;
     let Some(section) = announced_section(page, at, heading, before) else {
         return match tag.heading_level() {
             Some(level) => next_heading(page, at, level, cue, before),
-            None => is_label(page.block_text(at)).then_some(at + 1),
+            None => (is_title && is_label(page.block_text(at))).then_some(at + 1),
         };
     };
     let prose = page.totals[section].prose;
-    let is_appendix = cue == Cue::Discussion && all.saturating_sub(prose) >= ARTICLE_WORDS;
-    let is_box = prose * 3 <= all && (prose <= MAX_BOX_PROSE || page.totals[section].is_linked(2));
+    if !is_title && prose > 5 {
+        return None;
+    }
+    let is_appendix = cue == Cue::Discussion && is_appendix(prose, all);
+    let is_box = prose * 2 <= all && (prose <= MAX_BOX_PROSE || page.totals[section].is_linked(2));
     (is_box || is_appendix).then(|| page.ranges[section].1)
 }
 
@@ -168,6 +172,7 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
         LEGAL.iter().any(|cue| title.contains(cue)) || title.contains("terms") || title.contains("privacy");
     let in_content = page.inside(|section| is_main(section) || is_article(section));
     let mut cookies = Vec::new();
+    let mut appeals = Vec::new();
     for at in 0..count {
         let is_near_end = at * 10 >= count * 6;
         let is_near_start = at * 10 <= count * 2;
@@ -175,6 +180,9 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
             continue;
         }
         let text = index_text(page.block_str(at));
+        if page.blocks[at].words <= MAX_APPEAL_WORDS && APPEALS.iter().any(|appeal| text.contains(appeal)) {
+            appeals.push(at);
+        }
         if text.contains("cookies") && COOKIE_COMPANY.iter().any(|word| text.contains(word)) {
             cookies.push(at);
         }
@@ -184,6 +192,12 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
             if cues >= enough || (cues == 1 && text.starts_with(['©', 'ⓒ'])) {
                 page.block_dropped[at] = true;
             }
+        }
+    }
+    // A page that asks for it all over is about it.
+    if appeals.len() <= 2 && !APPEALS.iter().any(|appeal| title.contains(appeal)) {
+        for at in appeals {
+            page.block_dropped[at] = true;
         }
     }
     if !is_about_cookies && cookies.len() <= 3 {

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::super::hints::Hints;
 use super::super::outline::ROOT;
 use super::super::tag::Tag;
 use super::super::text::index_text;
+use super::lists::items_of_series;
 use super::{Judged, Totals, is_article, is_main};
 
 /// Words outside of links that make a container more than a heading with its byline.
@@ -22,19 +24,30 @@ const FOOTER_LINKS: u32 = 3;
 /// Longest block, in words, that can be the page's heading.
 const MAX_HEADING_WORDS: u32 = 30;
 
+/// Most words of a site's name that stands as a heading.
+const SITE_NAME_WORDS: usize = 2;
+
+/// Longest first line, in bytes, that can be the page's heading.
+const MAX_HEADING_BYTES: usize = 160;
+
 /// The block that is the page's heading: what resembles the title most, or else an `<h1>`.
 pub(super) fn heading(page: &Judged<'_>, title: &str) -> Option<usize> {
     let title = index_text(title);
     let segments: Vec<HashSet<&str>> = segments(&title).map(|segment| words(segment).collect()).collect();
+    let longest = longest_segment(&title);
     // No other text can be more like a heading than an `<h1>` that is there and is no link.
     let has_h1 = (0..page.blocks.len())
         .any(|at| page.is_kept(at) && page.block_tag(at) == Tag::H1 && !page.blocks[at].is_linked(5));
+    // But one that has only the name of the site in common with the title is the site's.
+    let has_h1 = has_h1 && !longest.is_some_and(|longest| titled_elsewhere(page, &segments, longest));
+    let all = page.totals[ROOT].prose;
+    let mut passed = 0;
     let mut best = None;
     let mut best_score = 59;
     for at in 0..page.blocks.len() {
-        if page.blocks[at].words > MAX_HEADING_WORDS {
-            continue;
-        }
+        let is_late = if all == 0 { at * 10 > page.blocks.len() * 7 } else { passed * 10 > all * 7 };
+        passed += if page.is_kept(at) { page.blocks[at].prose } else { 0 };
+        let Some(line) = first_line(page, at) else { continue };
         let level = page.block_tag(at).heading_level();
         if has_h1 && level.is_none_or(|level| level > 3) {
             continue;
@@ -44,15 +57,20 @@ pub(super) fn heading(page: &Judged<'_>, title: &str) -> Option<usize> {
         if page.is_hidden(at) {
             continue;
         }
-        if (level.is_none() && is_linked) || (!page.is_kept(at) && (level != Some(1) || is_linked)) {
+        let text = index_text(line);
+        // A thread about a page elsewhere has its heading linked there.
+        let is_linked_heading = is_linked && longest.is_some_and(|longest| is_little_but(&text, longest));
+        if (level.is_none() && is_linked && !is_linked_heading)
+            || (!page.is_kept(at) && (level != Some(1) || is_linked))
+        {
             continue;
         }
-        let text = index_text(page.block_str(at));
         let likeness = likeness(&title, &segments, &text);
         let score = match level {
-            Some(1) => 125 + likeness / 2,
+            Some(1) if has_h1 => 125 + likeness / 2,
+            _ if is_linked_heading && !has_h1 => likeness + 60,
             Some(2 | 3) if likeness >= 60 => likeness + 25,
-            None if at * 10 > page.blocks.len() * 7 => 0,
+            None if is_late => 0,
             _ => likeness,
         };
         let score = score - if is_linked { 30 } else { 0 } - if page.is_kept(at) { 0 } else { 50 };
@@ -62,6 +80,44 @@ pub(super) fn heading(page: &Judged<'_>, title: &str) -> Option<usize> {
         }
     }
     best
+}
+
+/// Whether the longest part of the title is a line of the page, but in none of its `<h1>`.
+fn titled_elsewhere(page: &Judged<'_>, segments: &[HashSet<&str>], longest: &str) -> bool {
+    let longest_words: HashSet<&str> = words(longest).collect();
+    let mut elsewhere = false;
+    for at in (0..page.blocks.len()).filter(|&at| !page.is_hidden(at)) {
+        if page.block_tag(at) == Tag::H1 {
+            let text = index_text(page.block_str(at));
+            let count = words(&text).count();
+            if count > SITE_NAME_WORDS || longest_words.len() < 2 * SITE_NAME_WORDS || segments.len() < 2 {
+                return false;
+            }
+        } else if page.blocks[at].words <= MAX_HEADING_WORDS && page.is_kept(at) {
+            elsewhere |= is_little_but(&index_text(page.block_str(at)), longest);
+        }
+    }
+    elsewhere
+}
+
+/// What of a block can be the page's heading: all of it if it is short, its first line if it is not.
+fn first_line<'a>(page: &Judged<'a>, at: usize) -> Option<&'a str> {
+    if page.blocks[at].words <= MAX_HEADING_WORDS {
+        return Some(page.block_str(at));
+    }
+    let (line, _) = page.block_str(at).split_once('\n')?;
+    (line.len() <= MAX_HEADING_BYTES).then_some(line)
+}
+
+fn is_little_but(text: &str, longest: &str) -> bool {
+    let count = words(longest).count();
+    text.contains(longest) && words(text).count() <= count + (count / 2).max(3)
+}
+
+/// The longest part of the title, if it has enough words to be no mere name of a site.
+fn longest_segment(title: &str) -> Option<&str> {
+    let longest = segments(title).map(str::trim).max_by_key(|segment| segment.len())?;
+    (words(longest).count() >= 3).then_some(longest)
 }
 
 /// How much of `text` is in a part of the title or a part in `text`, from 0 to 100; 20 more when the
@@ -79,7 +135,8 @@ fn likeness(title: &str, segments: &[HashSet<&str>], text: &str) -> i32 {
     let text_words: HashSet<&str> = words(text).collect();
     let shares = segments.iter().map(|segment| {
         let common = segment.intersection(&text_words).count();
-        let shorter = segment.len().min(text_words.len());
+        // A sentence that happens to hold the words of the title is no heading.
+        let shorter = segment.len().min(text_words.len()).max(text_words.len() / 2);
         if common < 2 { 0 } else { common * 100 / shorter.max(1) }
     });
     shares.max().and_then(|share| i32::try_from(share).ok()).unwrap_or(0)
@@ -107,23 +164,9 @@ pub(super) fn drop_outside(page: &mut Judged<'_>, heading: Option<usize>) {
         page.block_dropped[at] |= !is_code;
     }
     if let Some(heading) = heading {
-        restore(page, heading);
+        page.restore(heading);
     }
     page.add_up();
-}
-
-/// Keeps a block although the section it is in is dropped.
-fn restore(page: &mut Judged<'_>, block: usize) {
-    let section = page.block_section(block);
-    page.block_dropped[block] = false;
-    if !page.section_dropped[section] {
-        return;
-    }
-    let (start, end) = page.ranges[section];
-    for other in (start..end).filter(|&other| other != block) {
-        page.block_dropped[other] = true;
-    }
-    page.section_dropped[section] = false;
 }
 
 /// The section that holds the main text; the root if none stands out.
@@ -202,14 +245,20 @@ fn footer_start(page: &Judged<'_>, parent: usize, start: usize, end: usize) -> u
 fn drop_footer(page: &mut Judged<'_>, heading: Option<usize>) {
     let Some(heading) = heading else { return };
     let Some(last) = page.kept_end.checked_sub(1) else { return };
+    let items = items_of_series(page);
     let mut found = None;
     let mut at = page.block_section(last);
     while at != ROOT && page.ranges[at].0 > heading {
+        // The last post of a thread ends the page too, and so may the whole thread.
+        if items[at] {
+            return;
+        }
         let is_behind_text = page.between(heading + 1, page.ranges[at].0).plain() >= ENOUGH_WORDS;
         if is_behind_text
             && row_links(page, at) >= FOOTER_LINKS
             && is_footer(page, at)
             && !has_alike(page, at)
+            && !is_part_of_main(page, at)
         {
             found = Some(at);
         }
@@ -219,6 +268,16 @@ fn drop_footer(page: &mut Judged<'_>, heading: Option<usize>) {
         page.section_dropped[footer] = true;
         page.drop_sections(|_, _| false);
     }
+}
+
+/// Whether the section is inside `<main>` and is itself named like content.
+fn is_part_of_main(page: &Judged<'_>, at: usize) -> bool {
+    let hints = page.section(at).hints;
+    let mut above = at;
+    while above != ROOT && !is_main(page.section(above)) {
+        above = page.parent(above);
+    }
+    above != ROOT && above != at && (hints.has(Hints::CONTENT) || hints.has(Hints::ARTICLE))
 }
 
 fn has_alike(page: &Judged<'_>, at: usize) -> bool {
@@ -247,23 +306,30 @@ fn is_footer(page: &Judged<'_>, at: usize) -> bool {
     ends_page && !is_structured && (row_links(page, at) >= FOOTER_LINKS || after_boilerplate)
 }
 
-/// Without a heading: goes down from the root as long as one child holds nearly all prose.
+/// Without a heading: goes down from the root as long as one child holds nearly all prose, footers not
+/// counted.
 fn densest(page: &Judged<'_>) -> usize {
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); page.outline.sections.len()];
+    for section in 1..page.outline.sections.len() {
+        if page.totals[section].words > 0 {
+            children[page.parent(section)].push(section);
+        }
+    }
     let mut at = ROOT;
-    let mut within = page.totals[ROOT].prose;
-    let mut footers = vec![false; page.outline.sections.len()];
-    for (section, footer) in footers.iter_mut().enumerate().skip(1) {
-        if page.parent(section) == ROOT && is_footer(page, section) {
-            *footer = true;
-            within = within.saturating_sub(page.totals[section].prose);
+    loop {
+        let is_container = |&section: &usize| page.section(section).tag != Tag::P;
+        let densest = children[at]
+            .iter()
+            .copied()
+            .filter(is_container)
+            .max_by_key(|&section| page.totals[section].prose);
+        let Some(child) = densest else { return at };
+        let last = children[at].last().copied().filter(|&last| last != child && is_footer(page, last));
+        let footer = last.map_or(0, |last| page.totals[last].prose);
+        let within = page.totals[at].prose.saturating_sub(footer);
+        if page.totals[child].prose * 10 <= within * 7 {
+            return at;
         }
+        at = child;
     }
-    for (section, &footer) in footers.iter().enumerate().skip(1) {
-        let is_container = page.section(section).tag != Tag::P && !footer;
-        if page.parent(section) == at && is_container && page.totals[section].prose * 10 > within * 7 {
-            at = section;
-            within = page.totals[section].prose;
-        }
-    }
-    at
 }

@@ -1,12 +1,30 @@
 //! Drops what is left over between and behind the main text.
 
+use super::super::outline::ROOT;
 use super::super::tag::Tag;
 use super::Judged;
+use super::lists::items_of_series;
+
+/// Most words of a line at the end that names the owner of the site.
+const MAX_IMPRINT_WORDS: u32 = 40;
+
+/// How many blocks behind the heading the byline may stand.
+const MAX_BYLINE_DISTANCE: usize = 6;
+
+/// Most words of a byline, and of the first line of a box about the author.
+const MAX_BYLINE_WORDS: u32 = 8;
+
+/// How many times a box about the author is looked for.
+const MAX_BIOGRAPHIES: usize = 8;
+
+/// Most words of a box about the author.
+const MAX_BIOGRAPHY_WORDS: u32 = 90;
 
 pub(super) fn drop_leftovers(page: &mut Judged<'_>, heading: Option<usize>) {
     drop_bare_numbers(page);
     drop_before_heading(page, heading);
     drop_behind_rule(page);
+    drop_biography(page, heading);
     drop_orphaned_headings(page);
     page.add_up();
 }
@@ -16,11 +34,15 @@ pub(super) fn drop_leftovers(page: &mut Judged<'_>, heading: Option<usize>) {
 fn drop_bare_numbers(page: &mut Judged<'_>) {
     let kept = (0..page.blocks.len()).filter(|&at| page.is_kept(at));
     let (kept, bare): (Vec<_>, Vec<_>) = kept.partition(|&at| !is_bare_number(page, at));
-    // Where there are many they are a table made without one.
-    if bare.len() * 8 > kept.len() {
+    // Where there are many, or several in a row, they are a table made without one.
+    if bare.len() * 3 > kept.len() {
         return;
     }
-    for at in bare {
+    let stands_alone = |at: usize| {
+        let is_bare = |other: usize| bare.binary_search(&other).is_ok();
+        !is_bare(at + 1) && !at.checked_sub(1).is_some_and(is_bare)
+    };
+    for &at in bare.iter().filter(|&&at| bare.len() * 8 <= kept.len() || stands_alone(at)) {
         page.block_dropped[at] = true;
     }
 }
@@ -37,9 +59,12 @@ fn is_bare_number(page: &Judged<'_>, at: usize) -> bool {
 fn drop_before_heading(page: &mut Judged<'_>, heading: Option<usize>) {
     let Some(heading) = heading else { return };
     let beside = page.parent(page.block_section(heading));
+    // Prose counts, unless far more of it follows.
+    let is_preface = page.between(0, heading).prose * 3 < page.between(heading, page.blocks.len()).prose;
     for at in 0..heading {
         let section = page.block_section(at);
-        if section != beside && page.parent(section) != beside && page.blocks[at].prose < 20 {
+        let is_text = page.blocks[at].prose >= 20 && !is_preface;
+        if section != beside && page.parent(section) != beside && !is_text {
             page.block_dropped[at] = true;
         }
     }
@@ -49,7 +74,9 @@ fn drop_before_heading(page: &mut Judged<'_>, heading: Option<usize>) {
 fn drop_behind_rule(page: &mut Judged<'_>) {
     let count = page.blocks.len();
     let Some(rule) = page.outline.blocks.iter().rposition(|block| block.after_rule) else { return };
-    let has_links = (rule..count).any(|at| page.blocks[at].is_linked(5));
+    let is_line = page.between(rule, count).words <= MAX_IMPRINT_WORDS;
+    let has_links =
+        (rule..count).any(|at| page.blocks[at].is_linked(5) || (is_line && page.blocks[at].links > 0));
     let has_heading = (rule..count).any(|at| page.block_tag(at).heading_level().is_some());
     let is_small = page.between(rule, count).prose * 4 < page.between(0, rule).prose;
     if has_links && !has_heading && is_small {
@@ -78,5 +105,108 @@ fn drop_orphaned_headings(page: &mut Judged<'_>) {
             }
         }
         next_kept = Some(at);
+    }
+}
+
+/// Behind the text, a box that begins with the name in the byline is about the author.
+fn drop_biography(page: &mut Judged<'_>, heading: Option<usize>) {
+    let Some(heading) = heading else { return };
+    let behind = (heading + 1..page.blocks.len()).filter(|&at| page.is_kept(at));
+    let bylines: Vec<usize> = behind.take(MAX_BYLINE_DISTANCE).collect();
+    let is_short = |page: &Judged<'_>, at: usize| page.blocks[at].words <= MAX_BYLINE_WORDS;
+    let names: Vec<(usize, &str)> = bylines
+        .into_iter()
+        .filter(|&at| is_short(page, at))
+        .filter_map(|at| Some((at, name_in_byline(page.block_str(at))?)))
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    let all = page.between(heading, page.blocks.len()).prose;
+    let mut passed = 0;
+    let mut tries = MAX_BIOGRAPHIES;
+    let items = items_of_series(page);
+    for at in heading + 1..page.blocks.len() {
+        if !page.is_kept(at) {
+            continue;
+        }
+        passed += page.blocks[at].prose;
+        let is_named = tries > 0
+            && passed * 10 >= all * 6
+            && is_short(page, at)
+            && names.iter().any(|&(byline, name)| byline < at && page.block_str(at).contains(name));
+        tries -= usize::from(is_named);
+        if let Some((start, end)) = is_named.then(|| box_led_by(page, at, &items)).flatten() {
+            page.block_dropped[start..end].fill(true);
+        }
+    }
+}
+
+/// The blocks of the largest small section that begins with `block` and goes on behind it, unless it
+/// is one of several alike, such as a post.
+fn box_led_by(page: &Judged<'_>, block: usize, items: &[bool]) -> Option<(usize, usize)> {
+    let mut found = None;
+    let mut at = page.block_section(block);
+    while at != ROOT {
+        let (start, end) = page.ranges[at];
+        let begins = (start..block).all(|before| !page.is_kept(before));
+        if !begins || page.between(start, end).words > MAX_BIOGRAPHY_WORDS {
+            break;
+        }
+        if end > block + 1 {
+            found = Some(at);
+        }
+        at = page.parent(at);
+    }
+    found.filter(|&at| !items[at]).map(|at| page.ranges[at])
+}
+
+/// The name in *By Ada Reed*, *Ada Reed, 3 May* or *Von Ada Reed*: two to four capitalised words.
+fn name_in_byline(text: &str) -> Option<&str> {
+    let lowered = text.get(..8.min(text.len())).unwrap_or(text).to_lowercase();
+    let skipped = BY.iter().find(|by| lowered.starts_with(**by)).map_or(0, |by| by.len());
+    let rest = text.get(skipped..)?;
+    let mut end = 0;
+    let mut count = 0;
+    let mut offset = 0;
+    for word in rest.split_inclusive(' ') {
+        let name = word.trim_end();
+        let is_last = name.ends_with([',', '·', '|', ';']);
+        let name = name.trim_end_matches([',', '·', '|', ';']);
+        if !name.starts_with(char::is_uppercase) || name.chars().any(|c| c.is_ascii_digit()) {
+            break;
+        }
+        count += 1;
+        end = offset + name.len();
+        offset += word.len();
+        if is_last {
+            break;
+        }
+    }
+    (2..=4).contains(&count).then(|| &rest[..end])
+}
+
+/// How a byline begins.
+const BY: [&str; 12] =
+    ["by ", "von ", "par ", "por ", "di ", "da ", "door ", "av ", "af ", "od ", "автор: ", "текст: "];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_bylines() {
+        for (byline, name) in [
+            ("By Ada Reed", "Ada Reed"),
+            ("Ada Reed, 3 May", "Ada Reed"),
+            ("Von Ada van Reed", "Ada"),
+            ("by Ada M. Reed · 3 May", "Ada M. Reed"),
+            ("Por María Núñez 3 de mayo", "María Núñez"),
+        ] {
+            assert_eq!(name_in_byline(byline), (name != "Ada").then_some(name), "{byline}");
+        }
+        for other in ["3 May 2020", "by the sea", "", "é"] {
+            assert_eq!(name_in_byline(other), None, "{other}");
+        }
     }
 }

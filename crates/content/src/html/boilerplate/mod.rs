@@ -5,20 +5,25 @@
 //! 1. [`named`]: elements, roles, classes and ids that stand for boilerplate. A name is not
 //!    believed when much of the page's prose is inside.
 //! 2. [`cues`]: parts that their own first words call boilerplate, and legal notices.
-//! 3. [`frame`]: what is outside `<main>`, the only `<article>`, or else the container that the
+//! 3. [`furniture`]: words on buttons, what stands at every post of a thread, boxes that ask for a
+//!    mail address, starred reviews.
+//! 4. [`frame`]: what is outside `<main>`, the only `<article>`, or else the container that the
 //!    page's heading opens.
-//! 4. [`lists`]: lists of links and of teasers, unless they are what the page is about.
-//! 5. [`leftovers`]: headings whose section is gone, what trails behind.
+//! 5. [`lists`]: lists of links and of teasers, unless they are what the page is about.
+//! 6. [`leftovers`]: the box about the author, headings whose section is gone, what trails behind.
 
+mod beginnings;
 mod cues;
 mod frame;
+mod furniture;
 mod leftovers;
 mod lists;
 mod named;
 mod phrases;
+mod tools;
 
 use super::hints::Hints;
-use super::outline::{Block, Outline, Section};
+use super::outline::{Block, Outline, ROOT, Section};
 use super::tag::Tag;
 use super::text::{self, Measure};
 
@@ -30,6 +35,7 @@ pub(crate) fn main_text(outline: &Outline, title: &str) -> String {
     let heading = frame::heading(&page, title);
     cues::drop_announced(&mut page, heading);
     cues::drop_notices(&mut page, title);
+    furniture::drop_furniture(&mut page, heading);
     frame::drop_outside(&mut page, heading);
     lists::drop_lists(&mut page, heading);
     leftovers::drop_leftovers(&mut page, heading);
@@ -78,6 +84,8 @@ struct Judged<'a> {
     outline: &'a Outline,
     blocks: Vec<Totals>,
     block_dropped: Vec<bool>,
+    /// Where the kept part of each block ends.
+    ends: Vec<u32>,
     section_dropped: Vec<bool>,
     hidden: Vec<bool>,
     /// One more than the last block that was kept when the totals were added up.
@@ -86,6 +94,8 @@ struct Judged<'a> {
     totals: Vec<Totals>,
     /// For each section, its first block and the one after its last.
     ranges: Vec<(usize, usize)>,
+    /// For each section its tag, with `Div` for the parts of tables that are there for the layout.
+    tags: Vec<Tag>,
 }
 
 impl<'a> Judged<'a> {
@@ -95,11 +105,13 @@ impl<'a> Judged<'a> {
             outline,
             blocks,
             block_dropped: vec![false; outline.blocks.len()],
+            ends: outline.blocks.iter().map(|block| block.end).collect(),
             section_dropped: vec![false; outline.sections.len()],
             hidden: Vec::new(),
             kept_end: 0,
             totals: Vec::new(),
             ranges: block_ranges(outline),
+            tags: tags(outline),
         };
         page.add_up();
         page
@@ -118,7 +130,7 @@ impl<'a> Judged<'a> {
     }
 
     fn block_tag(&self, block: usize) -> Tag {
-        self.section(self.block_section(block)).tag
+        self.tags[self.block_section(block)]
     }
 
     fn block_text(&self, block: usize) -> &'a [u8] {
@@ -183,16 +195,48 @@ impl<'a> Judged<'a> {
         inside
     }
 
+    /// Keeps a block although a section that it is in is dropped; what else is in there stays dropped.
+    fn restore(&mut self, block: usize) {
+        self.block_dropped[block] = false;
+        let mut outermost = None;
+        let mut at = self.block_section(block);
+        while at != ROOT {
+            if std::mem::take(&mut self.section_dropped[at]) {
+                outermost = Some(at);
+            }
+            at = self.parent(at);
+        }
+        let Some(outermost) = outermost else { return };
+        let (start, end) = self.ranges[outermost];
+        for other in (start..end).filter(|&other| other != block) {
+            self.block_dropped[other] = true;
+        }
+    }
+
     fn text(&self) -> String {
         let mut out = Vec::new();
         for at in (0..self.blocks.len()).filter(|&at| self.is_kept(at)) {
             if !out.is_empty() {
                 out.push(b'\n');
             }
-            out.extend_from_slice(self.block_text(at));
+            let start = self.outline.blocks[at].start as usize;
+            out.extend_from_slice(self.outline.text.get(start..self.ends[at] as usize).unwrap_or_default());
         }
         text::into_string(out)
     }
+}
+
+/// Words of prose outside a discussion from which on it is an appendix to them.
+const ARTICLE_WORDS: u32 = 60;
+
+/// The same where the discussion is more than twice as long: fewer words only open it.
+const OPENING_WORDS: u32 = 100;
+
+/// Whether a discussion with so much of all prose is an appendix, and not what the page is about.
+fn is_appendix(discussion: u32, all: u32) -> bool {
+    let others = all.saturating_sub(discussion);
+    let article = if discussion > 2 * others { OPENING_WORDS } else { ARTICLE_WORDS };
+    others >= article || others * 2 > all
 }
 
 fn is_article(section: &Section) -> bool {
@@ -239,4 +283,35 @@ fn block_ranges(outline: &Outline) -> Vec<(usize, usize)> {
         range.0 = range.0.min(range.1);
     }
     ranges
+}
+
+/// The tags of all sections, with `Div` for tables, rows and cells that only place things: tables that
+/// say so, that hold other tables or headings, or that have but one row.
+fn tags(outline: &Outline) -> Vec<Tag> {
+    let sections = &outline.sections;
+    let mut table_of = vec![usize::MAX; sections.len()];
+    let mut is_layout = vec![false; sections.len()];
+    let mut rows = vec![0_u32; sections.len()];
+    for (at, section) in sections.iter().enumerate().skip(1) {
+        let outer = table_of[section.parent as usize];
+        table_of[at] = outer;
+        if section.tag == Tag::Table {
+            table_of[at] = at;
+            is_layout[at] = section.hints.has(Hints::LAYOUT);
+        }
+        if section.tag == Tag::Tr && outer != usize::MAX {
+            rows[outer] += 1;
+        }
+        let is_big = section.tag == Tag::Table || section.tag.heading_level().is_some_and(|level| level <= 3);
+        if is_big && outer != usize::MAX {
+            is_layout[outer] = true;
+        }
+    }
+    let tag = |(at, section): (usize, &Section)| {
+        let table = table_of[at];
+        let places =
+            section.tag.is_table_part() && table != usize::MAX && (is_layout[table] || (rows[table] == 1));
+        if places { Tag::Div } else { section.tag }
+    };
+    sections.iter().enumerate().map(tag).collect()
 }

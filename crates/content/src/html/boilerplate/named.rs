@@ -1,12 +1,11 @@
 //! Drops what its element, role, class or id calls boilerplate.
 
+use std::collections::HashMap;
+
 use super::super::hints::Hints;
 use super::super::outline::ROOT;
 use super::super::tag::Tag;
-use super::{Judged, is_article, is_main};
-
-/// Words of prose outside the comments from which on the comments are an appendix.
-const ARTICLE_WORDS: u32 = 60;
+use super::{Judged, is_appendix, is_article, is_main};
 
 pub(super) fn drop_hidden(page: &mut Judged<'_>) {
     page.drop_sections(|page, at| page.section(at).hints.has(Hints::HIDDEN));
@@ -21,11 +20,26 @@ pub(super) fn drop_hidden(page: &mut Judged<'_>) {
 pub(super) fn drop_named(page: &mut Judged<'_>) {
     let in_content = page.inside(|section| is_main(section) || is_article(section));
     let all = page.totals[ROOT].prose;
+    let by_class = prose_by_class(page);
     page.drop_sections(|page, at| {
-        let prose = page.totals[at].prose;
+        let section = page.section(at);
+        // A name that many parts share is weighed by what all of them hold.
+        let shared = by_class.get(&(section.tag, section.class_hash)).copied().unwrap_or(0);
+        let is_shared =
+            section.hints.has(Hints::MEMBER) || matches!(section.tag, Tag::P | Tag::Blockquote | Tag::Form);
+        let prose = page.totals[at].prose.max(if is_shared { shared } else { 0 });
         is_named_boilerplate(page, at, in_content[at], prose * 2 > all, prose * 3 > all)
     });
     drop_comments(page);
+}
+
+/// How much prose the elements of each tag and class hold together.
+fn prose_by_class(page: &Judged<'_>) -> HashMap<(Tag, u32), u32> {
+    let mut prose = HashMap::new();
+    for (section, totals) in page.outline.sections.iter().zip(&page.totals) {
+        *prose.entry((section.tag, section.class_hash)).or_insert(0) += totals.prose;
+    }
+    prose
 }
 
 /// Comments are an appendix to an article, but a thread that is nothing but comments is the content.
@@ -43,8 +57,7 @@ fn drop_comments(page: &mut Judged<'_>) {
         }
     }
     let all = page.totals[ROOT].prose;
-    let others = all.saturating_sub(prose);
-    if others >= ARTICLE_WORDS || others * 2 > all {
+    if is_appendix(prose, all) {
         page.drop_sections(is_comments);
     }
 }
