@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::hints::Hints;
-use super::super::outline::ROOT;
+use super::super::outline::{ROOT, Section};
 use super::super::tag::Tag;
 use super::{Judged, is_appendix, is_article, is_main};
 
@@ -20,24 +20,43 @@ pub(super) fn drop_hidden(page: &mut Judged<'_>) {
 pub(super) fn drop_named(page: &mut Judged<'_>) {
     let in_content = page.inside(|section| is_main(section) || is_article(section));
     let all = page.totals[ROOT].prose;
-    let by_class = prose_by_class(page);
+    let together = prose_together(page);
     page.drop_sections(|page, at| {
-        let section = page.section(at);
-        // A name that many parts share is weighed by what all of them hold.
-        let shared = by_class.get(&(section.tag, section.class_hash)).copied().unwrap_or(0);
-        let is_shared =
-            section.hints.has(Hints::MEMBER) || matches!(section.tag, Tag::P | Tag::Blockquote | Tag::Form);
-        let prose = page.totals[at].prose.max(if is_shared { shared } else { 0 });
+        // What many parts are called is weighed by what all of them hold.
+        let shared = kind_of(page.section(at)).and_then(|kind| together.get(&kind)).copied().unwrap_or(0);
+        let prose = page.totals[at].prose.max(shared);
         is_named_boilerplate(page, at, in_content[at], prose * 2 > all, prose * 3 > all)
     });
     drop_comments(page);
 }
 
-/// How much prose the elements of each tag and class hold together.
-fn prose_by_class(page: &Judged<'_>) -> HashMap<(Tag, u32), u32> {
+/// Parts that are weighed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    /// Paragraphs of one class: a name that most of the text has says nothing about it.
+    Paragraph(u32),
+    /// Forms: some sites put every post into one.
+    Form,
+    /// Parts named after a member: of the page's author, or of each post.
+    Member,
+}
+
+fn kind_of(section: &Section) -> Option<Kind> {
+    match section.tag {
+        Tag::P | Tag::Blockquote => Some(Kind::Paragraph(section.class_hash)),
+        Tag::Form => Some(Kind::Form),
+        _ if section.hints.has(Hints::MEMBER) => Some(Kind::Member),
+        _ => None,
+    }
+}
+
+/// How much prose the parts of each kind hold together.
+fn prose_together(page: &Judged<'_>) -> HashMap<Kind, u32> {
     let mut prose = HashMap::new();
     for (section, totals) in page.outline.sections.iter().zip(&page.totals) {
-        *prose.entry((section.tag, section.class_hash)).or_insert(0) += totals.prose;
+        if let Some(kind) = kind_of(section) {
+            *prose.entry(kind).or_insert(0) += totals.prose;
+        }
     }
     prose
 }
