@@ -147,7 +147,7 @@ impl Connector {
                 Ok(Ok(stream)) => return Ok((stream, address)),
                 Ok(Err(error)) => trouble = Some(dial_trouble(&error, address)),
                 Err(_) => {
-                    trouble = Some(Trouble::new(Code::TimeoutConnect, format!("{address} does not answer")))
+                    trouble = Some(Trouble::new(Code::TimeoutConnect, format!("{address} does not answer")));
                 }
             }
         }

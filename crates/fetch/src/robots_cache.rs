@@ -92,7 +92,7 @@ impl RobotsCache {
         url: &NormalUrl,
         request: &Request,
     ) -> Result<Rules, FetchError> {
-        let site = self.site(&url.origin());
+        let site = self.site(url.origin());
         let mut known = site.known.lock().await;
         let rules = match &*known {
             Some(known) if known.until > Instant::now() => known.rules.clone(),

@@ -239,7 +239,7 @@ async fn a_turn_is_kept_for_as_long_as_its_request_takes() {
     let gate =
         Arc::new(EmbeddedGate::open(GateOptions { policy, ..GateOptions::default() }).expect("a gate"));
     let ledger = Ledger::new();
-    let server = ledger.server(Duration::from_millis(2500)).await;
+    let server = ledger.server(Duration::from_millis(1500)).await;
     let fetcher = with_gate(gate);
     let url = |n: u8| format!("http://slow.test:{}/{n}", server.address.port());
     let requests = [1, 2].map(|n| {
