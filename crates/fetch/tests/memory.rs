@@ -117,6 +117,5 @@ async fn hostile_servers_cannot_fill_the_memory() {
         visit(&fetcher, &small, number).await.expect("a page");
     }
     let grown = peak_kib() - before;
-    println!("the most memory that was used grew by {grown} KiB");
     assert!(grown < BOUND_KIB, "grew by {grown} KiB, the bound is {BOUND_KIB}");
 }

@@ -76,7 +76,7 @@ impl Lane {
         let mean = self.typical.map_or(policy.first_guess, Typical::mean).min(policy.lease);
         let slot = self.line.as_ref().and_then(|line| line.at(ticket));
         let at = match slot {
-            Some(slot) if free <= now && (slot <= now || self.is_first(ticket)) => now,
+            Some(_) if self.is_first(ticket) && free <= now => now,
             Some(slot) => slot.max(free),
             None => self.place_for_a_newcomer(free, pace),
         };
@@ -118,7 +118,7 @@ impl Lane {
         let now = self.catch_up(now, policy);
         let Some(index) = self.find(id) else { return false };
         let Some(held) = self.in_flight.remove(index) else { return false };
-        self.ended(held, now);
+        self.ended(now);
         match outcome {
             Outcome::Success => {
                 let took = now.since(held.started);
@@ -180,15 +180,16 @@ impl Lane {
         let lost: Vec<Held> = self.in_flight.iter().filter(|held| held.until <= now).copied().collect();
         self.in_flight.retain(|held| held.until > now);
         for held in lost {
-            self.ended(held, held.until);
+            self.ended(held.until);
         }
         self.leases_hold_until = self.in_flight.iter().map(|held| held.until).min().unwrap_or(now);
     }
 
-    fn ended(&mut self, held: Held, at: Timestamp) {
+    fn ended(&mut self, at: Timestamp) {
         self.last_end = self.last_end.max(Some(at));
-        if let Some(trouble) = &mut self.trouble {
-            trouble.probe.take_if(|probe| *probe == held.id);
+        if self.in_flight.is_empty() {
+            // Most groups are idle most of the time, and there are many: room for the next one is not kept.
+            self.in_flight = VecDeque::new();
         }
     }
 

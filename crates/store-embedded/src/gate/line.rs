@@ -6,6 +6,9 @@ use std::{
     time::Duration,
 };
 
+/// How many followers are moved one by one before all are moved at once.
+const MOVED_ONE_BY_ONE: usize = 64;
+
 /// The waiting of one group.
 ///
 /// Slots are kept as *marks*, which are times less what the line was moved by since it began. So a block or a
@@ -53,12 +56,28 @@ impl Line {
     }
 
     /// Gives this one a later slot without losing its place: who comes after it is at least so far behind.
+    ///
+    /// Only those move who must, since each of them will come back for nothing. When that does not end soon, all
+    /// move, which costs nothing here.
     pub(super) fn put_off(&mut self, ticket: Ticket, at: Timestamp, room: Duration) {
         let Some(mark) = self.marks.get(&ticket).copied() else { return };
         self.remove(ticket);
-        if let Some((follower, _)) = self.slots.range((mark, ticket)..).next() {
-            let behind = at + room;
-            self.move_on(behind.since(self.time(*follower)));
+        let mut moves = Vec::new();
+        let mut behind = at + room;
+        for (follower, who) in self.slots.range((mark, ticket)..) {
+            if self.time(*follower) >= behind || moves.len() > MOVED_ONE_BY_ONE {
+                break;
+            }
+            moves.push((*who, behind));
+            behind = behind + room;
+        }
+        if moves.len() <= MOVED_ONE_BY_ONE {
+            for (who, at) in moves {
+                self.remove(who);
+                self.add(who, at);
+            }
+        } else if let Some(follower) = moves.first().and_then(|(who, _)| self.at(*who)) {
+            self.move_on((at + room).since(follower));
         }
         self.add(ticket, at);
     }
@@ -132,6 +151,18 @@ mod tests {
         assert_eq!(times(&line), [125, 135, 145]);
         line.put_off(ticket(3), Timestamp::from_millis(150), PACE);
         assert_eq!(times(&line), [125, 135, 150]);
+    }
+
+    #[test]
+    fn a_long_line_without_room_moves_as_a_whole() {
+        let mut line = Line::default();
+        for number in 0..200 {
+            line.add(ticket(number), Timestamp::from_millis(1000 + 10 * number as u64));
+        }
+        line.put_off(ticket(0), Timestamp::from_millis(1500), PACE);
+        for number in 0..200 {
+            assert_eq!(line.at(ticket(number)), Some(Timestamp::from_millis(1500 + 10 * number as u64)));
+        }
     }
 
     #[test]

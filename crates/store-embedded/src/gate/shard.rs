@@ -13,7 +13,8 @@ const AT_ONCE: usize = 2;
 /// Some of the groups.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    lanes: HashMap<Group, Lane>,
+    /// Boxed, since a table has about as many free places as used ones.
+    lanes: HashMap<Group, Box<Lane>>,
     /// Each group once, by when it is looked at next; it may turn out to be in use then.
     looks: BinaryHeap<Reverse<(Timestamp, Group)>>,
     seen: Timestamp,
@@ -21,7 +22,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn lane(&mut self, group: &Group) -> Option<&mut Lane> {
-        self.lanes.get_mut(group)
+        self.lanes.get_mut(group).map(|lane| &mut **lane)
     }
 
     /// The lane of this group, and whether it was not there before.
@@ -35,7 +36,7 @@ impl Shard {
             Entry::Occupied(entry) => (entry.into_mut(), false),
             Entry::Vacant(entry) => {
                 self.looks.push(Reverse((now + policy.idle, group.clone())));
-                (entry.insert(Lane::new(now)), true)
+                (entry.insert(Box::new(Lane::new(now))), true)
             }
         }
     }

@@ -16,7 +16,7 @@ pub(super) struct Trouble {
     pub(super) until: Timestamp,
     /// How often the breaker opened since it was last closed; 0 is closed.
     openings: u32,
-    /// The permit of the probe while one is in flight.
+    /// The permit of the last probe, which may have ended.
     pub(super) probe: Option<u64>,
 }
 

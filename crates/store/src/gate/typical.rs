@@ -34,7 +34,7 @@ impl Typical {
 
     /// How long the next one is likely to take at most.
     pub fn likely(self) -> Duration {
-        Duration::from_millis(u64::from(self.mean) + u64::from(self.off_by))
+        Duration::from_millis(u64::from(self.mean) + 2 * u64::from(self.off_by))
     }
 }
 

@@ -175,6 +175,12 @@ pub(super) async fn who_waits_is_moved_behind_it(h: &mut dyn Harness) {
     let first = t.goes_with(&g, line[0].0, &ALONE, "its slot has come").await;
     let before = t.now();
     t.finish(&first, BLOCKED).await;
+    let (newcomer, _) = t.waits(&g, &ALONE, "the group is left alone").await;
+    let behind = before + Duration::from_secs(4) + GAP * 5;
+    assert!(
+        newcomer >= behind,
+        "five were there before the newcomer, who is told {newcomer:?}, not {behind:?}"
+    );
     let mut last = None;
     for (ticket, at) in &mut line[1..] {
         t.pass_until(*at).await;

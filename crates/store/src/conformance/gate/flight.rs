@@ -147,7 +147,7 @@ pub(super) async fn limits_that_cannot_be_are_refused(h: &mut dyn Harness) {
     for bad in [limits(0, GAP), limits(1, MAX_GAP + MOMENT), limits(1, Duration::MAX)] {
         match t.gate.reserve(&g, ticket(), &bad).await {
             Err(GateError::InvalidLimits { group, .. }) => {
-                assert_eq!(group, g, "the refusal names the group")
+                assert_eq!(group, g, "the refusal names the group");
             }
             other => panic!("{bad:?} must be refused, the answer was {other:?}"),
         }

@@ -211,7 +211,7 @@ pub(super) async fn a_late_comer_has_its_slot_within_the_grace(h: &mut dyn Harne
     let mut t = Trial::open(h).await;
     let g = group("late");
     t.sends(&g, &ALONE, Outcome::Success).await;
-    let line = line_up(&t, &g, &ALONE, 3).await;
+    let line = line_up(&t, &g, &ALONE, 40).await;
     t.pass_until(line[1].1).await;
     let second = t.goes_with(&g, line[1].0, &ALONE, "its slot has come, whoever missed theirs").await;
     t.finish(&second, Outcome::Success).await;
