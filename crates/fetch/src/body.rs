@@ -29,20 +29,54 @@ pub(crate) async fn read(
     if let Some(length) = announced.filter(|length| *length > limit as u64 && beyond == Beyond::Refuse) {
         return Err(too_large(format!("{length} bytes are announced")));
     }
-    let mut read = BytesMut::new();
+    let mut read = Collected { whole: Bytes::new(), grown: BytesMut::new() };
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error, read.len(), announced))?;
-        let Some(data) = frame.data_ref() else { continue };
-        if read.len() + data.len() > limit {
+        let Ok(mut data) = frame.into_data() else { continue };
+        let room = limit - read.len();
+        if data.len() > room {
             if beyond == Beyond::Refuse {
                 return Err(too_large(format!("more than {limit} bytes were sent")));
             }
-            read.extend_from_slice(&data[..limit - read.len()]);
-            return Ok((read.freeze(), false));
+            data.truncate(room);
+            read.add(data, announced);
+            return Ok((read.into_bytes(), false));
         }
-        read.extend_from_slice(data);
+        read.add(data, announced);
     }
-    Ok((read.freeze(), true))
+    Ok((read.into_bytes(), true))
+}
+
+/// A body as it comes in. Most come in one piece, which is kept as it is; others grow together.
+struct Collected {
+    whole: Bytes,
+    grown: BytesMut,
+}
+
+/// What is set aside at once for a body that announces its length; more only once it is there.
+const TRUSTED_LENGTH: u64 = 64 << 10;
+
+impl Collected {
+    fn len(&self) -> usize {
+        self.whole.len() + self.grown.len()
+    }
+
+    fn add(&mut self, data: Bytes, announced: Option<u64>) {
+        if self.len() == 0 {
+            self.whole = data;
+            return;
+        }
+        if self.grown.is_empty() {
+            let expected = announced.unwrap_or(0).min(TRUSTED_LENGTH) as usize;
+            self.grown.reserve(expected.max(self.whole.len() + data.len()));
+            self.grown.extend_from_slice(&std::mem::take(&mut self.whole));
+        }
+        self.grown.extend_from_slice(&data);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.grown.is_empty() { self.whole } else { self.grown.freeze() }
+    }
 }
 
 fn broken(error: &hyper::Error, read: usize, announced: Option<u64>) -> Trouble {
