@@ -8,6 +8,9 @@ fn help_of_every_command() {
     let home = Home::new();
     for command in [
         "",
+        "fetch",
+        "robots",
+        "robots check",
         "queues",
         "queues show",
         "queues pause",

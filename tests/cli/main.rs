@@ -4,9 +4,11 @@
 
 mod config;
 mod dead;
+mod fetch;
 mod help;
 mod home;
 mod queues;
 mod refusals;
+mod robots;
 mod sample;
 mod terminal;

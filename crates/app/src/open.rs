@@ -7,6 +7,8 @@ use crate::{
 use anyhow::{Context, bail};
 use crawlway_broker::Broker;
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
+use crawlway_store::gate::Gate;
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use serde::Deserialize;
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -63,6 +65,11 @@ pub(crate) fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>
             Ok(Arc::new(broker))
         }
     }
+}
+
+/// The gate that every request passes. It lives in this process and is as old as that.
+pub(crate) fn gate() -> anyhow::Result<Arc<dyn Gate>> {
+    Ok(Arc::new(EmbeddedGate::open(GateOptions::default())?))
 }
 
 impl EmbeddedSettings {

@@ -2,7 +2,9 @@
 
 mod config;
 mod dead;
+mod fetch;
 mod queues;
+mod robots;
 
 use crate::{
     config::{Config, Sources, load, nearest},
@@ -27,6 +29,7 @@ pub(crate) struct CommandLine {
 
 const AFTER_HELP: &str = "\
 Examples:
+  crawlway fetch https://example.org/             what a page becomes, and how it was fetched
   crawlway config show                            every setting, and where its value comes from
   crawlway queues --data /var/lib/crawlway        what waits, is in flight, delayed and dead
   crawlway dead list crawler_queue --since 2h     what was given up in the last two hours, and why
@@ -46,6 +49,10 @@ Exit codes:
 /// The table of commands.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Fetch a page politely and show what it becomes
+    Fetch(fetch::FetchArgs),
+    /// Say what a robots.txt allows
+    Robots(robots::RobotsArgs),
     /// Show the queues of a data directory; pause, resume or purge one
     Queues(queues::QueuesArgs),
     /// List, read, replay or drop dead letters: what was given up, and why
@@ -84,6 +91,8 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Ok(config)
     };
     match line.command {
+        Command::Fetch(args) => fetch::run(args, settings, &mut output).await?,
+        Command::Robots(args) => robots::run(&args, &mut output)?,
         Command::Queues(args) => queues::run(args, &settings()?, &mut output).await?,
         Command::Dead(args) => dead::run(args, &settings()?, &mut output).await?,
         Command::Config(args) => config::run(args, &sources, &mut output)?,

@@ -4,6 +4,7 @@
 //! keys there are; the types here say what may be set. Each value that somebody gave is tried alone on top of
 //! the defaults, so that all that is wrong is told at once, each with its place.
 
+mod fetch;
 mod layers;
 mod problem;
 mod queue;
@@ -12,6 +13,7 @@ mod shape;
 mod show;
 mod value;
 
+pub(crate) use fetch::FetchSettings;
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use shape::nearest;
@@ -35,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) broker: BrokerSettings,
     pub(crate) queue: QueueSettings,
+    pub(crate) fetch: FetchSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -88,6 +91,7 @@ impl Config {
             return Err("expected the path of a directory".to_owned());
         }
         self.broker.check()?;
+        self.fetch.check()?;
         self.queue.check()
     }
 }

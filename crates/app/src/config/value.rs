@@ -19,6 +19,19 @@ pub(crate) struct Span(pub(crate) Duration);
 #[serde(try_from = "toml::Value")]
 pub(crate) struct Count(pub(crate) NonZeroU32);
 
+/// How many, also none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+pub(crate) struct Number(pub(crate) u32);
+
+impl TryFrom<toml::Value> for Number {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+        number.map(Self).ok_or_else(|| format!("expected a whole number from 0 to {}", u32::MAX))
+    }
+}
+
 impl TryFrom<toml::Value> for ByteSize {
     type Error = String;
     fn try_from(value: toml::Value) -> Result<Self, String> {

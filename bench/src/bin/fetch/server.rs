@@ -1,0 +1,45 @@
+//! A server on loopback in a thread of its own: one page for every path, no robots.txt.
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use std::{convert::Infallible, net::SocketAddr, sync::mpsc, thread};
+use tokio::net::TcpListener;
+
+/// Starts it; it ends with the process.
+pub(crate) fn start(size: usize) -> anyhow::Result<SocketAddr> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => drop(runtime.block_on(serve(size, tell))),
+            Err(error) => drop(tell.send(Err(error))),
+        }
+    });
+    told.recv().context("the server ended")?.context("the server did not start")
+}
+
+async fn serve(size: usize, tell: mpsc::Sender<std::io::Result<SocketAddr>>) -> std::io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let _ = tell.send(listener.local_addr());
+    let page = Bytes::from(vec![b'x'; size]);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let _ = stream.set_nodelay(true);
+        let page = page.clone();
+        tokio::spawn(async move {
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let missing = request.uri().path() == "/robots.txt";
+                let mut response =
+                    Response::new(Full::new(if missing { Bytes::new() } else { page.clone() }));
+                if missing {
+                    *response.status_mut() = StatusCode::NOT_FOUND;
+                }
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+        });
+    }
+}

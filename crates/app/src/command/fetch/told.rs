@@ -1,0 +1,137 @@
+//! How a fetch is told: for people line by line, for programs as one object.
+
+use super::becomes::Becomes;
+use crate::output::{Output, one_line};
+use crawlway_content::NormalUrl;
+use crawlway_fetch::{FetchError, Fetched};
+use serde::Serialize;
+use std::{io, time::Duration};
+
+/// An answer as programs see it.
+#[derive(Serialize)]
+pub(super) struct Answer<'a> {
+    asked: &'a str,
+    url: &'a str,
+    status: u16,
+    version: String,
+    address: String,
+    redirects: Vec<Redirect<'a>>,
+    headers: Vec<(&'a str, String)>,
+    sent_bytes: usize,
+    body_bytes: usize,
+    timing_ms: Timing,
+    page: Option<&'a Becomes>,
+}
+
+#[derive(Serialize)]
+struct Redirect<'a> {
+    url: &'a str,
+    status: u16,
+}
+
+#[derive(Serialize)]
+struct Timing {
+    gate: f64,
+    lookup: f64,
+    dial: f64,
+    tls: f64,
+    first_byte: f64,
+    total: f64,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(asked: &'a NormalUrl, fetched: &'a Fetched, page: Option<&'a Becomes>) -> Self {
+        let timing = fetched.timing;
+        Self {
+            asked: asked.as_str(),
+            url: fetched.url.as_str(),
+            status: fetched.status.as_u16(),
+            version: format!("{:?}", fetched.version),
+            address: fetched.address.to_string(),
+            redirects: fetched
+                .hops
+                .iter()
+                .map(|hop| Redirect { url: hop.url.as_str(), status: hop.status.as_u16() })
+                .collect(),
+            headers: headers(fetched).collect(),
+            sent_bytes: fetched.sent_bytes,
+            body_bytes: fetched.body.len(),
+            timing_ms: Timing {
+                gate: millis(timing.gate),
+                lookup: millis(timing.lookup),
+                dial: millis(timing.dial),
+                tls: millis(timing.tls),
+                first_byte: millis(timing.first_byte),
+                total: millis(timing.total),
+            },
+            page,
+        }
+    }
+}
+
+/// A failure as programs see it.
+#[derive(Serialize)]
+pub(super) struct Failed<'a> {
+    error: Failure<'a>,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    code: &'a str,
+    transient: bool,
+    detail: &'a str,
+    url: &'a str,
+    not_before_ms: Option<u64>,
+}
+
+impl<'a> From<&'a FetchError> for Failed<'a> {
+    fn from(error: &'a FetchError) -> Self {
+        Self {
+            error: Failure {
+                code: error.code.as_str(),
+                transient: error.code.is_transient(),
+                detail: &error.detail,
+                url: &error.url,
+                not_before_ms: error.not_before.map(|time| time.as_millis()),
+            },
+        }
+    }
+}
+
+/// Tells people how the answer came about.
+pub(super) fn tell(fetched: &Fetched, output: &mut Output) -> io::Result<()> {
+    for hop in &fetched.hops {
+        output.line(&format!("{} {}", hop.status.as_u16(), hop.url))?;
+    }
+    output.line(&format!("{} {}", fetched.status.as_u16(), fetched.url))?;
+    output.line("")?;
+    output.line(&format!("from         {} over {:?}", fetched.address, fetched.version))?;
+    output.line(&format!("body         {} bytes, {} as sent", fetched.body.len(), fetched.sent_bytes))?;
+    let timing = fetched.timing;
+    let parts = [
+        ("gate", timing.gate),
+        ("look-up", timing.lookup),
+        ("dial", timing.dial),
+        ("tls", timing.tls),
+        ("first byte", timing.first_byte),
+        ("total", timing.total),
+    ];
+    let parts: Vec<String> =
+        parts.iter().map(|(name, time)| format!("{name} {:.1} ms", millis(*time))).collect();
+    output.line(&format!("timing       {}", parts.join(", ")))?;
+    output.line("headers")?;
+    for (name, value) in headers(fetched) {
+        output.line(&format!("  {name}: {}", one_line(&value)))?;
+    }
+    Ok(())
+}
+
+fn headers(fetched: &Fetched) -> impl Iterator<Item = (&str, String)> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    fetched.headers.iter().map(move |(name, value)| (name.as_str(), text(value.as_bytes())))
+}
+
+/// Milliseconds with three places.
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

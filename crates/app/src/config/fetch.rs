@@ -1,0 +1,91 @@
+//! `[fetch]`: how pages are fetched, and on which terms.
+
+use super::value::{ByteSize, Count, Number, Span};
+use crawlway_content::NormalUrl;
+use crawlway_fetch::{Allowed, Guard, Identity, Limits, Request};
+use crawlway_store::gate::{self, MAX_GAP};
+use serde::Deserialize;
+use std::{sync::Arc, time::Duration};
+
+const MOST_BODY: ByteSize = ByteSize(1 << 30);
+const HEADERS: (ByteSize, ByteSize) = (ByteSize(8 << 10), ByteSize(1 << 20));
+
+/// How pages are fetched.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FetchSettings {
+    user_agent: String,
+    robots_agent: String,
+    in_flight: Count,
+    gap: Span,
+    connect_timeout: Span,
+    first_byte_timeout: Span,
+    total_timeout: Span,
+    max_headers: ByteSize,
+    max_body: ByteSize,
+    max_decoded: ByteSize,
+    max_redirects: Number,
+    allow: Vec<String>,
+}
+
+impl FetchSettings {
+    /// A request for this page on the terms of the settings.
+    pub(crate) fn request(&self, url: NormalUrl) -> anyhow::Result<Request> {
+        let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(Request {
+            pace: gate::Limits { in_flight: self.in_flight.0.get(), gap: self.gap.0 },
+            identity: Arc::new(self.identity().map_err(anyhow::Error::msg)?),
+            limits: Limits {
+                connect: self.connect_timeout.0,
+                first_byte: self.first_byte_timeout.0,
+                total: self.total_timeout.0,
+                header_bytes: size(self.max_headers),
+                body_bytes: size(self.max_body),
+                decoded_bytes: size(self.max_decoded),
+                redirects: usize::try_from(self.max_redirects.0).unwrap_or(usize::MAX),
+                ..Limits::default()
+            },
+            ..Request::new(url)
+        })
+    }
+
+    /// The guard with the exceptions of the settings, and these.
+    pub(crate) fn guard(&self, besides: &[Allowed]) -> anyhow::Result<Guard> {
+        let mut allowed = self.allowed().map_err(anyhow::Error::msg)?;
+        allowed.extend_from_slice(besides);
+        Ok(Guard::new(allowed))
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        let identity = match self.user_agent.as_str() {
+            "" => Ok(Identity::default()),
+            agent => Identity::user_agent(agent),
+        };
+        identity
+            .and_then(|identity| identity.with_robots_token(&self.robots_agent))
+            .map_err(|error| error.to_string())
+    }
+
+    fn allowed(&self) -> Result<Vec<Allowed>, String> {
+        self.allow.iter().map(|range| range.parse().map_err(|error| format!("{error}"))).collect()
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.identity()?;
+        self.allowed()?;
+        if self.gap.0 > MAX_GAP {
+            return Err("expected a duration of up to \"1d\"".to_owned());
+        }
+        let timeouts = [self.connect_timeout, self.first_byte_timeout, self.total_timeout];
+        if timeouts.iter().any(|Span(time)| *time == Duration::ZERO || *time > Duration::from_secs(3600)) {
+            return Err("expected a duration from \"1ms\" to \"1h\"".to_owned());
+        }
+        if self.max_headers < HEADERS.0 || self.max_headers > HEADERS.1 {
+            return Err("expected 8KiB to 1MiB".to_owned());
+        }
+        if self.max_body > MOST_BODY || self.max_decoded > MOST_BODY {
+            return Err("expected up to 1GiB".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,445 @@
+//! The fetcher: from a request to an answer, through gate, guard, redirects and every bound.
+
+use crate::{
+    blocked, body,
+    connect::{Connected, Connector, NoBody, Origin, Sender},
+    cookies::Jar,
+    error::{Code, FetchError, Trouble},
+    guard::Guard,
+    limits::Limits,
+    pool::{Keep, Pool},
+    request::{Fetched, Hop, Request, Timing, retry_after},
+    resolve::{Resolve, SystemResolver},
+    robots_cache::{RobotsCache, Rules},
+    tls,
+    turn::turn,
+};
+use bytes::Bytes;
+use crawlway_content::{NormalUrl, UrlOptions};
+use crawlway_store::gate::{Gate, Group, Outcome, Ticket};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use hyper::{Response, body::Incoming};
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+use tokio::time::timeout;
+
+/// How a fetcher is set up.
+#[derive(Debug)]
+pub struct Setup {
+    /// Who may be asked when.
+    pub gate: Arc<dyn Gate>,
+    /// Which addresses may be dialled.
+    pub guard: Guard,
+    /// Who knows the addresses of names.
+    pub resolver: Arc<dyn Resolve>,
+    /// Certificates trusted besides those that browsers trust, in PEM.
+    pub extra_roots: Vec<Vec<u8>>,
+    /// How many connections are kept for later.
+    pub keep: Keep,
+}
+
+impl Setup {
+    /// The defaults: public addresses only, the system's name servers, the certificates that browsers trust.
+    pub fn new(gate: Arc<dyn Gate>) -> Self {
+        Self {
+            gate,
+            guard: Guard::default(),
+            resolver: Arc::new(SystemResolver::new()),
+            extra_roots: Vec::new(),
+            keep: Keep::default(),
+        }
+    }
+}
+
+/// Fetches pages. One for the whole program: it keeps connections, names and robots.txt files.
+#[derive(Debug)]
+pub struct Fetcher {
+    gate: Arc<dyn Gate>,
+    connector: Connector,
+    pool: Pool,
+    robots: RobotsCache,
+}
+
+/// An answer of one hop.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    version: Version,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    sent_bytes: usize,
+    address: SocketAddr,
+    timing: Timing,
+}
+
+/// What is done with a body beyond its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    Refuse,
+    /// The first part is enough.
+    Cut,
+}
+
+impl Fetcher {
+    /// A fetcher of this setup.
+    pub fn new(setup: Setup) -> Result<Self, tls::RootError> {
+        let connector = Connector {
+            resolver: setup.resolver,
+            guard: setup.guard,
+            tls: Arc::new(tls::config(&setup.extra_roots)?),
+        };
+        Ok(Self { gate: setup.gate, connector, pool: Pool::new(setup.keep), robots: RobotsCache::default() })
+    }
+
+    /// How many idle connections are kept right now.
+    pub fn idle_connections(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Fetches a page. An answer of any status is an answer, unless it is a refusal to answer (429, 503, a
+    /// challenge); what a 404 means is the caller's to say.
+    pub async fn fetch(&self, request: &Request) -> Result<Fetched, FetchError> {
+        let started = Instant::now();
+        let mut walk = Walk::new(request);
+        let (mut waited, mut spent) = (Duration::ZERO, Duration::ZERO);
+        loop {
+            let url = walk.url.clone();
+            let mut pace = request.pace;
+            if request.robots {
+                let rules = self.rules(&url, request).await?;
+                pace = rules.pace(pace);
+                rules.check(&url)?;
+            }
+            let group = walk.group()?;
+            let (held, wait) = turn(
+                &self.gate,
+                &group,
+                walk.ticket(),
+                &pace,
+                request.waiting,
+                walk.redirected(),
+                url.as_str(),
+            )
+            .await?;
+            waited += wait;
+            let asked = Instant::now();
+            let left = request.limits.total.saturating_sub(spent);
+            let asking = self.ask(&url, walk.headers(), &request.limits, Beyond::Refuse);
+            let answer = held.during(timeout(left, asking)).await;
+            let answer = answer.unwrap_or_else(|_| {
+                Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", request.limits.total)))
+            });
+            held.finish(outcome(&answer)).await;
+            spent += asked.elapsed();
+            let answer = answer.map_err(|trouble| trouble.at(url.as_str()))?;
+            if let Some(code) = blocked::refusal(answer.status, &answer.headers, &answer.body) {
+                return Err(refused(code, &answer, url.as_str()));
+            }
+            match walk.step(&answer).map_err(|trouble| trouble.at(url.as_str()))? {
+                true => {}
+                false => {
+                    let timing = Timing { gate: waited, total: started.elapsed(), ..answer.timing };
+                    return Ok(walk.arrived(answer, timing));
+                }
+            }
+        }
+    }
+
+    /// Asks once, on a connection that was kept or on a new one.
+    pub(crate) async fn ask(
+        &self,
+        url: &NormalUrl,
+        headers: HeaderMap,
+        limits: &Limits,
+        beyond: Beyond,
+    ) -> Result<Answer, Trouble> {
+        let parsed = url::Url::parse(url.as_str())
+            .map_err(|error| Trouble::new(Code::UrlInvalid, error.to_string()))?;
+        let origin = Origin::of(&parsed)?;
+        if let Some((sender, address)) = self.pool.take(&origin) {
+            let timing = Timing::default();
+            match self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, beyond).await {
+                // The server had closed it while it rested; that says nothing about the server.
+                Err(Exchange::NeverAnswered(_)) => {}
+                other => return other.map_err(Exchange::into_trouble),
+            }
+        }
+        let Connected { sender, address, lookup, dial, tls } =
+            self.connector.connect(&origin, &parsed, limits).await?;
+        let timing = Timing { lookup, dial, tls, ..Timing::default() };
+        let answer = self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, beyond).await;
+        answer.map_err(Exchange::into_trouble)
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one exchange in one place; a struct would only name them again"
+    )]
+    async fn exchange(
+        &self,
+        mut sender: Sender,
+        address: SocketAddr,
+        mut timing: Timing,
+        origin: &Origin,
+        url: &url::Url,
+        headers: &HeaderMap,
+        limits: &Limits,
+        beyond: Beyond,
+    ) -> Result<Answer, Exchange> {
+        let asked = Instant::now();
+        let response = match timeout(limits.first_byte, send(&mut sender, url, headers.clone())).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(unanswered(&error)),
+            Err(_) => {
+                let detail = format!("no answer within {:?}", limits.first_byte);
+                return Err(Exchange::Failed(Trouble::new(Code::TimeoutFirstByte, detail)));
+            }
+        };
+        timing.first_byte = asked.elapsed();
+        let (head, incoming) = response.into_parts();
+        let size: usize =
+            head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        if size > limits.header_bytes || head.headers.len() > limits.header_count {
+            let detail = format!(
+                "{} headers of {size} bytes, the limits are {} and {}",
+                head.headers.len(),
+                limits.header_count,
+                limits.header_bytes
+            );
+            return Err(Exchange::Failed(Trouble::new(Code::HeadersTooLarge, detail)));
+        }
+        let (raw, whole) =
+            body::read(incoming, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
+        if whole {
+            self.pool.put(origin.clone(), sender, address);
+        }
+        let sent_bytes = raw.len();
+        let body = body::decode(raw, &head.headers, limits, beyond).map_err(Exchange::Failed)?;
+        Ok(Answer {
+            status: head.status,
+            version: head.version,
+            headers: head.headers,
+            body,
+            sent_bytes,
+            address,
+            timing,
+        })
+    }
+
+    /// What the site of this URL lets us do.
+    pub(crate) async fn rules(&self, url: &NormalUrl, request: &Request) -> Result<Rules, FetchError> {
+        self.robots.rules(self, url, request).await
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<dyn Gate> {
+        &self.gate
+    }
+}
+
+/// How an exchange went wrong.
+enum Exchange {
+    /// The connection was closed before a byte of an answer: on a kept connection, worth another.
+    NeverAnswered(Trouble),
+    Failed(Trouble),
+}
+
+impl Exchange {
+    fn into_trouble(self) -> Trouble {
+        match self {
+            Exchange::NeverAnswered(trouble) | Exchange::Failed(trouble) => trouble,
+        }
+    }
+}
+
+async fn send(
+    sender: &mut Sender,
+    url: &url::Url,
+    mut headers: HeaderMap,
+) -> Result<Response<Incoming>, hyper::Error> {
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd, deflate"));
+    let mut request = http::Request::new(NoBody::new());
+    *request.method_mut() = Method::GET;
+    let target = match sender {
+        Sender::Http1(_) => {
+            if let Ok(host) = HeaderValue::from_str(authority(url).as_str()) {
+                headers.insert(header::HOST, host);
+            }
+            url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
+        }
+        Sender::Http2(_) => url[..url::Position::AfterQuery].to_owned(),
+    };
+    if let Ok(uri) = target.parse() {
+        *request.uri_mut() = uri;
+    }
+    *request.headers_mut() = headers;
+    match sender {
+        Sender::Http1(sender) => sender.send_request(request).await,
+        Sender::Http2(sender) => sender.send_request(request).await,
+    }
+}
+
+fn authority(url: &url::Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn unanswered(error: &hyper::Error) -> Exchange {
+    let text = chain(error);
+    // Hyper has no other way to tell these apart.
+    if ["too large", "too many headers", "too_many_continuations"].iter().any(|mark| text.contains(mark)) {
+        return Exchange::Failed(Trouble::new(Code::HeadersTooLarge, text));
+    }
+    // What HTTP/2 detects, and does not receive, is a breach of its rules by the server.
+    if error.is_parse() || error.is_parse_status() || text.contains(" error detected: ") {
+        return Exchange::Failed(Trouble::new(Code::HttpProtocol, text));
+    }
+    Exchange::NeverAnswered(Trouble::new(Code::Reset, format!("no answer: {text}")))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+/// What an answer, or the lack of one, tells the gate about the group.
+pub(crate) fn outcome(answer: &Result<Answer, Trouble>) -> Outcome {
+    match answer {
+        Ok(answer) => match blocked::refusal(answer.status, &answer.headers, &answer.body) {
+            Some(_) => Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) },
+            None => Outcome::Success,
+        },
+        Err(trouble) => match trouble.code {
+            Code::Refused
+            | Code::Unreachable
+            | Code::Reset
+            | Code::TimeoutConnect
+            | Code::TimeoutFirstByte
+            | Code::TimeoutTotal
+            | Code::TlsHandshake
+            | Code::HttpProtocol
+            | Code::HttpLength => Outcome::Failed,
+            _ => Outcome::Neutral,
+        },
+    }
+}
+
+fn refused(code: Code, answer: &Answer, url: &str) -> FetchError {
+    let after = retry_after(&answer.headers, SystemTime::now());
+    let detail = match after {
+        Some(after) => format!("answered {}, asks to be left alone for {after:?}", answer.status),
+        None => format!("answered {}", answer.status),
+    };
+    let not_before =
+        after.map(|after| crawlway_store::Timestamp::now() + after.min(Duration::from_secs(86_400)));
+    FetchError { code, url: url.to_owned(), detail, not_before }
+}
+
+/// The way from the URL asked for to the one that answers.
+struct Walk<'r> {
+    request: &'r Request,
+    url: NormalUrl,
+    headers: HeaderMap,
+    seen: HashSet<String>,
+    hops: Vec<Hop>,
+    jar: Jar,
+}
+
+impl<'r> Walk<'r> {
+    fn new(request: &'r Request) -> Self {
+        let mut headers = request.identity.next();
+        request.validators.add_to(&mut headers);
+        let url = request.url.clone();
+        let seen = HashSet::from([url.as_str().to_owned()]);
+        Self { request, url, headers, seen, hops: Vec::new(), jar: Jar::default() }
+    }
+
+    fn redirected(&self) -> bool {
+        !self.hops.is_empty()
+    }
+
+    /// The group of the request holds for its own host only; elsewhere it is that host's.
+    fn group(&self) -> Result<Group, FetchError> {
+        let same_host = self.url.host() == self.request.url.host();
+        match &self.request.group {
+            Some(group) if same_host => Ok(group.clone()),
+            _ => group_of(&self.url),
+        }
+    }
+
+    fn ticket(&self) -> Ticket {
+        if !self.redirected() {
+            return self.request.ticket;
+        }
+        Ticket::of(&format!("{:x} {}", self.request.ticket.as_u128(), self.url.as_str()))
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        if let Some(cookies) = self.jar.header(&self.url) {
+            headers.insert(header::COOKIE, cookies);
+        }
+        headers
+    }
+
+    /// Follows a redirect; `false` when the answer is none.
+    fn step(&mut self, answer: &Answer) -> Result<bool, Trouble> {
+        let redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+        let Some(location) = answer.headers.get(header::LOCATION).filter(|_| redirect) else {
+            return Ok(false);
+        };
+        if self.request.cookies {
+            self.jar.keep(&self.url, &answer.headers);
+        }
+        let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
+        let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
+            Trouble::new(Code::RedirectInvalid, format!("leads to `{location}`: {error}"))
+        })?;
+        self.hops.push(Hop { url: self.url.clone(), status: answer.status });
+        if !self.jar.has_changed() && !self.seen.insert(next.as_str().to_owned()) {
+            return Err(Trouble::new(
+                Code::RedirectLoop,
+                format!("leads back to {next}", next = next.as_str()),
+            ));
+        }
+        if self.hops.len() > self.request.limits.redirects {
+            let detail = format!("more than {} redirects", self.request.limits.redirects);
+            return Err(Trouble::new(Code::RedirectTooMany, detail));
+        }
+        if next.host() != self.url.host() {
+            // What was known of the first page says nothing about another host's.
+            self.headers.remove(header::IF_NONE_MATCH);
+            self.headers.remove(header::IF_MODIFIED_SINCE);
+            self.headers.remove(header::AUTHORIZATION);
+            self.headers.remove(header::COOKIE);
+        }
+        self.url = next;
+        Ok(true)
+    }
+
+    fn arrived(self, answer: Answer, timing: Timing) -> Fetched {
+        Fetched {
+            url: self.url,
+            status: answer.status,
+            version: answer.version,
+            headers: answer.headers,
+            body: answer.body,
+            sent_bytes: answer.sent_bytes,
+            hops: self.hops,
+            address: answer.address,
+            timing,
+        }
+    }
+}
+
+/// The group of a URL: its host, whatever the port, since one machine answers for all of them.
+pub(crate) fn group_of(url: &NormalUrl) -> Result<Group, FetchError> {
+    Group::new(url.host()).map_err(|error| Trouble::new(Code::UrlInvalid, error.to_string()).at(url.as_str()))
+}

@@ -1,0 +1,303 @@
+//! The guard: which addresses may be dialled. It sees every address at the moment its socket is opened.
+
+use crate::error::{Code, Trouble};
+use ipnet::IpNet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// An exception from the guard: exactly this range, and exactly these ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The addresses.
+    pub range: IpNet,
+    /// The ports; empty means every port.
+    pub ports: Vec<u16>,
+}
+
+/// Why a text is not an exception from the guard.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not an address range; write one such as `127.0.0.1/32:8080`, `10.0.0.0/8` or `[::1/128]:80,443`"
+)]
+pub struct AllowedError(String);
+
+impl std::str::FromStr for Allowed {
+    type Err = AllowedError;
+
+    fn from_str(text: &str) -> Result<Self, AllowedError> {
+        let wrong = || AllowedError(text.to_owned());
+        let (range, ports) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (range, after) = rest.split_once(']').ok_or_else(wrong)?;
+                (range, after.strip_prefix(':').or(after.is_empty().then_some("")).ok_or_else(wrong)?)
+            }
+            None if text.matches(':').count() > 1 => (text, ""),
+            None => text.split_once(':').unwrap_or((text, "")),
+        };
+        let range = match range.parse::<IpNet>() {
+            Ok(range) => range,
+            Err(_) => IpNet::from(range.parse::<IpAddr>().map_err(|_| wrong())?),
+        };
+        let ports = match ports {
+            "" => Vec::new(),
+            ports => ports
+                .split(',')
+                .map(|port| port.trim().parse().map_err(|_| wrong()))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(Self { range, ports })
+    }
+}
+
+/// Decides which addresses may be dialled: those that anyone on the internet could, and the exceptions.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    allowed: Vec<Allowed>,
+}
+
+impl Guard {
+    /// A guard with these exceptions.
+    pub fn new(allowed: Vec<Allowed>) -> Self {
+        Self { allowed }
+    }
+
+    /// Whether this very address may be dialled.
+    pub fn allows(&self, address: SocketAddr) -> bool {
+        let ip = canonical(address.ip());
+        let excepted = self.allowed.iter().any(|allowed| {
+            (allowed.range.contains(&ip) || allowed.range.contains(&address.ip()))
+                && (allowed.ports.is_empty() || allowed.ports.contains(&address.port()))
+        });
+        excepted || (is_public(ip) && !is_forbidden_port(address.port()))
+    }
+
+    pub(crate) fn check(&self, address: SocketAddr, host: &str) -> Result<(), Trouble> {
+        if self.allows(address) {
+            return Ok(());
+        }
+        if is_public(canonical(address.ip())) {
+            return Err(Trouble::new(
+                Code::GuardPort,
+                format!("port {} of `{host}` is not a web server's", address.port()),
+            ));
+        }
+        Err(Trouble::new(
+            Code::GuardPrivateAddress,
+            format!(
+                "`{host}` is at {}, which is not a public address; allow that range in the settings if it is meant",
+                address.ip()
+            ),
+        ))
+    }
+}
+
+/// The IPv4 address inside an IPv6 one that leads to it: mapped, translated (NAT64), or tunnelled (6to4).
+fn canonical(ip: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = ip else { return ip };
+    embedded_v4(v6).map_or(ip, IpAddr::V4)
+}
+
+fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let bytes = ip.octets();
+    let v4 = |at: usize| Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]);
+    match ip.segments() {
+        // ::ffff:a.b.c.d, and the long outdated ::a.b.c.d.
+        [0, 0, 0, 0, 0, 0xffff, ..] => Some(v4(12)),
+        [0, 0, 0, 0, 0, 0, high, low] if (high, low) != (0, 0) && (high, low) != (0, 1) => Some(v4(12)),
+        // ::ffff:0:a.b.c.d, translated by a stateless gateway.
+        [0, 0, 0, 0, 0xffff, 0, ..] => Some(v4(12)),
+        // 64:ff9b::/96 and the local-use 64:ff9b:1::/48.
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => Some(v4(12)),
+        // 6to4: 2002:a.b.c.d::/48.
+        [0x2002, ..] => Some(v4(2)),
+        _ => None,
+    }
+}
+
+/// Whether anyone on the internet could dial this address. What is not known to be public is not.
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, d] = ip.octets();
+    let special = matches!(
+        (a, b, c, d),
+        (0 | 10 | 127, ..)              // this network, private, loopback
+            | (100, 64..=127, ..)       // shared by a provider's customers (CGNAT)
+            | (169, 254, ..)            // link-local, the clouds' metadata service among it
+            | (172, 16..=31, ..)        // private
+            | (192, 0, 0, _)            // protocol assignments
+            | (192, 0, 2, _)            // documentation
+            | (192, 31, 196, _)         // AS112
+            | (192, 52, 193, _)         // AMT
+            | (192, 88, 99, _)          // 6to4 relays
+            | (192, 168, ..)            // private
+            | (192, 175, 48, _)         // AS112
+            | (198, 18..=19, ..)        // benchmarks
+            | (198, 51, 100, _)         // documentation
+            | (203, 0, 113, _)          // documentation
+            | (224..=255, ..) // multicast, reserved, broadcast
+    );
+    // Azure's metadata and DNS service has a public-looking address of its own.
+    !special && ip != Ipv4Addr::new(168, 63, 129, 16)
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let segments = ip.segments();
+    // Global unicast is 2000::/3; inside it, some ranges are special.
+    let global = segments[0] & 0xe000 == 0x2000;
+    let special = match segments {
+        [0x2001, second, ..] if second < 0x0200 => true, // Teredo, ORCHID, benchmarks, protocol assignments
+        [0x2001, 0x0db8, ..] => true,                    // documentation
+        [0x3fff, second, ..] if second < 0x1000 => true, // documentation
+        [0x2002, ..] => true,                            // 6to4, judged by the address inside
+        _ => false,
+    };
+    global && !special
+}
+
+/// Ports at which other protocols listen that could be talked into something by an HTTP request.
+fn is_forbidden_port(port: u16) -> bool {
+    port < 1024 && !matches!(port, 80 | 443 | 591 | 593 | 832 | 981)
+        || matches!(
+            port,
+            1719 | 1720
+                | 1723
+                | 2049
+                | 2375
+                | 2376
+                | 3306
+                | 3659
+                | 4045
+                | 5060
+                | 5061
+                | 5432
+                | 5672
+                | 6000
+                | 6379
+                | 6566
+                | 6665..=6669 | 6697 | 9200 | 9300 | 10080 | 11211 | 27017
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(address: &str) -> bool {
+        Guard::default().allows(SocketAddr::new(address.parse().unwrap(), 443))
+    }
+
+    #[test]
+    fn public_addresses_pass() {
+        for address in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "93.184.216.34",
+            "172.15.0.1",
+            "172.32.0.1",
+            "100.63.0.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "2a00:1450::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+        ] {
+            assert!(allowed(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn every_other_address_is_refused() {
+        for address in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "127.0.0.1",
+            "127.255.255.254",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "239.1.1.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "168.63.129.16",
+            "::",
+            "::1",
+            "fe80::1",
+            "fec0::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "ff02::1",
+            "2001:db8::1",
+            "2001::1",
+            "2001:10::1",
+            "3fff::1",
+            "100::1",
+            "4000::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:0:10.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::a00:1",
+            "2002:7f00:1::1",
+            "2002:a9fe:a9fe::1",
+            "2002:c0a8:101::",
+        ] {
+            assert!(!allowed(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn exceptions_hold_for_exactly_their_range_and_ports() {
+        let guard = Guard::new(vec![
+            "127.0.0.1/32:8080".parse().unwrap(),
+            "[::1]:80,443".parse().unwrap(),
+            "10.1.0.0/16".parse().unwrap(),
+        ]);
+        let allows = |text: &str| guard.allows(text.parse().unwrap());
+        assert!(
+            allows("127.0.0.1:8080")
+                && allows("[::ffff:127.0.0.1]:8080")
+                && allows("[::1]:443")
+                && allows("10.1.2.3:22")
+        );
+        assert!(
+            !allows("127.0.0.1:8081")
+                && !allows("127.0.0.2:8080")
+                && !allows("[::1]:8080")
+                && !allows("10.2.0.1:80")
+        );
+    }
+
+    #[test]
+    fn ports_of_other_protocols_are_refused() {
+        let guard = Guard::default();
+        assert!(guard.allows("1.1.1.1:80".parse().unwrap()) && guard.allows("1.1.1.1:8443".parse().unwrap()));
+        assert!(
+            !guard.allows("1.1.1.1:25".parse().unwrap()) && !guard.allows("1.1.1.1:6379".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn a_bad_exception_is_named() {
+        for bad in ["", "nonsense", "127.0.0.1/33", "127.0.0.1:x", "[::1", "10.0.0.0/8:99999"] {
+            let text = bad.parse::<Allowed>().unwrap_err().to_string();
+            assert!(text.contains("is not an address range"), "{text}");
+        }
+    }
+}

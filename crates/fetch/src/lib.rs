@@ -1,0 +1,34 @@
+//! One fetcher for all flows: it never hammers a host, never reaches where it must not, and survives every server.
+//!
+//! ```text
+//! request ─▶ robots.txt ─▶ gate (turn) ─▶ connection: kept, or looked up, guarded, dialled ─▶ answer, bounded
+//!    ▲                                                                                           │
+//!    └──────────────────────────────── redirect: everything again ◀──────────────────────────────┘
+//! ```
+
+mod blocked;
+mod body;
+mod client;
+mod connect;
+mod cookies;
+mod error;
+mod guard;
+mod limits;
+mod pool;
+mod request;
+pub mod resolve;
+pub mod robots;
+mod robots_cache;
+pub mod sitemap;
+mod sitemaps;
+mod tls;
+mod turn;
+
+pub use client::{Fetcher, Setup};
+pub use error::{Code, FetchError};
+pub use guard::{Allowed, AllowedError, Guard};
+pub use limits::Limits;
+pub use pool::Keep;
+pub use request::{Fetched, Hop, Identity, IdentityError, Request, Timing, USER_AGENT, Validators, Waiting};
+pub use sitemaps::{SitemapCaps, SitemapFailure, SitemapFile, SitemapPage, Sitemaps};
+pub use tls::RootError;

@@ -1,0 +1,48 @@
+//! The entries that are read, within the limits, and the count of those that are left out.
+
+use super::{Entry, MAX_URL_BYTES, MAX_URLS, Problem};
+
+#[derive(Default)]
+pub(super) struct Entries {
+    kept: Vec<Entry>,
+    too_many: usize,
+    too_long: usize,
+    without_url: usize,
+}
+
+impl Entries {
+    pub(super) fn add(&mut self, entry: Entry) {
+        if entry.loc.is_empty() {
+            self.without_url += 1;
+        } else if entry.loc.len() > MAX_URL_BYTES {
+            self.too_long += 1;
+        } else if self.kept.len() == MAX_URLS {
+            self.too_many += 1;
+        } else {
+            self.kept.push(entry);
+        }
+    }
+
+    /// Counts an entry that has no URL.
+    pub(super) fn add_without_url(&mut self) {
+        self.without_url += 1;
+    }
+
+    /// Whether there was any URL, even if it had to be left out.
+    pub(super) fn has_urls(&self) -> bool {
+        !self.kept.is_empty() || self.too_long > 0
+    }
+
+    pub(super) fn finish(self, problems: &mut Vec<Problem>) -> Vec<Entry> {
+        for (left_out, problem) in [
+            (self.too_many, Problem::TooManyUrls { left_out: self.too_many }),
+            (self.too_long, Problem::LongUrls { left_out: self.too_long }),
+            (self.without_url, Problem::NoUrl { left_out: self.without_url }),
+        ] {
+            if left_out > 0 {
+                problems.push(problem);
+            }
+        }
+        self.kept
+    }
+}

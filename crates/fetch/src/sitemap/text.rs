@@ -1,0 +1,33 @@
+//! Sitemaps in plain text: a URL on each line.
+
+use super::{Entry, Links, Problem, SitemapError, entries::Entries};
+
+pub(super) fn links(document: &str, problems: &mut Vec<Problem>) -> Result<Links, SitemapError> {
+    let mut entries = Entries::default();
+    let whole = if problems.is_empty() { document } else { whole_lines(document) };
+    let lines = whole.split('\n').flat_map(|line| line.split('\r'));
+    for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
+        if is_url(line) {
+            entries.add(Entry { loc: line.to_owned(), ..Entry::default() });
+        } else {
+            entries.add_without_url();
+        }
+    }
+    // Any text is a list of lines; without a URL it is not a list of URLs.
+    if !entries.has_urls() {
+        let found = if document.is_empty() { "nothing" } else { "text without a URL on a line of its own" };
+        return Err(SitemapError::NotASitemap { found: found.to_owned() });
+    }
+    Ok(Links::Urls(entries.finish(problems)))
+}
+
+/// Where a list has been cut, its last line would be the URL of another page.
+fn whole_lines(document: &str) -> &str {
+    document.rfind(['\n', '\r']).map_or("", |end| &document[..end])
+}
+
+fn is_url(line: &str) -> bool {
+    let starts_with =
+        |scheme: &str| line.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    (starts_with("http://") || starts_with("https://")) && !line.contains(char::is_whitespace)
+}

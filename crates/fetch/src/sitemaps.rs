@@ -1,0 +1,201 @@
+//! The sitemaps of a site, through the fetcher: from robots.txt, indexes followed, every request through the gate.
+
+use crate::{
+    client::Fetcher,
+    error::{Code, FetchError},
+    request::Request,
+    sitemap::{Child, Entry, Links, MAX_BYTES, MAX_DEPTH, Sitemap, SitemapError},
+};
+use crawlway_content::{NormalUrl, UrlOptions};
+use crawlway_store::gate::Ticket;
+use std::collections::{HashSet, VecDeque};
+
+/// How much of a site's sitemaps is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SitemapCaps {
+    /// So many files, indexes included.
+    pub files: usize,
+    /// So many pages.
+    pub pages: usize,
+}
+
+impl Default for SitemapCaps {
+    fn default() -> Self {
+        Self { files: 500, pages: 1_000_000 }
+    }
+}
+
+/// What the sitemaps of a site name.
+#[derive(Debug, Default)]
+pub struct Sitemaps {
+    /// The pages, each once, in the order in which they were met. They may well be of other hosts, and no
+    /// robots.txt has been asked about them.
+    pub pages: Vec<SitemapPage>,
+    /// The files that were asked for, and how that went.
+    pub files: Vec<SitemapFile>,
+    /// Whether something was left out because of the caps, the depth or the size of a file.
+    pub truncated: bool,
+}
+
+/// A page that a sitemap names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SitemapPage {
+    /// Its URL.
+    pub url: NormalUrl,
+    /// What the sitemap says of it.
+    pub entry: Entry,
+}
+
+/// A file that was asked for.
+#[derive(Debug)]
+pub struct SitemapFile {
+    /// Its URL.
+    pub url: NormalUrl,
+    /// How many indexes led to it.
+    pub depth: usize,
+    /// How many URLs it names, or why it could not be read.
+    pub read: Result<usize, SitemapFailure>,
+}
+
+/// Why a sitemap could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SitemapFailure {
+    /// It could not be fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// It answered with something other than a page.
+    #[error("answered {0}")]
+    Status(u16),
+    /// What came is no sitemap.
+    #[error(transparent)]
+    Content(#[from] SitemapError),
+}
+
+impl Fetcher {
+    /// Where the sitemaps of a site are: as its robots.txt says, else at `/sitemap.xml`.
+    ///
+    /// The request's terms hold, its URL says which site. When robots.txt cannot be read this fails, unless the
+    /// request asks for no robots.txt; then the usual place is as good as any.
+    pub async fn sitemap_roots(&self, request: &Request) -> Result<Vec<NormalUrl>, FetchError> {
+        let named = match self.rules(&request.url, request).await {
+            Ok(rules) => rules.sitemaps().to_vec(),
+            Err(error) if request.robots || is_the_gates(error.code) => return Err(error),
+            Err(_) => Vec::new(),
+        };
+        let mut seen = HashSet::new();
+        let join = |place: &String| request.url.join(place, &UrlOptions::default()).ok();
+        let mut roots: Vec<NormalUrl> =
+            named.iter().filter_map(join).filter(|url| seen.insert(url.as_str().to_owned())).collect();
+        if roots.is_empty() {
+            roots.extend(join(&"/sitemap.xml".to_owned()));
+        }
+        Ok(roots)
+    }
+
+    /// One sitemap, on the terms of the request, except that it may be as large as a sitemap may be.
+    pub async fn sitemap(&self, request: &Request) -> Result<Sitemap, SitemapFailure> {
+        let mut request = request.clone();
+        request.limits.body_bytes = MAX_BYTES;
+        request.limits.decoded_bytes = MAX_BYTES;
+        let fetched = self.fetch(&request).await?;
+        if !fetched.status.is_success() {
+            return Err(SitemapFailure::Status(fetched.status.as_u16()));
+        }
+        Ok(Sitemap::parse(&fetched.body, fetched.content_type())?)
+    }
+
+    /// All pages that the sitemaps of a site name, breadth first, indexes followed as deep as they may be.
+    ///
+    /// A file that cannot be read is told among the files and holds up no other. Only the gate stops the walk:
+    /// when it is not our turn and the request would rather wait elsewhere, this fails, and nothing that was read
+    /// is kept. Who waits elsewhere takes [`Fetcher::sitemap_roots`] and [`Fetcher::sitemap`] one at a time.
+    pub async fn sitemaps(&self, request: &Request, caps: SitemapCaps) -> Result<Sitemaps, FetchError> {
+        let mut found = Sitemaps::default();
+        let mut seen_pages = HashSet::new();
+        let roots = self.sitemap_roots(request).await?;
+        let mut seen_files: HashSet<String> = roots.iter().map(|url| url.as_str().to_owned()).collect();
+        let mut waiting: VecDeque<(NormalUrl, usize)> = roots.into_iter().map(|url| (url, 0)).collect();
+        while let Some((url, depth)) = waiting.pop_front() {
+            if found.files.len() >= caps.files || found.pages.len() >= caps.pages {
+                found.truncated = true;
+                break;
+            }
+            let read = match self.sitemap(&of(request, &url)).await {
+                Err(SitemapFailure::Fetch(error)) if is_the_gates(error.code) => return Err(error),
+                Err(failure) => Err(failure),
+                Ok(sitemap) => {
+                    found.truncated |= sitemap.truncated();
+                    match sitemap.links {
+                        Links::Urls(entries) => Ok(found.add(entries, &url, caps.pages, &mut seen_pages)),
+                        Links::Index(children) if depth >= MAX_DEPTH => {
+                            found.truncated |= !children.is_empty();
+                            Ok(children.len())
+                        }
+                        Links::Index(children) => {
+                            let count = children.len();
+                            // No more are remembered than may be asked for.
+                            let room = caps.files.saturating_sub(found.files.len() + waiting.len());
+                            let mut new = unseen(children, &url, &mut seen_files, room);
+                            found.truncated |= new.len() > room;
+                            new.truncate(room);
+                            waiting.extend(new.into_iter().map(|url| (url, depth + 1)));
+                            Ok(count)
+                        }
+                    }
+                }
+            };
+            found.files.push(SitemapFile { url, depth, read });
+        }
+        Ok(found)
+    }
+}
+
+impl Sitemaps {
+    fn add(
+        &mut self,
+        entries: Vec<Entry>,
+        base: &NormalUrl,
+        most: usize,
+        seen: &mut HashSet<String>,
+    ) -> usize {
+        let count = entries.len();
+        for entry in entries {
+            let Ok(url) = base.join(&entry.loc, &UrlOptions::default()) else { continue };
+            if seen.contains(url.as_str()) {
+                continue;
+            }
+            if self.pages.len() >= most {
+                self.truncated = true;
+                break;
+            }
+            seen.insert(url.as_str().to_owned());
+            self.pages.push(SitemapPage { url, entry });
+        }
+        count
+    }
+}
+
+/// The request for one file: its own ticket, and nothing known of it from before.
+fn of(request: &Request, url: &NormalUrl) -> Request {
+    Request {
+        url: url.clone(),
+        ticket: Ticket::of(&format!("{:x} {}", request.ticket.as_u128(), url.as_str())),
+        group: request.group.clone().filter(|_| url.host() == request.url.host()),
+        validators: Default::default(),
+        ..request.clone()
+    }
+}
+
+/// The children that have not been met, and one more than there is room for if there are more.
+fn unseen(children: Vec<Child>, base: &NormalUrl, seen: &mut HashSet<String>, room: usize) -> Vec<NormalUrl> {
+    children
+        .into_iter()
+        .filter_map(|child| base.join(&child.loc, &UrlOptions::default()).ok())
+        .filter(|url| seen.insert(url.as_str().to_owned()))
+        .take(room.saturating_add(1))
+        .collect()
+}
+
+fn is_the_gates(code: Code) -> bool {
+    matches!(code, Code::GateWait | Code::GateOpen | Code::GateUnavailable)
+}

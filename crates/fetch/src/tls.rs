@@ -1,0 +1,37 @@
+//! TLS: one provider for the whole program, the roots that browsers trust, and those that the settings add.
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use std::sync::Arc;
+
+/// A certificate to trust that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a certificate to trust cannot be read: {0}; expected PEM with at least one certificate of an authority"
+)]
+pub struct RootError(String);
+
+pub(crate) fn config(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, RootError> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    for pem in extra_roots {
+        let mut any = false;
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|error| RootError(error.to_string()))?;
+            roots.add(certificate).map_err(|error| RootError(error.to_string()))?;
+            any = true;
+        }
+        if !any {
+            return Err(RootError("it has no certificate".into()));
+        }
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| RootError(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,173 @@
+//! Bodies without end, bombs, lies about length and chunks, slow drips, and wrong encodings.
+
+use crate::{
+    server::{Server, for_ever, page, request as read_request},
+    setup::{expect, fetch, limits},
+};
+use crawlway_fetch::Code;
+use std::{io::Write, time::Duration};
+use tokio::io::AsyncWriteExt;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+async fn encoded(encoding: &str, body: &[u8]) -> Server {
+    Server::saying(page("200 OK", &format!("content-encoding: {encoding}\r\n"), body)).await
+}
+
+#[tokio::test]
+async fn every_encoding_is_undone() {
+    let text = "polite ".repeat(1000).into_bytes();
+    let brotli = {
+        let mut out = Vec::new();
+        brotli::BrotliCompress(&mut &text[..], &mut out, &brotli::enc::BrotliEncoderParams::default())
+            .unwrap();
+        out
+    };
+    let zstd = zstd::stream::encode_all(&text[..], 3).unwrap();
+    for (encoding, body) in [
+        ("gzip", gzip(&text)),
+        ("x-gzip", gzip(&text)),
+        ("deflate", zlib(&text)),
+        ("deflate", deflate(&text)),
+        ("br", brotli),
+        ("zstd", zstd.clone()),
+        ("gzip, zstd", zstd::stream::encode_all(&gzip(&text)[..], 3).unwrap()),
+        ("identity", text.clone()),
+        ("GZIP", gzip(&text)),
+    ] {
+        let server = encoded(encoding, &body).await;
+        let fetched = fetch(&server.url("/")).await.unwrap_or_else(|error| panic!("{encoding}: {error}"));
+        assert!(*fetched.body == *text, "{encoding}");
+        assert_eq!(fetched.sent_bytes, body.len(), "{encoding}");
+    }
+}
+
+#[tokio::test]
+async fn encodings_that_lie_or_are_unknown() {
+    for (encoding, body) in [
+        ("gzip", &b"not gzip at all"[..]),
+        ("br", b"\xff\xff\xff\xff not brotli"),
+        ("zstd", b"not zstd"),
+        ("deflate", b"\xff\xff\xff"),
+        ("compress", b"old"),
+        ("gzip, gzip, gzip, gzip", b"four"),
+    ] {
+        let server = encoded(encoding, body).await;
+        expect(fetch(&server.url("/")).await, Code::BodyEncoding);
+    }
+    let cut = gzip(&b"a text that is cut off".repeat(100));
+    expect(fetch(&encoded("gzip", &cut[..cut.len() / 2]).await.url("/")).await, Code::BodyEncoding);
+}
+
+#[tokio::test]
+async fn decompression_bombs_also_nested() {
+    let zeros = vec![0; 16 << 20];
+    let bomb = gzip(&zeros);
+    assert!(bomb.len() < limits().body_bytes, "it is small on the wire");
+    expect(fetch(&encoded("gzip", &bomb).await.url("/")).await, Code::BodyBomb);
+    expect(fetch(&encoded("gzip, gzip", &gzip(&bomb)).await.url("/")).await, Code::BodyBomb);
+    expect(
+        fetch(&encoded("zstd", &zstd::stream::encode_all(&zeros[..], 3).unwrap()).await.url("/")).await,
+        Code::BodyBomb,
+    );
+    let mut brotli = Vec::new();
+    brotli::BrotliCompress(&mut &zeros[..], &mut brotli, &brotli::enc::BrotliEncoderParams::default())
+        .unwrap();
+    expect(fetch(&encoded("br", &brotli).await.url("/")).await, Code::BodyBomb);
+}
+
+#[tokio::test]
+async fn an_endless_body_and_one_that_is_announced_too_large() {
+    let endless = Server::start(|mut stream| async move {
+        read_request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+        for_ever(&mut stream, &[b'x'; 16 << 10]).await;
+    })
+    .await;
+    expect(fetch(&endless.url("/")).await, Code::BodyTooLarge);
+    let chunked = Server::start(|mut stream| async move {
+        read_request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+        for_ever(&mut stream, &b"5\r\nhello\r\n".repeat(1000)).await;
+    })
+    .await;
+    expect(fetch(&chunked.url("/")).await, Code::BodyTooLarge);
+    let announced = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
+    expect(fetch(&announced.url("/")).await, Code::BodyTooLarge);
+}
+
+#[tokio::test]
+async fn a_body_that_drips() {
+    let server = Server::start(|mut stream| async move {
+        read_request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
+        while stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    expect(fetch(&server.url("/")).await, Code::TimeoutTotal);
+}
+
+#[tokio::test]
+async fn lengths_and_chunks_that_lie() {
+    let short = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await;
+    expect(fetch(&short.url("/")).await, Code::HttpLength);
+    let unfinished =
+        Server::saying("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\nonly this").await;
+    expect(fetch(&unfinished.url("/")).await, Code::HttpLength);
+    for chunks in
+        ["zz\r\nhello\r\n0\r\n\r\n", "5\r\nhello!!\r\n0\r\n\r\n", "ffffffffffffffffff\r\nx\r\n0\r\n\r\n"]
+    {
+        let server =
+            Server::saying(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")).await;
+        let error = fetch(&server.url("/")).await.expect_err("chunks that lie");
+        assert_eq!(error.code, Code::HttpProtocol, "{error}");
+    }
+    // Two lengths that disagree could smuggle something past somebody.
+    let two = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 7\r\n\r\nhello").await;
+    expect(fetch(&two.url("/")).await, Code::HttpProtocol);
+    // What is longer than its length is cut, and the connection not used again.
+    let long = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more").await;
+    assert_eq!(&*fetch(&long.url("/")).await.expect("the part that was announced").body, b"hello");
+}
+
+#[tokio::test]
+async fn charsets_that_lie_do_not_break_the_page() {
+    let html = "<title>Größe</title><p>naïve café</p>";
+    let (latin1, _, _) = encoding_rs::WINDOWS_1252.encode(html);
+    for (charset, bytes) in [
+        ("utf-8", &*latin1),
+        ("iso-8859-1", html.as_bytes()),
+        ("klingon", html.as_bytes()),
+        ("utf-16", html.as_bytes()),
+    ] {
+        let server =
+            Server::saying(page("200 OK", &format!("content-type: text/html; charset={charset}\r\n"), bytes))
+                .await;
+        let fetched = fetch(&server.url("/")).await.expect("any bytes are a body");
+        let page = crawlway_content::parse_bytes(
+            &fetched.body,
+            fetched.content_type(),
+            &fetched.url,
+            &Default::default(),
+        );
+        assert!(page.text.len() < 1000);
+    }
+}

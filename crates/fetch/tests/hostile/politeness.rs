@@ -1,0 +1,280 @@
+//! Politeness: every request passes the gate, and a server never sees more than it was promised.
+
+use crate::{
+    ledger::{Ledger, Recording},
+    server::{Server, page},
+    setup::{expect, fetcher, request, setup, within},
+};
+use crawlway_fetch::{Code, Fetcher, Request, Waiting};
+use crawlway_store::{
+    Clock, ManualClock, Timestamp,
+    gate::{self, BackOff, Breaker, Gate, Group, Outcome, Policy, Ticket, Turn},
+};
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant, SystemTime},
+};
+
+fn with_gate(gate: Arc<dyn Gate>) -> Fetcher {
+    Fetcher::new(crawlway_fetch::Setup { gate, ..setup() }).expect("a fetcher")
+}
+
+/// A fetcher whose gate has this policy and a clock moved by hand.
+fn by_hand(policy: Policy) -> (Fetcher, Arc<ManualClock>) {
+    let clock = ManualClock::at(Timestamp::now());
+    let options = GateOptions { policy, clock: Clock::Manual(clock.clone()), seed: Some(1) };
+    (with_gate(Arc::new(EmbeddedGate::open(options).expect("a gate"))), clock)
+}
+
+fn elsewhere(url: &str) -> Request {
+    Request { waiting: Waiting::Elsewhere, ..request(url) }
+}
+
+#[tokio::test]
+async fn every_request_passes_the_gate_of_its_host() {
+    let server = Server::hearing(|head| {
+        let port = head.split("host: ").nth(1).and_then(|rest| rest.split(['\r', ':']).nth(1)).unwrap_or("");
+        match head.split_whitespace().nth(1) {
+            Some("/a") => page("302 Found", "location: /b\r\n", b""),
+            Some("/b") => page("301 Moved", &format!("location: http://second.test:{port}/c\r\n"), b""),
+            Some("/robots.txt") if head.contains("first.test") => {
+                page("302 Found", "location: /rules\r\n", b"")
+            }
+            _ => page("200 OK", "", b""),
+        }
+    })
+    .await;
+    let gate = Arc::new(Recording::open());
+    let fetcher = with_gate(gate.clone());
+    let port = server.address.port();
+    let mut request = request(&format!("http://first.test:{port}/a"));
+    request.robots = true;
+    within(&fetcher, &request).await.expect("a page");
+    let (first, second) = ("first.test", "second.test");
+    // robots.txt and where it redirects, the page and where it redirects, then the other host's.
+    let expected = [first, first, first, first, second, second];
+    assert_eq!(gate.went(), expected);
+    assert_eq!(gate.finished(), vec![Outcome::Success; 6]);
+
+    // A group of the request's own holds for its host only.
+    request.group = Some(Group::new("platform").expect("a group"));
+    within(&fetcher, &request).await.expect("a page");
+    assert_eq!(gate.went()[6..], ["platform", "platform", second]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_never_sees_more_at_a_time_or_sooner_than_promised() {
+    let gap = Duration::from_millis(30);
+    for in_flight in [1, 3] {
+        let ledger = Ledger::new();
+        let server = ledger.server(Duration::from_millis(20)).await;
+        let gate = Arc::new(Recording::holding());
+        let fetcher = Arc::new(with_gate(gate.clone()));
+        let mut tasks = Vec::new();
+        for number in 0..50 {
+            let host = format!("host-{}.test", number % 3);
+            let mut request = request(&format!("http://{host}:{}/{number}", server.address.port()));
+            request.pace = gate::Limits { in_flight, gap };
+            let fetcher = fetcher.clone();
+            tasks.push(tokio::spawn(async move { fetcher.fetch(&request).await }));
+        }
+        for task in tasks {
+            task.await.expect("no panic").expect("a page");
+        }
+        let passed = gate.passed();
+        for host in ["host-0.test", "host-1.test", "host-2.test"] {
+            let visits = ledger.of(host);
+            assert!(visits.len() >= 16);
+            for visit in &visits {
+                let open = visits.iter().filter(|other| other.0 <= visit.0 && other.1 > visit.0).count();
+                assert!(open <= in_flight as usize, "{host}: {open} at a time");
+            }
+            // From end to start as the server saw it; the gate's clock has whole milliseconds.
+            for pair in visits.windows(2).filter(|_| in_flight == 1) {
+                let since = pair[1].0 - pair[0].1;
+                assert!(since + Duration::from_millis(2) >= gap, "{host}: only {since:?} between two");
+            }
+            // From start to start by the gate's own clock, since a server sees a start some time later.
+            let mut starts: Vec<_> =
+                passed.iter().filter(|passed| passed.group == host).map(|passed| passed.at).collect();
+            starts.sort();
+            assert_eq!(starts.len(), visits.len(), "whoever came had passed the gate");
+            for pair in starts.windows(2) {
+                assert!(pair[1].since(pair[0]) >= gap, "{host}: {pair:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_waits_elsewhere_is_told_when_and_then_goes() {
+    let server = Server::answering(|_| page("200 OK", "", b"ok")).await;
+    let (fetcher, clock) = by_hand(Policy::default());
+    let pace = gate::Limits::one_at_a_time(Duration::from_secs(10));
+    let requests: Vec<Request> =
+        (0..3).map(|n| Request { pace, ..elsewhere(&server.url(&format!("/{n}"))) }).collect();
+    within(&fetcher, &requests[0]).await.expect("the first goes at once");
+    let mut slots = Vec::new();
+    for request in &requests[1..] {
+        let error = expect(within(&fetcher, request).await, Code::GateWait);
+        let slot = error.not_before.expect("a slot");
+        assert!(slot >= clock.now() + Duration::from_secs(10), "a gap from now at the earliest");
+        // Asking again changes nothing.
+        assert_eq!(expect(within(&fetcher, request).await, Code::GateWait).not_before, Some(slot));
+        slots.push(slot);
+    }
+    assert!(slots[1] >= slots[0] + Duration::from_secs(10), "slots are a gap apart");
+    for (request, slot) in requests[1..].iter().zip(slots) {
+        clock.set(slot);
+        within(&fetcher, request).await.expect("goes at its slot");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_told_instead_of_waited() {
+    let server = Server::answering(|_| page("200 OK", "", b"ok")).await;
+    let fetcher = fetcher();
+    let mut request = request(&server.url("/"));
+    request.pace = gate::Limits::one_at_a_time(Duration::from_secs(3600));
+    request.waiting = Waiting::Here { at_most: Duration::from_millis(50) };
+    within(&fetcher, &request).await.expect("the first goes");
+    let error = expect(within(&fetcher, &request).await, Code::GateWait);
+    assert!(error.not_before.is_some() && error.detail.contains("127.0.0.1"), "{error}");
+}
+
+#[tokio::test]
+async fn too_many_requests_with_retry_after_in_seconds_and_as_a_date() {
+    let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(900));
+    for (status, after, code, at_least) in [
+        ("429 Slow Down", "120".to_owned(), Code::Blocked429, 120),
+        ("429 Slow Down", date, Code::Blocked429, 890),
+        ("503 Busy", "60".to_owned(), Code::Blocked503, 60),
+    ] {
+        let answer = page(status, &format!("retry-after: {after}\r\n"), b"");
+        let server = Server::answering(move |_| answer.clone()).await;
+        let (fetcher, clock) = by_hand(Policy::default());
+        let before = Timestamp::now();
+        let error = expect(within(&fetcher, &elsewhere(&server.url("/"))).await, code);
+        let at_least = Duration::from_secs(at_least);
+        assert!(error.not_before.expect("a time") >= before + at_least, "{error:?}");
+        // Nobody else asks either, until then.
+        let other = elsewhere(&server.url("/other"));
+        let error = expect(within(&fetcher, &other).await, Code::GateWait);
+        assert!(error.not_before.expect("a time") >= clock.now() + at_least, "{error:?}");
+        assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn challenges_are_blocks() {
+    let body = b"<html><title>Just a moment...</title><script src=/cdn-cgi/challenge-platform/x.js>";
+    for answer in [
+        page("403 Forbidden", "content-type: text/html\r\n", body),
+        page("503 Busy", "content-type: text/html\r\n", body),
+        page("200 OK", "content-type: text/html\r\n", body),
+        page("200 OK", "cf-mitigated: challenge\r\n", b""),
+    ] {
+        let server = Server::answering(move |_| answer.clone()).await;
+        expect(within(&fetcher(), &request(&server.url("/"))).await, Code::BlockedChallenge);
+    }
+}
+
+#[tokio::test]
+async fn failures_back_off_and_then_open_the_breaker() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let policy = Policy {
+        back_off: BackOff { jitter_percent: 0, ..BackOff::default() },
+        breaker: Some(Breaker { failures: 3, ..Breaker::default() }),
+        ..Policy::default()
+    };
+    let (fetcher, clock) = by_hand(policy.clone());
+    let request = elsewhere(&format!("http://{free}/"));
+    for wait in [5, 10] {
+        expect(within(&fetcher, &request).await, Code::Refused);
+        let error = expect(within(&fetcher, &request).await, Code::GateWait);
+        assert!(error.detail.contains("left alone"), "{error}");
+        let slot = error.not_before.expect("a time");
+        assert!(slot >= clock.now() + Duration::from_secs(wait), "{slot:?}");
+        clock.set(slot);
+    }
+    expect(within(&fetcher, &request).await, Code::Refused);
+    let error = expect(within(&fetcher, &request).await, Code::GateOpen);
+    assert!(error.not_before.expect("a time") >= clock.now() + policy.breaker.expect("one").cool_down);
+    // Half open: one probe goes, and when it succeeds so does everyone.
+    let server = Server::on(&free.to_string(), |_| page("200 OK", "", b"back")).await;
+    clock.set(error.not_before.expect("a time"));
+    within(&fetcher, &request).await.expect("the probe");
+    within(&fetcher, &elsewhere(&server.url("/other"))).await.expect("everyone else");
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_given_up_frees_its_turn() {
+    let server = Server::start(|stream| async move {
+        let _open = stream;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let gate = Arc::new(EmbeddedGate::open(GateOptions::default()).expect("a gate"));
+    let fetcher = with_gate(gate.clone());
+    let mut request = request(&server.url("/"));
+    request.pace = gate::Limits::one_at_a_time(Duration::ZERO);
+    let given_up = tokio::time::timeout(Duration::from_millis(100), fetcher.fetch(&request)).await;
+    assert!(given_up.is_err(), "the server never answers");
+    // Long before its lease is over the place is free for somebody else.
+    let started = Instant::now();
+    let group = Group::new("127.0.0.1").expect("a group");
+    loop {
+        match gate.reserve(&group, Ticket::of("next"), &request.pace).await.expect("an answer") {
+            Turn::Go(_) => break,
+            Turn::NotBefore { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "the turn is still held");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_kept_for_as_long_as_its_request_takes() {
+    let policy = Policy { lease: Duration::from_secs(1), ..Policy::default() };
+    let gate =
+        Arc::new(EmbeddedGate::open(GateOptions { policy, ..GateOptions::default() }).expect("a gate"));
+    let ledger = Ledger::new();
+    let server = ledger.server(Duration::from_millis(1500)).await;
+    let fetcher = with_gate(gate);
+    let url = |n: u8| format!("http://slow.test:{}/{n}", server.address.port());
+    let requests = [1, 2].map(|n| {
+        let mut request = request(&url(n));
+        request.pace = gate::Limits::one_at_a_time(Duration::ZERO);
+        request.limits.first_byte = Duration::from_secs(8);
+        request.limits.total = Duration::from_secs(8);
+        request
+    });
+    let both = tokio::join!(fetcher.fetch(&requests[0]), fetcher.fetch(&requests[1]));
+    both.0.expect("a page");
+    both.1.expect("a page");
+    let visits = ledger.of("slow.test");
+    assert!(visits[1].0 >= visits[0].1, "the second began when the first was done: {visits:?}");
+}
+
+#[tokio::test]
+async fn thousands_of_hosts_leave_few_connections_and_no_tasks_behind() {
+    let server = Server::answering(|path| page("200 OK", "", path.as_bytes())).await;
+    let mut setup = setup();
+    setup.keep.in_all = 50;
+    let fetcher = Fetcher::new(setup).expect("a fetcher");
+    for number in 0..2000 {
+        let url = format!("http://host-{number}.test:{}/{number}", server.address.port());
+        let fetched = within(&fetcher, &request(&url)).await.expect("a page");
+        assert_eq!(&*fetched.body, format!("/{number}").as_bytes());
+        assert!(fetcher.idle_connections() <= 50);
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2000);
+    // A connection has a task on either side, and those that were closed have none.
+    let started = Instant::now();
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    while alive() > 110 && started.elapsed() < Duration::from_secs(10) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(alive() <= 110, "{} tasks are left", alive());
+    drop(fetcher);
+}

@@ -1,0 +1,202 @@
+//! Redirects: loops, too many, to elsewhere and to nowhere, and what is sent along.
+
+use crate::{
+    server::{Server, page},
+    setup::{expect, fetch, fetcher, request, within},
+};
+use crawlway_fetch::{Code, Validators};
+use std::sync::atomic::Ordering;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+fn to(location: &str) -> Vec<u8> {
+    page("302 Found", &format!("location: {location}\r\n"), b"")
+}
+
+#[tokio::test]
+async fn a_redirect_is_followed_wherever_it_leads() {
+    let server = Server::answering(|path| match path {
+        "/absolute" => to("http://other.test:1/../%7ebob"),
+        "/a/relative" => to("b?c=d#e"),
+        "/a/root" => to("/end"),
+        "/a/up" => to("../end"),
+        "/query" => to("?x=1"),
+        "/empty" => page("301 Moved", "", b"no location is no redirect"),
+        "/300" => page("300 Multiple Choices", "location: /end\r\n", b"choose"),
+        "/304" => page("304 Not Modified", "location: /end\r\n", b""),
+        path => page("200 OK", "", path.as_bytes()),
+    })
+    .await;
+    for (path, body, status, hops) in [
+        ("/a/relative", "/a/b?c=d", 200, 1),
+        ("/a/root", "/end", 200, 1),
+        ("/a/up", "/end", 200, 1),
+        ("/query?y", "/query?y", 200, 0),
+        ("/empty", "no location is no redirect", 301, 0),
+        ("/300", "choose", 300, 0),
+        ("/304", "", 304, 0),
+    ] {
+        let fetched = fetch(&server.url(path)).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(
+            (&*fetched.body, fetched.status.as_u16(), fetched.hops.len()),
+            (body.as_bytes(), status, hops),
+            "{path}"
+        );
+    }
+    let error = expect(fetch(&server.url("/absolute")).await, Code::Refused);
+    assert_eq!(error.url, "http://other.test:1/~bob", "the URL at which it failed is the redirect's");
+}
+
+#[tokio::test]
+async fn loops_are_seen_at_once() {
+    let server = Server::answering(|path| match path {
+        "/self" => to("/self"),
+        "/fragment" => to("/fragment#again"),
+        "/ping" => to("/pong"),
+        "/pong" => to("/ping"),
+        "/long/3" => to("/long/1"),
+        "/long/2" => to("/long/3"),
+        "/long/1" => to("/long/2"),
+        path => page("200 OK", "", path.as_bytes()),
+    })
+    .await;
+    for path in ["/self", "/fragment", "/ping", "/long/1"] {
+        let error = expect(fetch(&server.url(path)).await, Code::RedirectLoop);
+        assert!(error.detail.contains("leads back to"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_redirects_that_never_repeat() {
+    let server = Server::answering(|path| {
+        let number: u64 = path.trim_start_matches('/').parse().unwrap_or(0);
+        to(&format!("/{}", number + 1))
+    })
+    .await;
+    let fetcher = fetcher();
+    let mut request = request(&server.url("/0"));
+    request.limits.redirects = 7;
+    let error = expect(within(&fetcher, &request).await, Code::RedirectTooMany);
+    assert_eq!(error.url, server.url("/7"));
+    request.limits.redirects = 0;
+    expect(within(&fetcher, &request).await, Code::RedirectTooMany);
+}
+
+#[tokio::test]
+async fn redirects_to_what_cannot_be_fetched() {
+    for location in [
+        "ftp://example.test/",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "gopher://x.test/",
+        "data:text/html,hello",
+        "mailto:a@b.test",
+        "http://",
+        "http://[bad/",
+        "//",
+    ] {
+        let server = Server::saying(to(location)).await;
+        let error = expect(fetch(&server.url("/")).await, Code::RedirectInvalid);
+        assert!(error.detail.contains(location), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_tls_is_a_new_connection() {
+    let plain = Server::start(|mut stream| async move {
+        let _ = stream.write_all(b"220 not what you think\r\n").await;
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+    })
+    .await;
+    let address = plain.address;
+    let server = Server::answering(move |_| to(&format!("https://{address}/"))).await;
+    // What listens there does not speak TLS; what matters is that TLS was spoken to it.
+    expect(fetch(&server.url("/")).await, Code::TlsHandshake);
+    assert_eq!(plain.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn validators_and_credentials_stay_with_their_host() {
+    let server = Server::hearing(|head| match head.split_whitespace().nth(1) {
+        Some("/start") => to("/same"),
+        Some("/same") => {
+            assert!(head.contains("if-none-match"), "the same host: {head}");
+            let port =
+                head.split("host: ").nth(1).and_then(|rest| rest.split(['\r', ':']).nth(1)).unwrap_or("");
+            to(&format!("http://second.test:{port}/end"))
+        }
+        _ => page("200 OK", "", head.as_bytes()),
+    })
+    .await;
+    let mut request = request(&format!("http://first.test:{}/start", server.address.port()));
+    request.validators = Validators { etag: Some("\"a\"".into()), last_modified: Some("yesterday".into()) };
+    let sets = [("authorization", "Basic c2VjcmV0"), ("cookie", "session=1"), ("x-team", "kept")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    request.identity =
+        std::sync::Arc::new(crawlway_fetch::Identity::rotating(&[sets.to_vec()]).expect("headers"));
+    let fetched = within(&fetcher(), &request).await.expect("a page");
+    let heard = String::from_utf8_lossy(&fetched.body);
+    assert_eq!(fetched.hops.len(), 2);
+    assert!(heard.contains("x-team: kept") && heard.contains("host: second.test"), "{heard}");
+    for secret in ["if-none-match", "if-modified-since", "authorization", "cookie"] {
+        assert!(!heard.contains(secret), "{secret} in {heard}");
+    }
+}
+
+/// Sets a cookie, and lets in who brings it.
+async fn doorman() -> Server {
+    Server::hearing(|head| {
+        if head.contains("cookie: seen=yes") {
+            return page("200 OK", "", b"in");
+        }
+        page("302 Found", "location: /door\r\nset-cookie: seen=yes; Path=/; HttpOnly\r\n", b"")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn cookies_are_off_by_default_and_on_within_a_fetch_when_asked_for() {
+    let server = doorman().await;
+    let fetcher = fetcher();
+    let mut request = request(&server.url("/door"));
+    expect(within(&fetcher, &request).await, Code::RedirectLoop);
+    request.cookies = true;
+    for _ in 0..2 {
+        let fetched = within(&fetcher, &request).await.expect("a page");
+        assert_eq!(&*fetched.body, b"in");
+        assert_eq!(fetched.hops.len(), 1, "cookies are forgotten after each fetch");
+    }
+}
+
+#[tokio::test]
+async fn cookies_of_one_host_are_not_sent_to_another() {
+    let server = Server::hearing(|head| {
+        let port = head.split("host: ").nth(1).and_then(|rest| rest.split(['\r', ':']).nth(1)).unwrap_or("");
+        match head.split_whitespace().nth(1) {
+            Some("/start") => page(
+                "302 Found",
+                &format!("location: http://second.test:{port}/end\r\nset-cookie: secret=1\r\n"),
+                b"",
+            ),
+            _ => page("200 OK", "", head.as_bytes()),
+        }
+    })
+    .await;
+    let mut request = request(&format!("http://first.test:{}/start", server.address.port()));
+    request.cookies = true;
+    let fetched = within(&fetcher(), &request).await.expect("a page");
+    assert!(!String::from_utf8_lossy(&fetched.body).contains("secret"));
+}
+
+#[tokio::test]
+async fn cookies_that_never_settle_come_to_an_end() {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::answering(move |_| {
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        page("302 Found", &format!("location: /\r\nset-cookie: n={number}\r\n"), b"")
+    })
+    .await;
+    let mut request = request(&server.url("/"));
+    request.cookies = true;
+    expect(within(&fetcher(), &request).await, Code::RedirectTooMany);
+}

@@ -1,0 +1,207 @@
+//! robots.txt through the fetcher: asked once, through the gate, obeyed, and shut when it cannot be read.
+
+use crate::{
+    ledger::Recording,
+    server::{Server, page},
+    setup::{expect, fetcher, request, setup, within},
+};
+use crawlway_fetch::{Code, Fetcher, Identity, Request};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+fn obedient(url: &str) -> Request {
+    Request { robots: true, ..request(url) }
+}
+
+/// A site with this robots.txt, and how often that was asked for.
+async fn site(robots: Vec<u8>) -> (Server, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = Server::answering(move |path| {
+        if path == "/robots.txt" {
+            count.fetch_add(1, Ordering::SeqCst);
+            return robots.clone();
+        }
+        page("200 OK", "", path.as_bytes())
+    })
+    .await;
+    (server, asked)
+}
+
+#[tokio::test]
+async fn what_is_disallowed_is_not_fetched_and_the_line_is_named() {
+    let robots =
+        b"User-agent: *\nAllow: /\n\nUser-agent: Crawlway\nDisallow: /private\nAllow: /private/but\n";
+    let (server, asked) = site(page("200 OK", "", robots)).await;
+    let fetcher = fetcher();
+    let error = expect(within(&fetcher, &obedient(&server.url("/private/x"))).await, Code::RobotsDisallowed);
+    assert_eq!(error.detail, "line 5 of its robots.txt says `Disallow: /private`");
+    assert_eq!(error.url, server.url("/private/x"));
+    for path in ["/", "/public", "/private/but/this", "/robots.txt"] {
+        within(&fetcher, &obedient(&server.url(path))).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "once for its rules, once as a page");
+    within(&fetcher, &request(&server.url("/private/x"))).await.expect("who does not ask is not told");
+}
+
+#[tokio::test]
+async fn the_rules_are_those_for_the_token_whatever_the_user_agent_says() {
+    let robots = b"User-agent: newsbot\nDisallow: /\n\nUser-agent: mozilla\nDisallow: /m\n";
+    let (server, _) = site(page("200 OK", "", robots)).await;
+    let fetcher = fetcher();
+    let mut request = obedient(&server.url("/m"));
+    let browser = || Identity::user_agent("Mozilla/5.0 (compatible; newsbot/1)").expect("an agent");
+    request.identity = Arc::new(browser());
+    within(&fetcher, &request).await.expect("no rule for crawlway");
+    request.identity = Arc::new(browser().with_robots_token("NewsBot").expect("a token"));
+    expect(within(&fetcher, &request).await, Code::RobotsDisallowed);
+    for bad in ["", "a b", "news/1", "*"] {
+        assert!(browser().with_robots_token(bad).is_err(), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_what_is_disallowed_is_not_followed() {
+    let server = Server::answering(|path| match path {
+        "/robots.txt" => page("200 OK", "", b"User-agent: *\nDisallow: /private"),
+        "/open" => page("302 Found", "location: /private\r\n", b""),
+        path => page("200 OK", "", path.as_bytes()),
+    })
+    .await;
+    let error = expect(within(&fetcher(), &obedient(&server.url("/open"))).await, Code::RobotsDisallowed);
+    assert_eq!(error.url, server.url("/private"));
+}
+
+#[tokio::test]
+async fn no_file_allows_everything() {
+    for status in ["404 Not Found", "401 Unauthorized", "403 Forbidden", "410 Gone", "400 Bad Request"] {
+        let (server, _) = site(page(status, "", b"User-agent: *\nDisallow: /")).await;
+        within(&fetcher(), &obedient(&server.url("/x")))
+            .await
+            .unwrap_or_else(|error| panic!("{status}: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_shuts_the_site() {
+    for answer in [
+        page("500 Oops", "", b""),
+        page("503 Busy", "", b""),
+        page("429 Slow Down", "", b""),
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nUser-agent".to_vec(),
+        b"garbage\r\n\r\n".to_vec(),
+        page("200 OK", "content-encoding: gzip\r\n", b"not gzip"),
+    ] {
+        let pages = Arc::new(AtomicUsize::new(0));
+        let count = pages.clone();
+        let server = Server::start(move |mut stream| {
+            let (answer, count) = (answer.clone(), count.clone());
+            async move {
+                while let Some(path) = crate::server::request(&mut stream).await {
+                    use tokio::io::AsyncWriteExt;
+                    if path == "/robots.txt" {
+                        let _ = stream.write_all(&answer).await;
+                        return;
+                    }
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let _ = stream.write_all(&page("200 OK", "", b"")).await;
+                }
+            }
+        })
+        .await;
+        let fetcher = fetcher();
+        for _ in 0..2 {
+            let error = expect(within(&fetcher, &obedient(&server.url("/x"))).await, Code::RobotsUnreachable);
+            assert!(error.code.is_transient() && error.detail.contains("robots.txt"), "{error}");
+        }
+        assert_eq!(pages.load(Ordering::SeqCst), 0, "the page was not asked for");
+        assert_eq!(server.connections.load(Ordering::SeqCst), 1, "the answer is kept for a while");
+    }
+}
+
+#[tokio::test]
+async fn five_redirects_are_followed_and_a_sixth_means_no_rules() {
+    for (hops, code) in [(5, Some(Code::RobotsDisallowed)), (6, None)] {
+        let server = Server::answering(move |path| {
+            let at = match path {
+                "/robots.txt" => 0,
+                path => path.trim_start_matches("/r").parse().unwrap_or(99),
+            };
+            match at {
+                99 => page("200 OK", "", b"page"),
+                at if at == hops => page("200 OK", "", b"User-agent: *\nDisallow: /"),
+                at => page("302 Found", &format!("location: /r{}\r\n", at + 1), b""),
+            }
+        })
+        .await;
+        let result = within(&fetcher(), &obedient(&server.url("/page"))).await;
+        assert_eq!(result.err().map(|error| error.code), code, "{hops} redirects");
+    }
+}
+
+#[tokio::test]
+async fn what_lies_beyond_500_kib_does_not_count() {
+    let mut robots = b"User-agent: *\nDisallow: /early\n".to_vec();
+    while robots.len() < 500 << 10 {
+        robots.extend_from_slice(b"# a comment that fills the file\n");
+    }
+    robots.extend_from_slice(b"Disallow: /late\n");
+    robots.resize(3 << 20, b'#');
+    let (server, _) = site(page("200 OK", "", &robots)).await;
+    let fetcher = fetcher();
+    expect(within(&fetcher, &obedient(&server.url("/early"))).await, Code::RobotsDisallowed);
+    within(&fetcher, &obedient(&server.url("/late"))).await.expect("a page");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_fetched_once_for_a_hundred_pages_at_a_time() {
+    let (server, asked) = site(page("200 OK", "", b"User-agent: *\nDisallow: /private")).await;
+    let fetcher = Arc::new(fetcher());
+    let tasks: Vec<_> = (0..100)
+        .map(|number| {
+            let (fetcher, request) = (fetcher.clone(), obedient(&server.url(&format!("/{number}"))));
+            tokio::spawn(async move { fetcher.fetch(&request).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no panic").expect("a page");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn each_site_has_its_own_by_scheme_host_and_port() {
+    let (one, asked_one) = site(page("200 OK", "", b"User-agent: *\nDisallow: /")).await;
+    let (two, asked_two) = site(page("200 OK", "", b"")).await;
+    let fetcher = fetcher();
+    for _ in 0..2 {
+        expect(within(&fetcher, &obedient(&one.url("/"))).await, Code::RobotsDisallowed);
+        within(&fetcher, &obedient(&two.url("/"))).await.expect("a page");
+        let named = format!("http://named.test:{}/", two.address.port());
+        within(&fetcher, &obedient(&named)).await.expect("a page");
+    }
+    assert_eq!((asked_one.load(Ordering::SeqCst), asked_two.load(Ordering::SeqCst)), (1, 2));
+}
+
+#[tokio::test]
+async fn a_crawl_delay_makes_it_slower_never_faster_and_not_without_end() {
+    for (delay, configured, gap) in
+        [("5", 1, 5), ("0.1", 1, 1), ("999999", 1, 60), ("10", 30, 30), ("nonsense", 2, 2)]
+    {
+        let robots = format!("User-agent: *\nCrawl-delay: {delay}\nDisallow: /private");
+        let (server, _) = site(page("200 OK", "", robots.as_bytes())).await;
+        let gate = Arc::new(Recording::open());
+        let fetcher =
+            Fetcher::new(crawlway_fetch::Setup { gate: gate.clone(), ..setup() }).expect("a fetcher");
+        let mut request = obedient(&server.url("/"));
+        request.pace.gap = Duration::from_secs(configured);
+        within(&fetcher, &request).await.expect("a page");
+        let gaps: Vec<u64> = gate.limits().iter().map(|limits| limits.gap.as_secs()).collect();
+        assert_eq!(gaps, [configured, gap], "robots.txt first, then the page: {delay}");
+    }
+}

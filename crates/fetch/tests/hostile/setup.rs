@@ -1,0 +1,85 @@
+//! A fetcher for tests: loopback allowed, no gap, short limits.
+
+use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
+use crawlway_fetch::{
+    Code, FetchError, Fetched, Fetcher, Guard, Limits, Request, Setup, Waiting, resolve::FixedNames,
+};
+use crawlway_store::gate;
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// No server may keep a fetch with these limits longer than this.
+pub(crate) const TIME_BOUND: Duration = Duration::from_secs(10);
+
+pub(crate) fn limits() -> Limits {
+    Limits {
+        connect: Duration::from_secs(2),
+        first_byte: Duration::from_secs(1),
+        total: Duration::from_secs(3),
+        body_bytes: 1 << 20,
+        decoded_bytes: 4 << 20,
+        ..Limits::default()
+    }
+}
+
+pub(crate) fn setup() -> Setup {
+    let gate = EmbeddedGate::open(GateOptions::default()).expect("a gate");
+    let mut setup = Setup::new(Arc::new(gate));
+    setup.guard = Guard::new(vec!["127.0.0.0/8".parse().expect("a range")]);
+    let names = [("*.test".to_owned(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])].into();
+    setup.resolver = Arc::new(FixedNames { names });
+    setup
+}
+
+pub(crate) fn fetcher() -> Fetcher {
+    Fetcher::new(setup()).expect("a fetcher")
+}
+
+pub(crate) fn normal(url: &str) -> NormalUrl {
+    normalise(url, &UrlOptions::default()).expect("a URL")
+}
+
+pub(crate) fn request(url: &str) -> Request {
+    Request {
+        robots: false,
+        limits: limits(),
+        pace: gate::Limits { in_flight: 100, gap: Duration::ZERO },
+        waiting: Waiting::Here { at_most: Duration::from_secs(30) },
+        ..Request::new(normal(url))
+    }
+}
+
+/// Fetches within the time bound.
+pub(crate) async fn fetch(url: &str) -> Result<Fetched, FetchError> {
+    within(&fetcher(), &request(url)).await
+}
+
+pub(crate) async fn within(fetcher: &Fetcher, request: &Request) -> Result<Fetched, FetchError> {
+    let started = Instant::now();
+    let result = tokio::time::timeout(TIME_BOUND, fetcher.fetch(request)).await;
+    result.unwrap_or_else(|_| panic!("{} took {:?}", request.url.as_str(), started.elapsed()))
+}
+
+/// Fetches, and expects this failure.
+#[track_caller]
+pub(crate) fn expect(result: Result<Fetched, FetchError>, code: Code) -> FetchError {
+    match result {
+        Err(error) => {
+            assert_eq!(error.code, code, "{error}");
+            error
+        }
+        Ok(fetched) => panic!("expected {code}, got {} with {} bytes", fetched.status, fetched.body.len()),
+    }
+}
+
+/// Expects this failure of something else than a page.
+#[track_caller]
+pub(crate) fn expect_error<T: std::fmt::Debug>(result: Result<T, FetchError>, code: Code) -> FetchError {
+    let error = result.expect_err("a failure");
+    assert_eq!(error.code, code, "{error}");
+    error
+}

@@ -1,0 +1,191 @@
+//! One case on one gate: the harness, the open handle, and how to ask, wait and finish.
+
+use super::Harness;
+use crate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn, Why};
+use std::{
+    collections::hash_map::RandomState,
+    hash::BuildHasher,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A gap that cases wait for.
+pub(super) const GAP: Duration = Duration::from_secs(2);
+/// One at a time, with that gap.
+pub(super) const ALONE: Limits = Limits::one_at_a_time(GAP);
+/// The smallest step of time.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+
+/// The policy of most cases: the defaults, with nothing guessed and no breaker in the way.
+pub(super) fn plain() -> Policy {
+    Policy { first_guess: Duration::ZERO, breaker: None, ..Policy::default() }
+}
+
+/// So many at a time, with this gap.
+pub(super) fn limits(in_flight: u32, gap: Duration) -> Limits {
+    Limits { in_flight, gap }
+}
+
+/// A block without a `Retry-After`.
+pub(super) const BLOCKED: Outcome = Outcome::Blocked { retry_after: None };
+
+/// A group that no other case and no other run has.
+pub(super) fn group(stem: &str) -> Group {
+    Group::new(&format!("{stem}-{:x}", unique())).expect("the suite's group names are allowed")
+}
+
+/// A ticket that nobody else has.
+pub(super) fn ticket() -> Ticket {
+    Ticket::from_u128(u128::from(unique()) << 64 | u128::from(unique()))
+}
+
+fn unique() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(super) struct Trial<'h> {
+    pub(super) harness: &'h mut dyn Harness,
+    pub(super) gate: Arc<dyn Gate>,
+}
+
+impl<'h> Trial<'h> {
+    /// A fresh gate with the plain policy.
+    pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
+        Self::with(harness, plain()).await
+    }
+
+    /// A fresh gate with this policy.
+    pub(super) async fn with(harness: &'h mut dyn Harness, policy: Policy) -> Self {
+        let gate = harness.fresh(policy.clone()).await;
+        assert_eq!(gate.policy(), &policy, "a gate says what it was opened with");
+        Self { harness, gate }
+    }
+
+    /// A second handle where the backend has such, else the same one again.
+    pub(super) async fn another_handle(&mut self) -> Arc<dyn Gate> {
+        self.harness.second_handle().await.unwrap_or_else(|| self.gate.clone())
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.harness.now()
+    }
+
+    pub(super) fn slack(&self) -> Duration {
+        self.harness.slack()
+    }
+
+    pub(super) async fn pass(&mut self, time: Duration) {
+        self.harness.pass(time).await;
+    }
+
+    pub(super) async fn pass_until(&mut self, time: Timestamp) {
+        let rest = time.since(self.now());
+        if !rest.is_zero() {
+            self.pass(rest).await;
+        }
+    }
+
+    /// Asks, and expects an answer.
+    pub(super) async fn ask(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Turn {
+        let turn = match self.gate.reserve(group, ticket, limits).await {
+            Ok(turn) => turn,
+            Err(error) => panic!("asking for `{group}` must work, the answer was: {error}"),
+        };
+        if let Turn::Go(permit) = &turn {
+            assert_eq!(&permit.group, group, "a permit names the group it is for");
+        }
+        turn
+    }
+
+    /// Somebody new asks and goes at once.
+    pub(super) async fn goes(&self, group: &Group, limits: &Limits, because: &str) -> Permit {
+        self.goes_with(group, ticket(), limits, because).await
+    }
+
+    /// This one asks and goes at once.
+    pub(super) async fn goes_with(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        because: &str,
+    ) -> Permit {
+        let now = self.now();
+        match self.ask(group, ticket, limits).await {
+            Turn::Go(permit) => permit,
+            Turn::NotBefore { at, why } => panic!(
+                "{because}: expected to go at once, but {why:?} tells it to wait {:?} more",
+                at.since(now)
+            ),
+        }
+    }
+
+    /// Somebody new asks and has to wait.
+    pub(super) async fn waits(&self, group: &Group, limits: &Limits, because: &str) -> (Timestamp, Why) {
+        self.waits_with(group, ticket(), limits, because).await
+    }
+
+    /// This one asks and has to wait.
+    pub(super) async fn waits_with(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        because: &str,
+    ) -> (Timestamp, Why) {
+        let now = self.now();
+        match self.ask(group, ticket, limits).await {
+            Turn::Go(_) => panic!("{because}: expected to wait, but it goes"),
+            Turn::NotBefore { at, why } => {
+                assert!(at > now, "{because}: told to wait until {at:?}, which is past at {now:?}");
+                (at, why)
+            }
+        }
+    }
+
+    /// This one waits for this reason until about this time: never earlier, and later only by the slack.
+    pub(super) async fn waits_until(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        due: Timestamp,
+        why: Why,
+    ) -> Timestamp {
+        let because = format!("{why:?} until {due:?}");
+        let (at, told) = self.waits_with(group, ticket, limits, &because).await;
+        assert_eq!(told, why, "the reason to wait until {at:?}");
+        self.about(at, due, &because);
+        at
+    }
+
+    /// Expects this time to be the due one, or later by the slack at most.
+    pub(super) fn about(&self, at: Timestamp, due: Timestamp, what: &str) {
+        assert!(at >= due, "{what}: {:?} too early, {at:?} instead of {due:?}", due.since(at));
+        let late = at.since(due);
+        assert!(late <= self.slack(), "{what}: {late:?} too late, {at:?} instead of {due:?}");
+    }
+
+    /// Finishes and expects that to count.
+    pub(super) async fn finish(&self, permit: &Permit, outcome: Outcome) {
+        let answer = self.gate.finish(permit, outcome).await;
+        assert_eq!(answer, Ok(()), "finishing a held permit as {outcome:?}");
+    }
+
+    /// Finishes and expects to be told that the permit is not held.
+    pub(super) async fn fenced(&self, permit: &Permit, outcome: Outcome, because: &str) {
+        let answer = self.gate.finish(permit, outcome).await;
+        let fenced = Err(GateError::Fenced { group: permit.group.clone() });
+        assert_eq!(answer, fenced, "finishing as {outcome:?} must be fenced, since {because}");
+    }
+
+    /// One request that takes no time.
+    pub(super) async fn sends(&self, group: &Group, limits: &Limits, outcome: Outcome) {
+        let permit = self.goes(group, limits, "the group is free").await;
+        self.finish(&permit, outcome).await;
+    }
+}

@@ -1,0 +1,98 @@
+//! `crawlway robots check`: what is allowed, which line decided, and how that ends.
+
+use crate::home::{Home, Ran};
+use serde_json::json;
+use std::{io::Write, process::Stdio};
+
+const ROBOTS: &str = "\
+User-agent: *
+Disallow: /private
+Allow: /private/but$
+Crawl-delay: 2.5
+
+User-agent: newsbot
+Disallow: /*.pdf
+";
+
+fn home() -> Home {
+    let home = Home::new();
+    home.write("robots.txt", ROBOTS);
+    home
+}
+
+#[test]
+fn each_url_is_told_with_the_line_that_decided() {
+    let ran = home().run(
+        "robots check --robots robots.txt https://example.org/ https://example.org/private/x /private/but /private/but/not",
+    );
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    insta::assert_snapshot!(ran.stdout);
+}
+
+#[test]
+fn the_exit_code_says_whether_all_are_allowed() {
+    let home = home();
+    for (line, code) in [
+        ("/public", 0),
+        ("/public /private", 1),
+        ("/private --agent newsbot", 0),
+        ("/a.pdf --agent NewsBot/2.0", 1),
+        ("/a.pdf", 0),
+        ("https://example.org/%70rivate", 1),
+        ("HTTP://EXAMPLE.org:80/a/../private", 1),
+        ("/robots.txt", 0),
+    ] {
+        assert_eq!(home.run(&format!("robots check --robots robots.txt {line}")).code, code, "{line}");
+    }
+}
+
+#[test]
+fn programs_get_the_same() {
+    let ran = home().run("robots check --json --robots robots.txt --agent crawlway /public /private/x");
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        told,
+        json!({
+            "agent": "crawlway",
+            "allowed": false,
+            "crawl_delay_ms": 2500,
+            "urls": [
+                { "url": "/public", "allowed": true, "line": null, "rule": null },
+                { "url": "/private/x", "allowed": false, "line": 2, "rule": "Disallow: /private" },
+            ],
+        })
+    );
+}
+
+#[test]
+fn the_file_may_come_from_standard_input() {
+    let home = home();
+    let mut command = home.command(&["robots", "check", "--robots", "-", "/private"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(ROBOTS.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8(ended.stdout).unwrap().starts_with("disallowed"));
+}
+
+#[test]
+fn usage_errors_are_told_from_answers() {
+    let home = home();
+    for (line, says) in [
+        ("robots", "Usage"),
+        ("robots check", "--robots"),
+        ("robots check --robots robots.txt", "URL"),
+        ("robots check --robots missing.txt /", "cannot read `missing.txt`"),
+        ("robots check --robots . /", "cannot read `.`"),
+        ("robots check --robots robots.txt not-a-url", "relative"),
+        ("robots check --robots robots.txt ftp://example.org/", "not supported"),
+        ("robots check --robots robots.txt --nonsense /", "--nonsense"),
+    ] {
+        let said = home.run(line).refused(2);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    let command = home.command(&["robots", "check", "--robots", "robots.txt", "--agent", "", "/"]);
+    assert!(Ran::of(command).refused(2).contains("--agent is empty"));
+}
