@@ -2,7 +2,6 @@
 //! receivers that wait.
 
 use crate::{
-    clock::Clock,
     disk::RealDisk,
     engine::{CommitError, Engine, LARGEST_FILE, Request, Sizes},
     error::OpenError,
@@ -14,6 +13,7 @@ use crawlway_broker::{
     Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
     QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
 };
+use crawlway_clock::Clock;
 use std::{
     fs,
     path::Path,

@@ -15,7 +15,6 @@
 
 mod broker;
 mod catalog;
-mod clock;
 mod disk;
 mod engine;
 mod error;
@@ -32,6 +31,6 @@ mod segment;
 mod model;
 
 pub use broker::{EmbeddedBroker, Options};
-pub use clock::{Clock, ManualClock};
+pub use crawlway_clock::{Clock, ManualClock};
 pub use error::OpenError;
 pub use recover::{Damage, Recovery};

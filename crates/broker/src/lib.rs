@@ -12,7 +12,6 @@ pub mod limits;
 mod message;
 mod name;
 mod spec;
-mod time;
 mod topic;
 mod verdict;
 
@@ -20,6 +19,7 @@ mod verdict;
 pub mod conformance;
 
 pub use bytes::Bytes;
+pub use crawlway_clock::Timestamp;
 pub use dead::{DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
 pub use depth::Depth;
 pub use error::{BrokerError, PublishError, SettleError};
@@ -27,7 +27,6 @@ pub use guarantees::{Aspect, Guarantees, Support};
 pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
 pub use name::{ExchangeName, NameError, QueueName};
 pub use spec::{Binding, MaxLength, QueueSpec};
-pub use time::Timestamp;
 pub use topic::{PatternError, TopicPattern};
 pub use verdict::{Settled, Verdict};
 

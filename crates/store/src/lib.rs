@@ -4,10 +4,9 @@
 //! knows nothing of crawling: a group is whom we must not hammer, whatever that is.
 
 pub mod gate;
-mod time;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
+pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn, Why};
-pub use time::{Clock, ManualClock, Timestamp};

@@ -49,12 +49,21 @@ const TABLE: &[Row] = &[
     Row { crates: "crawlway-flow", may_use: &["crawlway-broker", "crawlway-store"], tests_may_use: SET_UP },
     Row { crates: "crawlway-fetch", may_use: &["crawlway-content", "crawlway-store"], tests_may_use: SET_UP },
     // Contracts and pure code know nothing.
+    Row { crates: "crawlway-clock", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-content", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-broker", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-store", may_use: &[], tests_may_use: &[] },
+    Row { crates: "crawlway-broker", may_use: &["crawlway-clock"], tests_may_use: &[] },
+    Row { crates: "crawlway-store", may_use: &["crawlway-clock"], tests_may_use: &[] },
     // A backend knows its contract only.
-    Row { crates: "crawlway-broker-*", may_use: &["crawlway-broker"], tests_may_use: &["crawlway-testkit"] },
-    Row { crates: "crawlway-store-*", may_use: &["crawlway-store"], tests_may_use: &["crawlway-testkit"] },
+    Row {
+        crates: "crawlway-broker-*",
+        may_use: &["crawlway-broker", "crawlway-clock"],
+        tests_may_use: &["crawlway-testkit"],
+    },
+    Row {
+        crates: "crawlway-store-*",
+        may_use: &["crawlway-store", "crawlway-clock"],
+        tests_may_use: &["crawlway-testkit"],
+    },
     Row {
         crates: "crawlway-search-index",
         may_use: &["crawlway-store"],

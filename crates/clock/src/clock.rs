@@ -1,6 +1,6 @@
 //! What time it is: the system's clock, or one that a test moves by hand.
 
-use crawlway_broker::Timestamp;
+use crate::Timestamp;
 use std::{
     sync::{
         Arc,
@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Where the queue takes the time from.
+/// Where a queue or a store takes the time from.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
     /// The system's clock.
@@ -40,8 +40,12 @@ impl ManualClock {
 
     /// Moves the clock forward and wakes whoever waits for a time.
     pub fn advance(&self, by: Duration) {
-        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-        self.millis.fetch_add(millis, Ordering::SeqCst);
+        self.set(self.now() + by);
+    }
+
+    /// Makes the clock show this time, which may well be an earlier one, and wakes whoever waits.
+    pub fn set(&self, time: Timestamp) {
+        self.millis.store(time.as_millis(), Ordering::SeqCst);
         self.moved.notify_waiters();
     }
 }
@@ -56,7 +60,7 @@ impl Clock {
     }
 
     /// Returns when this time has come, or a little later.
-    pub(crate) async fn sleep_until(&self, time: Timestamp) {
+    pub async fn sleep_until(&self, time: Timestamp) {
         match self {
             Clock::System => {
                 // The wall clock may be set back or forward meanwhile: look again at least every second.

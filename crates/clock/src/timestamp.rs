@@ -1,12 +1,8 @@
-//! Points in time in milliseconds, and the clock they are read from: the system's, or one moved by hand.
+//! Points in time as contracts store them: milliseconds since the Unix epoch.
 
 use serde::{Deserialize, Serialize};
 use std::{
     ops::{Add, Sub},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -23,8 +19,7 @@ impl Timestamp {
 
     /// The system's clock.
     pub fn now() -> Self {
-        let past = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(u64::try_from(past.as_millis()).unwrap_or(u64::MAX))
+        SystemTime::now().into()
     }
 
     /// Milliseconds since the Unix epoch.
@@ -35,6 +30,19 @@ impl Timestamp {
     /// How long `earlier` is past, zero if it is not.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let past = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(past.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> Self {
+        UNIX_EPOCH + Duration::from_millis(time.0)
     }
 }
 
@@ -51,52 +59,6 @@ impl Sub<Duration> for Timestamp {
     type Output = Timestamp;
     fn sub(self, rhs: Duration) -> Timestamp {
         Self(self.0.saturating_sub(u64::try_from(rhs.as_millis()).unwrap_or(u64::MAX)))
-    }
-}
-
-/// Where a store takes the time from.
-#[derive(Debug, Clone, Default)]
-pub enum Clock {
-    /// The system's clock.
-    #[default]
-    System,
-    /// A clock that stands still until it is moved.
-    Manual(Arc<ManualClock>),
-}
-
-impl Clock {
-    /// The time now.
-    pub fn now(&self) -> Timestamp {
-        match self {
-            Clock::System => Timestamp::now(),
-            Clock::Manual(clock) => clock.now(),
-        }
-    }
-}
-
-/// A clock that stands still until it is moved.
-#[derive(Debug)]
-pub struct ManualClock(AtomicU64);
-
-impl ManualClock {
-    /// A clock that shows this time.
-    pub fn at(time: Timestamp) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(time.as_millis())))
-    }
-
-    /// The time shown.
-    pub fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
-    }
-
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        self.set(self.now() + by);
-    }
-
-    /// Makes the clock show this time, which may well be an earlier one.
-    pub fn set(&self, time: Timestamp) {
-        self.0.store(time.as_millis(), Ordering::SeqCst);
     }
 }
 

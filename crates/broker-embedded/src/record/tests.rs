@@ -1,0 +1,85 @@
+//! Records are read back as they were written, and nothing else is taken for one.
+
+use super::*;
+use proptest::prelude::*;
+
+fn failure() -> impl Strategy<Value = Failure> {
+    (".{0,40}", any::<u64>()).prop_map(|(error, at)| Failure { error, at: Timestamp::from_millis(at) })
+}
+
+fn carried() -> impl Strategy<Value = Carried> {
+    let errors = (prop::option::of(failure()), prop::option::of(failure()));
+    (any::<(u32, u32, u64, u32, u32)>(), errors).prop_map(|(n, (first_error, last_error))| Carried {
+        origin: Place { segment: n.0, offset: n.1 },
+        sequence: n.2,
+        attempts: n.3,
+        replays: n.4,
+        first_error,
+        last_error,
+    })
+}
+
+prop_compose! {
+    fn stored()(
+        times in any::<(u64, u64)>(),
+        group in prop::option::of(".{0,140}"),
+        carried in prop::option::of(carried()),
+        death in prop::option::of((any::<(u64, u64)>(), ".{0,300}")),
+        id in ".{1,40}",
+        key in prop::option::of(".{0,20}"),
+        headers in prop::collection::btree_map(".{1,20}", ".{0,20}", 0..4),
+        body in prop::collection::vec(any::<u8>(), 0..200),
+    ) -> Stored {
+        Stored {
+            published_at: Timestamp::from_millis(times.0),
+            due: Timestamp::from_millis(times.1),
+            group,
+            carried,
+            death: death.map(|((number, at), reason)| Death { number, at: Timestamp::from_millis(at), reason }),
+            id: id.as_str().into(),
+            key,
+            headers,
+            body: body.into(),
+        }
+    }
+}
+
+fn written(stored: &Stored, salt: u32) -> (Vec<u8>, usize) {
+    let mut record = Vec::new();
+    let payload = stored.parts().append_record(&mut record);
+    Head::write(&mut record, payload, Commit { number: 7, start: 32 }, 3, Kind::Message, salt);
+    (record, payload)
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(stored in stored(), salt: u32) {
+        let (record, payload) = written(&stored, salt);
+        prop_assert_eq!(record.len(), record_size(payload));
+        let head = Head::read(&record, salt).unwrap();
+        let bytes = Bytes::copy_from_slice(&record[HEADER..HEADER + payload]);
+        prop_assert!(head.verifies(&bytes, salt));
+        prop_assert_eq!((head.payload as usize, head.commit.number, head.queue), (payload, 7, 3));
+        let outline = Outline::read(&bytes).unwrap();
+        prop_assert_eq!(outline.group, stored.group.as_deref());
+        prop_assert_eq!(Stored::read(&bytes).unwrap(), stored);
+    }
+
+    #[test]
+    fn a_flipped_bit_or_another_salt_is_noticed(stored in stored(), salt: u32, bit: prop::sample::Index) {
+        let (mut record, payload) = written(&stored, salt);
+        prop_assert!(Head::read(&record, salt ^ 1).is_none());
+        let bit = bit.index((HEADER + payload) * 8);
+        record[bit / 8] ^= 1 << (bit % 8);
+        let intact = Head::read(&record, salt)
+            .is_some_and(|head| head.verifies(&record[HEADER..HEADER + payload], salt));
+        prop_assert!(!intact);
+    }
+
+    #[test]
+    fn no_bytes_make_reading_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), salt: u32) {
+        let _ = Head::read(&bytes, salt);
+        let _ = Outline::read(&bytes);
+        let _ = Stored::read(&bytes.into());
+    }
+}
