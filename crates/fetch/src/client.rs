@@ -217,7 +217,7 @@ impl Fetcher {
             self.pool.put(origin.clone(), sender, address);
         }
         let sent_bytes = raw.len();
-        let body = body::decode(raw, &head.headers, limits, beyond).map_err(Exchange::Failed)?;
+        let body = decode(raw, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
         Ok(Answer {
             status: head.status,
             version: head.version,
@@ -237,6 +237,19 @@ impl Fetcher {
     pub(crate) fn gate(&self) -> &Arc<dyn Gate> {
         &self.gate
     }
+}
+
+/// Bodies from this size on are decompressed where nobody else has to wait for it. Smaller ones cost less
+/// than the hand-over, but for a bomb, which its limit ends after some hundredths of a second.
+const LARGE_BODY: usize = 64 << 10;
+
+async fn decode(raw: Bytes, headers: &HeaderMap, limits: &Limits, beyond: Beyond) -> Result<Bytes, Trouble> {
+    if raw.len() < LARGE_BODY || !headers.contains_key(header::CONTENT_ENCODING) {
+        return body::decode(raw, headers, limits, beyond);
+    }
+    let (headers, limits) = (headers.clone(), limits.clone());
+    let decoded = tokio::task::spawn_blocking(move || body::decode(raw, &headers, &limits, beyond)).await;
+    decoded.unwrap_or_else(|error| Err(Trouble::new(Code::BodyEncoding, error.to_string())))
 }
 
 /// How an exchange went wrong.

@@ -92,6 +92,36 @@ pub(crate) async fn turn(
             let code = if why == Why::Open { Code::GateOpen } else { Code::GateWait };
             return Err(error(code, format!("`{group}`: {why}"), Some(at)));
         }
+        let slot = Slot { gate, group, ticket, claimed: false };
         tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
+        slot.claim();
+    }
+}
+
+/// A slot that somebody waits for in the call. Given back when the call is given up, so that it holds up
+/// nobody.
+struct Slot<'a> {
+    gate: &'a Arc<dyn Gate>,
+    group: &'a Group,
+    ticket: Ticket,
+    claimed: bool,
+}
+
+impl Slot<'_> {
+    /// Its time has come.
+    fn claim(mut self) {
+        self.claimed = true;
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if self.claimed {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (gate, group, ticket) = (self.gate.clone(), self.group.clone(), self.ticket);
+            runtime.spawn(async move { drop(gate.leave(&group, ticket).await) });
+        }
     }
 }

@@ -278,3 +278,33 @@ async fn thousands_of_hosts_leave_few_connections_and_no_tasks_behind() {
     assert!(alive() <= 110, "{} tasks are left", alive());
     drop(fetcher);
 }
+
+#[tokio::test]
+async fn who_gives_up_waiting_leaves_its_slot() {
+    let server = Server::answering(|_| page("200 OK", "", b"hello")).await;
+    let clock = ManualClock::at(Timestamp::now());
+    let policy = Policy { first_guess: Duration::ZERO, ..Policy::default() };
+    let options = GateOptions { policy, clock: Clock::Manual(clock), seed: Some(1) };
+    let gate = Arc::new(EmbeddedGate::open(options).expect("a gate"));
+    let fetcher = with_gate(gate.clone());
+    let pace = gate::Limits::one_at_a_time(Duration::from_secs(20));
+    let asking = |n: u128| Request { pace, ticket: Ticket::from_u128(n), ..request(&server.url("/")) };
+    within(&fetcher, &asking(1)).await.expect("the first goes at once");
+    // The second waits for its slot, 20 s ahead, and is given up.
+    let waiting = tokio::time::timeout(Duration::from_millis(200), fetcher.fetch(&asking(2))).await;
+    assert!(waiting.is_err(), "it waits");
+    let group = Group::new("127.0.0.1").expect("a group");
+    let mut slot = None;
+    for _ in 0..200 {
+        // The third is told the time that the second had: one gap ahead, not two.
+        let turn = gate.reserve(&group, Ticket::from_u128(3), &pace).await.expect("an answer");
+        let Turn::NotBefore { at, .. } = turn else { panic!("too soon: {turn:?}") };
+        gate.leave(&group, Ticket::from_u128(3)).await.expect("left");
+        slot = Some(at.since(Timestamp::now()));
+        if slot < Some(Duration::from_secs(30)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the slot is still taken: the next one is {slot:?} ahead");
+}
