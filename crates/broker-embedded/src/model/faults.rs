@@ -308,7 +308,7 @@ fn a_restored_catalog_overwrites_nothing_and_hides_nothing() {
 }
 
 #[test]
-fn a_torn_commit_in_a_used_file_is_read_in_linear_time() {
+fn a_torn_commit_in_a_used_file_is_torn_and_not_damaged() {
     use crate::record::{Commit, Head, Kind, Parts};
     let salt = 77;
     // What a recycled file holds behind its new records.
