@@ -86,6 +86,32 @@ async fn hostile_servers_cannot_fill_the_memory() {
         encoded("gzip, zstd", &zstd::stream::encode_all(&gzipped[..], 3).expect("memory")).await,
     ];
     drop((gzipped, zstd));
+    // Those that send little are to leave little behind, too.
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let liars = [
+        (
+            Server::saying("HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n").await,
+            Code::RedirectLoop,
+        ),
+        (
+            Server::saying("HTTP/1.1 302 Found\r\nlocation: http://[::1]/\r\ncontent-length: 0\r\n\r\n")
+                .await,
+            Code::GuardPrivateAddress,
+        ),
+        (Server::saying("SSH-2.0-OpenSSH_9.2\r\n").await, Code::HttpProtocol),
+        (Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await, Code::HttpLength),
+        (Server::saying(format!("{chunked}ff\r\nonly this")).await, Code::HttpLength),
+        (Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await, Code::BodyTooLarge),
+        (Server::saying("").await, Code::Reset),
+    ];
+    let drip = Server::start(|mut stream| async move {
+        read_request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
+        while stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
     let small = Server::answering(|path| page("200 OK", "", path.as_bytes())).await;
     let visit = async |fetcher: &Fetcher, server: &Server, number: usize| {
         let url = format!("http://host-{number}.test:{}/", server.address.port());
@@ -109,11 +135,16 @@ async fn hostile_servers_cannot_fill_the_memory() {
         expect(visit(&fetcher, &flood, next()).await, Code::HeadersTooLarge);
         let error = visit(&fetcher, &line, next()).await.expect_err("no HTTP");
         assert!(matches!(error.code, Code::HttpProtocol | Code::HeadersTooLarge), "{error}");
+        for (liar, code) in &liars {
+            expect(visit(&fetcher, liar, next()).await, *code);
+        }
         for bomb in &bombs {
             expect(visit(&fetcher, bomb, next()).await, Code::BodyBomb);
         }
     }
-    for number in number..number + 2000 {
+    number += 1;
+    expect(visit(&fetcher, &drip, number).await, Code::TimeoutTotal);
+    for number in number + 1..number + 2000 {
         visit(&fetcher, &small, number).await.expect("a page");
     }
     let grown = peak_kib() - before;
