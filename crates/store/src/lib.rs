@@ -1,12 +1,22 @@
 //! The store contracts: small traits in the language of the flows, which every backend honours.
 //!
 //! Each contract has a conformance suite (feature `conformance`) that holds every backend to it. This crate
-//! knows nothing of crawling: a group is whom we must not hammer, whatever that is.
+//! speaks of items, URLs and pages, and knows nothing of how they are fetched or what they say.
 
+mod error;
+pub mod frontier;
 pub mod gate;
+pub mod pages;
+pub mod seen;
+pub mod trails;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
+pub use error::StoreError;
+pub use frontier::{CrawlId, Frontier, FrontierPolicy};
 pub use gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn, Why};
+pub use pages::{IndexedPage, PageIndex};
+pub use seen::SeenUrls;
+pub use trails::{End, TrailEntry, Trails};

@@ -1,0 +1,118 @@
+//! The frontier: which URLs are still to be crawled, ordered by when their hosts may be asked.
+//!
+//! A store and not a queue, because a queue is first in, first out, and the backlog of one slow host would hold
+//! up all others. It knows each URL of a crawl once, whatever became of it, so that adding is idempotent.
+//!
+//! ```text
+//! add ─▶ waiting ─▶ in flight ─▶ done ──(reopen, once it is due again)──▶ waiting
+//!           ▲            │ ├─▶ dead ──(replay)──▶ waiting
+//!           └────────────┘ └─ retry, defer, a lost lease
+//! ```
+
+mod crawl;
+mod entry;
+
+pub use crawl::{Crawl, CrawlCounts, CrawlId, CrawlIdError, CrawlState, NewCrawl};
+pub use entry::{
+    Added, Budget, DeadUrl, DeadUrls, Ending, Entry, EntryState, NewUrl, PageFacts, Receipt, SettledAs,
+    Taken, Validators,
+};
+
+use crate::{StoreError, Timestamp};
+use std::{fmt::Debug, time::Duration};
+
+/// How a frontier treats all URLs alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrontierPolicy {
+    /// How long a URL is its worker's before it comes back.
+    pub lease: Duration,
+    /// How many attempts a URL gets; when the last one fails, or its worker dies in it, it is dead.
+    pub max_attempts: u32,
+}
+
+impl Default for FrontierPolicy {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(60), max_attempts: 5 }
+    }
+}
+
+/// The URLs of all crawls and what became of them. Shared by all workers.
+///
+/// Batches are answered in order, one answer per element. Every call is a transaction: it happens as a whole, and
+/// what it did survives the end of the process once it has returned. Costs grow with the logarithm of what is
+/// stored, and memory with what is in flight.
+#[async_trait::async_trait]
+pub trait Frontier: Debug + Send + Sync {
+    /// The policy it was opened with.
+    fn policy(&self) -> FrontierPolicy;
+
+    /// Makes a crawl, running and empty, unless one of this id exists, which then stays as it is. Answers the
+    /// crawl as it is now, and whether it is new.
+    async fn open_crawl(&self, crawl: &NewCrawl) -> Result<(Crawl, bool), StoreError>;
+
+    /// The crawl of this id.
+    async fn crawl(&self, id: &CrawlId) -> Result<Option<Crawl>, StoreError>;
+
+    /// The crawls, newest first, up to so many after (that is, older than) this one.
+    async fn crawls(&self, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, StoreError>;
+
+    /// Pauses, resumes or cancels a crawl and answers it as it is then; `None` if there is none. A finished
+    /// crawl stays finished, whatever is asked, and so does a cancelled one unless it is set running again.
+    async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError>;
+
+    /// Makes everything wait again that is done and due again, or dead letters aside, was never fetched because
+    /// the crawl was cancelled, and sets the crawl running if that is anything. Says how many URLs.
+    async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError>;
+
+    /// Adds URLs to a crawl, in this order. A URL that the crawl knows is left as it is.
+    ///
+    /// An unknown crawl is [`StoreError::Invalid`].
+    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError>;
+
+    /// Takes up to `max` URLs that are due, from the hosts that have waited longest, no more from any one host
+    /// of a crawl than would make `per_host` in flight; of one host in the order in which they became due.
+    ///
+    /// Only from crawls that run, and from none more than it may still fetch: its page limit less what it has
+    /// fetched and has in flight. What lost its lease comes back here, in the first place.
+    async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError>;
+
+    /// When the next URL is due, if one waits in a crawl that runs: how long there is nothing to take unless
+    /// something is added or settled. Past times mean now.
+    async fn due(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// Settles URLs that were taken. `None` means that the lease was lost before: the URL is, or was, somebody
+    /// else's, and this had no effect.
+    ///
+    /// A crawl of which nothing waits and nothing is in flight any more, or which has fetched all it may, is
+    /// finished by this.
+    async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError>;
+
+    /// Gives each a new lease from now on, and says whether it was still held.
+    async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError>;
+
+    /// Takes back everything in flight, as if all leases were lost at this moment, and says how many that
+    /// were. For who knows that no other process uses this frontier.
+    async fn take_back(&self) -> Result<u64, StoreError>;
+
+    /// Makes a URL of a crawl wait again, whatever became of it, with [`NewUrl::insist`] set, unless it was set
+    /// already. Says whether it does.
+    async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError>;
+
+    /// What is known of a URL, in every crawl that knows it, newest crawl first.
+    async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError>;
+
+    /// The dead of all crawls, or of one, oldest first, up to so many after this one.
+    async fn dead(
+        &self,
+        crawl: Option<&CrawlId>,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<DeadUrls, StoreError>;
+
+    /// Makes the dead of these item ids wait again, their attempts forgotten, and their crawls run again if they
+    /// were finished. Says which were dead.
+    async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
+
+    /// Throws away the dead of these item ids: they are known as done from then on. Says which were dead.
+    async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
+}

@@ -1,0 +1,85 @@
+//! What is searched for, and what is found: the shape that the command line, the API and the console share.
+
+use crate::{StoreError, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// What is searched for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// The query as it was typed; `query.rs` says how it is read.
+    pub query: String,
+    /// How many hits to pass over.
+    pub offset: usize,
+    /// How many hits to show.
+    pub limit: usize,
+    /// Whether near-duplicates of a better hit are folded into it.
+    pub fold: bool,
+}
+
+/// What is found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// How many pages match, those folded included.
+    pub total: u64,
+    /// The hits of this part, best first.
+    pub hits: Vec<Hit>,
+    /// Where the next part begins, if there is one.
+    pub next_offset: Option<usize>,
+}
+
+/// A page that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// Its URL.
+    pub url: String,
+    /// Its host.
+    pub host: String,
+    /// Its title.
+    pub title: String,
+    /// Its description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// A part of its text in which the words of the query are marked: HTML in which everything is escaped but
+    /// `<mark>`.
+    pub snippet: String,
+    /// How well it fits; only comparable within one search.
+    pub score: f32,
+    /// When it was crawled.
+    pub crawled_at: Timestamp,
+    /// The status it was answered with.
+    pub status_code: u16,
+    /// The item that brought it.
+    pub item: String,
+    /// The SimHash of its text, as the signed integer that is stored.
+    pub simhash: i64,
+    /// Hits that are near-duplicates of this one and were folded into it, best first, some of them.
+    pub duplicates: Vec<Duplicate>,
+}
+
+/// A hit that was folded into a better one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Duplicate {
+    /// Its URL.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// In how many bits its SimHash differs.
+    pub distance: u32,
+}
+
+/// Why a search failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// The query cannot be read.
+    #[error("cannot read the query at character {at}: {problem}")]
+    Query {
+        /// Where in the query, in characters from 1.
+        at: usize,
+        /// What is wrong, and what to write instead.
+        problem: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,74 @@
+//! The URLs that were crawled lately, and those that somebody is crawling right now.
+//!
+//! ```text
+//! (unknown) ──claim──▶ claimed by an owner ──mark──▶ seen ──its time is over──▶ (unknown)
+//!     ▲                      │
+//!     └── release, or the claim's time is over
+//! ```
+
+use crate::{StoreError, Timestamp};
+use std::{fmt::Debug, time::Duration};
+
+/// Which URLs need not be crawled again before a certain time. Shared by all workers.
+///
+/// Batches are answered in order, one answer per element, and every call may be repeated. Within one batch
+/// a URL may occur more than once; the elements count one after the other.
+#[async_trait::async_trait]
+pub trait SeenUrls: Debug + Send + Sync {
+    /// Claims each URL for its owner, for so long. An owner that claims again what it holds gets a new term.
+    async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Notes each URL as crawled, claimed before or not. The later of two notes counts, and ends any claim.
+    async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError>;
+
+    /// Gives up claims. A claim of another owner and a URL that is seen stay as they are.
+    async fn release(&self, claims: &[Claim]) -> Result<(), StoreError>;
+
+    /// Forgets URLs altogether, so that they may be crawled at once, and says how many were known.
+    async fn forget(&self, urls: &[String]) -> Result<u64, StoreError>;
+
+    /// Throws away up to `most` records whose time is over, and says how many. They counted for nothing before;
+    /// this only gives back their room. Backends whose records vanish by themselves answer 0.
+    async fn sweep(&self, most: usize) -> Result<u64, StoreError>;
+}
+
+/// Somebody wants to crawl a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The URL, in its normal form.
+    pub url: String,
+    /// Who claims it: an item's id.
+    pub owner: String,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claimed {
+    /// The URL is the owner's to crawl.
+    Ours,
+    /// Somebody else, or an earlier life of the owner, has crawled it.
+    Seen {
+        /// Whose item it was.
+        owner: String,
+        /// When it may be crawled again.
+        until: Timestamp,
+    },
+    /// Somebody else is at it.
+    Taken {
+        /// Whose item it is.
+        owner: String,
+        /// When the claim ends unless it is renewed.
+        until: Timestamp,
+    },
+}
+
+/// A URL was crawled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The URL, in its normal form.
+    pub url: String,
+    /// Whose item it was.
+    pub owner: String,
+    /// How long it need not be crawled again, from now on.
+    pub ttl: Duration,
+}

@@ -1,0 +1,3 @@
+//! What tests need and no user gets: the addresses of the real servers that `cargo xtask test` starts.
+
+pub mod servers;
