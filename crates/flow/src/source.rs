@@ -1,0 +1,81 @@
+//! Where items come from and are settled: a queue, or a store that behaves like one.
+
+use crawlway_broker::{Broker, BrokerError, Delivery, QueueSpec, Receipt, SettleError, Settled, Verdict};
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+/// Where a stage's items come from. `N` is what it is told about an item that is done.
+#[async_trait::async_trait]
+pub trait Source<N>: Debug + Send + Sync + 'static {
+    /// Its name, as in `crawlway queues`.
+    fn name(&self) -> &str;
+
+    /// How long an item is its taker's.
+    fn lease(&self) -> Duration;
+
+    /// How many attempts an item gets.
+    fn max_attempts(&self) -> u32;
+
+    /// Takes up to `max` items; returns as soon as there is one, and empty after `wait` without any.
+    async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError>;
+
+    /// Settles items; one answer each, in order.
+    async fn settle(&self, ended: &[Ended<N>]) -> Vec<Result<Settled, SettleError>>;
+
+    /// Renews leases; one answer each, in order.
+    async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>>;
+}
+
+/// How an item ended.
+#[derive(Debug, Clone)]
+pub struct Ended<N> {
+    /// Which.
+    pub receipt: Receipt,
+    /// What is to become of it.
+    pub verdict: Verdict,
+    /// What became of it, in a word.
+    pub outcome: &'static str,
+    /// What the stage has to say to the source.
+    pub note: N,
+}
+
+/// A queue of a broker as a source.
+#[derive(Debug)]
+pub struct QueueSource {
+    broker: Arc<dyn Broker>,
+    spec: QueueSpec,
+}
+
+impl QueueSource {
+    /// The queue of this spec, which has been declared.
+    pub fn new(broker: Arc<dyn Broker>, spec: QueueSpec) -> Self {
+        Self { broker, spec }
+    }
+}
+
+#[async_trait::async_trait]
+impl Source<()> for QueueSource {
+    fn name(&self) -> &str {
+        self.spec.name.as_str()
+    }
+
+    fn lease(&self) -> Duration {
+        self.spec.lease
+    }
+
+    fn max_attempts(&self) -> u32 {
+        self.spec.max_attempts
+    }
+
+    async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError> {
+        self.broker.receive(&self.spec.name, max, wait).await
+    }
+
+    async fn settle(&self, ended: &[Ended<()>]) -> Vec<Result<Settled, SettleError>> {
+        let verdicts = ended.iter().map(|ended| (ended.receipt.clone(), ended.verdict.clone())).collect();
+        self.broker.settle(verdicts).await
+    }
+
+    async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>> {
+        self.broker.extend(receipts, self.spec.lease).await
+    }
+}
