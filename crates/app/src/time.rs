@@ -1,7 +1,4 @@
 //! Points in time as people write and read them: ISO 8601 in UTC, and ages.
-//!
-//! Days are counted by hand (the proleptic Gregorian calendar, after Howard Hinnant's `civil_from_days`), since
-//! nothing else here needs a calendar.
 
 use crate::quantity::{parse_duration, rough_duration};
 use crawlway_broker::Timestamp;
@@ -10,15 +7,9 @@ use crawlway_broker::Timestamp;
 const TIME: &str = "a time such as 2026-11-15, 2026-11-15T09:30:00Z or 2026-11-15T10:30:00+01:00, \
                     or an age such as 30min or 2d";
 
-const MILLIS_PER_DAY: u64 = 86_400_000;
-
 /// `2026-11-15T09:30:00.250Z`
 pub(crate) fn iso(time: Timestamp) -> String {
-    let (days, millis) = (time.as_millis() / MILLIS_PER_DAY, time.as_millis() % MILLIS_PER_DAY);
-    let (year, month, day) = civil(days);
-    let (seconds, millis) = (millis / 1000, millis % 1000);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    time.to_iso()
 }
 
 /// `3 min ago`
@@ -31,148 +22,21 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
 pub(crate) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let text = text.trim();
     let age = parse_duration(text.strip_suffix("ago").unwrap_or(text));
-    age.map(|age| now - age)
-        .or_else(|| parse_iso(text).map(Timestamp::from_millis))
-        .ok_or_else(|| format!("expected {TIME}"))
-}
-
-fn parse_iso(text: &str) -> Option<u64> {
-    let (date, clock) = match text.split_once(['T', 't', ' ']) {
-        Some((date, clock)) => (date, Some(clock)),
-        None => (text, None),
-    };
-    let [year, month, day] = fields(date, '-', &[4, 2, 2])?;
-    let midnight = days_to(year, month, day)? * MILLIS_PER_DAY;
-    let Some(clock) = clock else { return Some(midnight) };
-    let (clock, offset_minutes) = split_offset(clock)?;
-    let (clock, millis) = match clock.split_once('.') {
-        Some((clock, fraction)) => (clock, parse_fraction(fraction)?),
-        None => (clock, 0),
-    };
-    let [hour, minute, second] = match clock.len() {
-        5 => fields::<2>(clock, ':', &[2, 2]).map(|[hour, minute]| [hour, minute, 0])?,
-        _ => fields(clock, ':', &[2, 2, 2])?,
-    };
-    // A leap second is taken as the second after it.
-    if hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let local = midnight + ((hour * 60 + minute) * 60 + second) * 1000 + millis;
-    local.checked_add_signed(-offset_minutes * 60_000)
-}
-
-/// The clock's part without its offset, and the offset in minutes east of UTC.
-fn split_offset(clock: &str) -> Option<(&str, i64)> {
-    if let Some(clock) = clock.strip_suffix(['Z', 'z']) {
-        return Some((clock, 0));
-    }
-    let Some(at) = clock.rfind(['+', '-']) else { return Some((clock, 0)) };
-    let (clock, offset) = clock.split_at(at);
-    let [hours, minutes] = fields(&offset[1..], ':', &[2, 2])?;
-    if hours > 23 || minutes > 59 {
-        return None;
-    }
-    let minutes = i64::try_from(hours * 60 + minutes).ok()?;
-    Some((clock, if offset.starts_with('-') { -minutes } else { minutes }))
-}
-
-fn parse_fraction(digits: &str) -> Option<u64> {
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let first_three: String = digits.chars().chain("000".chars()).take(3).collect();
-    first_three.parse().ok()
-}
-
-/// Numbers of these widths, separated by this character.
-fn fields<const N: usize>(text: &str, separator: char, widths: &[usize; N]) -> Option<[u64; N]> {
-    let mut numbers = [0; N];
-    let mut parts = text.split(separator);
-    for (number, width) in numbers.iter_mut().zip(widths) {
-        let part = parts.next().filter(|part| part.len() == *width)?;
-        if !part.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        *number = part.parse().ok()?;
-    }
-    parts.next().is_none().then_some(numbers)
-}
-
-/// Days since 1970-01-01, for dates from then on that exist.
-fn days_to(year: u64, month: u64, day: u64) -> Option<u64> {
-    if year < 1970 || !(1..=12).contains(&month) || day == 0 {
-        return None;
-    }
-    let shifted_year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (shifted_year / 400, shifted_year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let days = era * 146_097 + day_of_era - 719_468;
-    // February the 30th would come out as a day in March.
-    (civil(days) == (year, month, day)).then_some(days)
-}
-
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    age.map(|age| now - age).or_else(|| Timestamp::from_iso(text)).ok_or_else(|| format!("expected {TIME}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<String> {
-        parse_time(text, Timestamp::from_millis(1_000_000_000_000)).ok().map(iso)
-    }
-
     #[test]
-    fn times_are_read_and_written() {
-        for (text, written) in [
-            ("1970-01-01", "1970-01-01T00:00:00.000Z"),
-            ("2024-02-29T23:59:60Z", "2024-03-01T00:00:00.000Z"),
-            ("2026-11-15T09:30Z", "2026-11-15T09:30:00.000Z"),
-            ("2026-11-15 09:30:01", "2026-11-15T09:30:01.000Z"),
-            ("2026-11-15T09:30:01.2+01:00", "2026-11-15T08:30:01.200Z"),
-            ("2026-11-15T23:30:01.123456-05:30", "2026-11-16T05:00:01.123Z"),
-            ("1h", "2001-09-09T00:46:40.000Z"),
-            ("1h ago", "2001-09-09T00:46:40.000Z"),
-        ] {
-            assert_eq!(read(text).as_deref(), Some(written), "{text}");
+    fn dates_and_ages_are_read() {
+        let read = |text| parse_time(text, Timestamp::from_millis(1_000_000_000_000)).ok().map(iso);
+        assert_eq!(read("2026-11-15T09:30Z").as_deref(), Some("2026-11-15T09:30:00.000Z"));
+        for age in ["1h", "1h ago"] {
+            assert_eq!(read(age).as_deref(), Some("2001-09-09T00:46:40.000Z"), "{age}");
         }
-    }
-
-    #[test]
-    fn what_is_no_time_is_refused() {
-        for text in [
-            "",
-            "today",
-            "2026-02-29",
-            "2026-13-01",
-            "2026-1-1",
-            "1969-12-31",
-            "2026-11-15T25:00:00Z",
-            "2026-11-15T09:30:00+1",
-            "1970-01-01T00:00:00+01:00",
-            "2026-11-15T",
-            "+026-11-15",
-            "2026-11-15T09:30:00.Z",
-        ] {
-            assert_eq!(read(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn every_day_of_a_long_time_survives_the_round_trip() {
-        for days in 0..200_000 {
-            let (year, month, day) = civil(days);
-            assert_eq!(days_to(year, month, day), Some(days));
-        }
+        assert_eq!(read("today"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Points in time as contracts store them, and the clock they are read from: the system's, or one moved by hand.
 
 mod clock;
+mod iso;
 mod timestamp;
 
 pub use clock::{Clock, ManualClock};
