@@ -39,6 +39,7 @@ const TABLE: &[Row] = &[
         crates: "crawlway-flows",
         may_use: &[
             "crawlway-flow",
+            "crawlway-clock",
             "crawlway-content",
             "crawlway-fetch",
             "crawlway-broker",

@@ -1,0 +1,3 @@
+//! The flows: each its messages, its stages and its wiring. They name contracts and no product.
+
+pub mod search;

@@ -1,0 +1,99 @@
+//! The stage `index`: reads page messages, whoever published them, and stores them in the page index.
+
+use super::message::{self, CheckedPage};
+use crawlway_broker::Delivery;
+use crawlway_content::simhash::simhash;
+use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_store::{IndexedPage, PageIndex};
+use std::sync::Arc;
+
+/// The step of a page's way that is this stage's own, for fail points; the runner has its own besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexStep {
+    /// The pages are read, and about to be written.
+    Read,
+    /// The pages are durable.
+    Committed,
+}
+
+impl IndexStep {
+    /// All of them, in order.
+    pub const ALL: [IndexStep; 2] = [Self::Read, Self::Committed];
+
+    /// Its name in the variable that names where to die.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Committed => "committed",
+        }
+    }
+}
+
+/// The stage. It never asks whether a URL is known: a page replaces what was stored under its URL.
+#[derive(Debug)]
+pub(super) struct IndexStage {
+    index: Arc<dyn PageIndex>,
+    largest_message: usize,
+}
+
+impl IndexStage {
+    pub(super) fn new(index: Arc<dyn PageIndex>, largest_message: usize) -> Self {
+        Self { index, largest_message }
+    }
+}
+
+#[async_trait::async_trait]
+impl Stage for IndexStage {
+    type In = CheckedPage;
+    type Effect = ();
+    type Note = ();
+
+    fn name(&self) -> &'static str {
+        "index"
+    }
+
+    fn decode(&self, delivery: &Delivery) -> Result<CheckedPage, Invalid> {
+        message::read(&delivery.message.body, self.largest_message)
+    }
+
+    fn subject(&self, page: &CheckedPage) -> Option<String> {
+        Some(page.url.as_str().to_owned())
+    }
+
+    async fn run(
+        &self,
+        batch: Vec<Item<CheckedPage>>,
+        _context: &Context,
+    ) -> Vec<Result<Output<(), ()>, StageError>> {
+        let count = batch.len();
+        fail::passed("index", IndexStep::Read.name());
+        let pages = batch.into_iter().map(indexed).collect();
+        let written = self.index.write(pages).await;
+        fail::passed("index", IndexStep::Committed.name());
+        // However long the outage lasts, the message stays: nothing about storing is the message's fault.
+        let ended = || match &written {
+            Ok(()) => Ok(Output::nothing("indexed")),
+            Err(error) => Err(StageError::Ours { error: error.to_string() }),
+        };
+        (0..count).map(|_| ended()).collect()
+    }
+
+    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
+        Ok(())
+    }
+}
+
+fn indexed(item: Item<CheckedPage>) -> IndexedPage {
+    let page = item.value;
+    IndexedPage {
+        item: item.id.as_str().to_owned(),
+        host: page.url.host().to_owned(),
+        simhash: simhash(&page.text),
+        url: page.url.into_string(),
+        title: page.title,
+        description: page.description,
+        text: page.text,
+        crawled_at: page.crawled_at,
+        status_code: page.status_code,
+    }
+}

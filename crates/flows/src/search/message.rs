@@ -1,0 +1,278 @@
+//! The message on `crawler_queue`: one crawled page. Anyone may publish it and anyone may consume it.
+
+use crawlway_clock::Timestamp;
+use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
+use crawlway_flow::Invalid;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The JSON Schema of the message, as it is shipped.
+pub const SCHEMA: &str = include_str!("../../schemas/crawler_queue.schema.json");
+
+/// A crawled page, field by field as the contract has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageMessage {
+    /// The page's URL in normal form.
+    pub url: String,
+    /// Its main text: no tags, lower case, white space collapsed.
+    pub text: String,
+    /// What is known about it.
+    pub metadata: Metadata,
+}
+
+/// What is known about a crawled page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Its title, empty when it has none.
+    pub title: String,
+    /// Its description, left out when it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// When it was crawled: ISO 8601 in UTC.
+    pub timestamp: String,
+    /// The status it was answered with.
+    pub status_code: i64,
+}
+
+/// A page message whose values have been checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedPage {
+    /// The URL, in normal form whatever the publisher sent.
+    pub url: NormalUrl,
+    /// The text.
+    pub text: String,
+    /// The title.
+    pub title: String,
+    /// The description.
+    pub description: Option<String>,
+    /// When it was crawled.
+    pub crawled_at: Timestamp,
+    /// The status it was answered with.
+    pub status_code: u16,
+}
+
+/// Reads a message, or says what is wrong with it: the field, what it has, what was expected.
+pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
+    if body.len() > most_bytes {
+        return Err(Invalid(format!("the message has {} bytes, the limit is {most_bytes}", body.len())));
+    }
+    let message: PageMessage = serde_json::from_slice(body).map_err(|error| explain(body, &error))?;
+    let PageMessage { url, text, metadata } = message;
+    let normal = normalise(&url, &UrlOptions::default())
+        .map_err(|error| Invalid(format!("`url` is not one that a page can have: {error}")))?;
+    let crawled_at = Timestamp::from_iso(&metadata.timestamp).ok_or_else(|| {
+        Invalid(format!(
+            "`metadata.timestamp` is {}; expected ISO 8601 such as \"2026-11-15T09:30:00Z\"",
+            shown(&Value::String(metadata.timestamp.clone()))
+        ))
+    })?;
+    let status_code =
+        u16::try_from(metadata.status_code).ok().filter(|code| (100..=999).contains(code)).ok_or_else(
+            || Invalid(format!("`metadata.status_code` is {}; expected 100 to 999", metadata.status_code)),
+        )?;
+    Ok(CheckedPage {
+        url: normal,
+        text,
+        title: metadata.title,
+        description: metadata.description,
+        crawled_at,
+        status_code,
+    })
+}
+
+/// A field of the message: where, whether it must be there, what fits, and that in words.
+type Field = (&'static str, bool, fn(&Value) -> bool, &'static str);
+
+/// What is wrong with a message that could not be read. Slow, and only for those.
+fn explain(body: &[u8], error: &serde_json::Error) -> Invalid {
+    if let Err(error) = std::str::from_utf8(body) {
+        return Invalid(format!("the message is not UTF-8 (from byte {} on)", error.valid_up_to()));
+    }
+    let Ok(value) = serde_json::from_slice::<Value>(body) else {
+        return Invalid(format!("the message is not JSON: {error}"));
+    };
+    if !value.is_object() {
+        return Invalid(format!("the message is {}; expected an object", shown(&value)));
+    }
+    let fields: [Field; 7] = [
+        ("/url", true, Value::is_string, "a text"),
+        ("/text", true, Value::is_string, "a text"),
+        ("/metadata", true, Value::is_object, "an object"),
+        ("/metadata/title", true, Value::is_string, "a text"),
+        ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
+        ("/metadata/timestamp", true, Value::is_string, "a text"),
+        ("/metadata/status_code", true, Value::is_i64, "a whole number"),
+    ];
+    for (pointer, required, fits, expected) in fields {
+        let name = pointer[1..].replace('/', ".");
+        match value.pointer(pointer) {
+            None if required => return Invalid(format!("`{name}` is missing; expected {expected}")),
+            Some(found) if !fits(found) && (required || !found.is_null()) => {
+                return Invalid(format!("`{name}` is {}; expected {expected}", shown(found)));
+            }
+            _ => {}
+        }
+    }
+    Invalid(format!("the message has not the expected shape: {error}"))
+}
+
+/// A value as a reason can quote it: short.
+fn shown(value: &Value) -> String {
+    const MOST: usize = 60;
+    let kind = match value {
+        Value::Array(_) => return "a list".to_owned(),
+        Value::Object(_) => return "an object".to_owned(),
+        other => other.to_string(),
+    };
+    if kind.chars().count() <= MOST {
+        kind
+    } else {
+        format!("{}…", kind.chars().take(MOST).collect::<String>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const MOST: usize = 1 << 20;
+
+    fn good() -> Value {
+        json!({
+            "url": "https://example.com/page1",
+            "text": "this is the main text of the page...",
+            "metadata": {
+                "title": "Example Page", "description": "Example description",
+                "timestamp": "2025-11-01T12:00:00Z", "status_code": 200
+            }
+        })
+    }
+
+    fn reason(body: &[u8]) -> String {
+        read(body, MOST).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_example_of_the_contract_is_read() {
+        let page = read(good().to_string().as_bytes(), MOST).unwrap();
+        assert_eq!(page.url.as_str(), "https://example.com/page1");
+        assert_eq!(page.crawled_at.to_iso(), "2025-11-01T12:00:00.000Z");
+        assert_eq!((page.title.as_str(), page.status_code), ("Example Page", 200));
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_a_missing_or_null_description_is_none() {
+        let mut message = good();
+        message["extra"] = json!([1, 2]);
+        message["metadata"]["description"] = Value::Null;
+        assert_eq!(read(message.to_string().as_bytes(), MOST).unwrap().description, None);
+    }
+
+    #[test]
+    fn what_is_written_is_what_the_contract_says_and_no_more() {
+        let message = PageMessage {
+            url: "https://example.com/".into(),
+            text: "text".into(),
+            metadata: Metadata {
+                title: String::new(),
+                description: None,
+                timestamp: "2025-11-01T12:00:00.000Z".into(),
+                status_code: 200,
+            },
+        };
+        assert_eq!(
+            serde_json::to_string(&message).unwrap(),
+            r#"{"url":"https://example.com/","text":"text","metadata":{"title":"","timestamp":"2025-11-01T12:00:00.000Z","status_code":200}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let with = |pointer: &str, value: Value| {
+            let mut message = good();
+            *message.pointer_mut(pointer).unwrap() = value;
+            message.to_string().into_bytes()
+        };
+        let without = |parent: &str, name: &str| {
+            let mut message = good();
+            message.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+            message.to_string().into_bytes()
+        };
+        for (body, expected) in [
+            (b"".to_vec(), "not JSON"),
+            (b"not json".to_vec(), "not JSON"),
+            (b"[]".to_vec(), "is a list; expected an object"),
+            (b"{\"url\":\"\xff\"}".to_vec(), "not UTF-8 (from byte 8 on)"),
+            (without("", "text"), "`text` is missing; expected a text"),
+            (without("/metadata", "timestamp"), "`metadata.timestamp` is missing"),
+            (with("/metadata", json!([])), "`metadata` is a list; expected an object"),
+            (
+                with("/metadata/status_code", json!("200")),
+                "`metadata.status_code` is \"200\"; expected a whole number",
+            ),
+            (with("/metadata/status_code", json!(2.5)), "`metadata.status_code` is 2.5"),
+            (with("/metadata/status_code", json!(0)), "`metadata.status_code` is 0; expected 100 to 999"),
+            (with("/metadata/title", Value::Null), "`metadata.title` is null; expected a text"),
+            (with("/metadata/description", json!(1)), "`metadata.description` is 1"),
+            (with("/metadata/timestamp", json!("yesterday")), "expected ISO 8601"),
+            (with("/url", json!("")), "`url` is not one"),
+            (with("/url", json!("ftp://example.com/")), "`url` is not one"),
+            (vec![b' '; MOST + 1], "the limit is 1048576"),
+        ] {
+            let told = reason(&body);
+            assert!(told.contains(expected), "expected `{expected}` in: {told}");
+        }
+    }
+
+    fn some_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            (100..999i64).prop_map(Value::from),
+            Just(json!(200.5)),
+            Just(json!("https://example.com/a")),
+            Just(json!("2025-11-01T12:00:00Z")),
+            ".{0,8}".prop_map(Value::from),
+            Just(json!({})),
+            Just(json!([])),
+        ]
+    }
+
+    proptest! {
+        /// Whatever one field is replaced by, the schema and the reader agree on whether the shape is right. The
+        /// reader looks closer at the values of URL, time and status.
+        #[test]
+        fn the_schema_and_the_reader_agree(
+            place in prop::sample::select(vec!["/url", "/text", "/metadata", "/metadata/title",
+                "/metadata/description", "/metadata/timestamp", "/metadata/status_code"]),
+            value in prop::option::of(some_value()),
+        ) {
+            let mut message = good();
+            match &value {
+                Some(value) => *message.pointer_mut(place).unwrap() = value.clone(),
+                None => {
+                    let (parent, name) = place.rsplit_once('/').unwrap();
+                    message.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+                }
+            }
+            let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+            let valid = jsonschema::validator_for(&schema).unwrap().is_valid(&message);
+            let read = read(message.to_string().as_bytes(), MOST);
+            if read.is_ok() && !(place == "/metadata/description" && value == Some(Value::Null)) {
+                prop_assert!(valid, "the reader takes what the schema refuses: {message}");
+            }
+            let looks_closer = ["/url", "/metadata/timestamp", "/metadata/status_code"].contains(&place);
+            if valid && !looks_closer {
+                prop_assert!(read.is_ok(), "the reader refuses what the schema takes: {message}: {read:?}");
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&body, MOST);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The flow `search`: crawl pages, publish each to a queue, index them.
+//!
+//! ```text
+//! seeds ─▶ frontier ─▶ crawl ─▶ crawler_queue ─▶ index ─▶ page index ─▶ search
+//!             ▲          │  claim → fetch → publish → links and seen → settle
+//!             └─ links ──┘
+//! ```
+
+mod crawl;
+mod definition;
+mod index;
+pub mod message;
+mod reindex;
+mod scope;
+mod source;
+mod start;
+mod wiring;
+
+pub use crawl::{CrawlOptions, CrawlStep};
+pub use definition::{Definition, DefinitionError};
+pub use index::IndexStep;
+pub use reindex::reindex;
+pub use scope::Traps;
+pub use source::FRONTIER;
+pub use start::{StartError, Started, start};
+pub use wiring::{Search, SearchSettings, Stages, Stores, crawler_queue};
+
+/// The flow's name, in trails and metrics.
+pub const FLOW: &str = "search";

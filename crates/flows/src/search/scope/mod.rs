@@ -1,0 +1,185 @@
+//! The scope of a crawl: which links are followed.
+
+mod glob;
+mod traps;
+
+pub use traps::Traps;
+
+use super::Definition;
+use crawlway_content::NormalUrl;
+use crawlway_store::frontier::Budget;
+use glob::Glob;
+
+/// Which links a crawl follows, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    hosts: Vec<HostRule>,
+    include: Vec<Glob>,
+    exclude: Vec<Glob>,
+    max_depth: Option<u32>,
+    traps: Traps,
+}
+
+/// A link that is followed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Followed {
+    pub(crate) url: NormalUrl,
+    pub(crate) depth: u32,
+    pub(crate) chain: u32,
+    pub(crate) budget: Option<Budget>,
+}
+
+/// The page that a link is on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From<'a> {
+    /// The kind of the page's URL, see [`Scope::kind`].
+    pub(crate) kind: &'a str,
+    pub(crate) depth: u32,
+    pub(crate) chain: u32,
+}
+
+impl Scope {
+    pub(crate) fn new(definition: &Definition) -> Self {
+        let mut hosts: Vec<HostRule> = definition.hosts.iter().map(|host| HostRule::new(host)).collect();
+        if hosts.is_empty() {
+            hosts = definition
+                .seeds
+                .iter()
+                .filter_map(|seed| seed.parse::<NormalUrl>().ok())
+                .map(|seed| HostRule::new(seed.host()))
+                .collect();
+        }
+        let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern)).collect();
+        Self {
+            hosts,
+            include: globs(&definition.include),
+            exclude: globs(&definition.exclude),
+            max_depth: definition.max_depth,
+            traps: definition.traps,
+        }
+    }
+
+    /// What a URL is like, for telling chains of one kind.
+    pub(crate) fn kind(url: &NormalUrl) -> String {
+        traps::kind(url)
+    }
+
+    /// Whether a URL is in the scope, its depth aside; else why not.
+    pub(crate) fn has(&self, url: &NormalUrl) -> Result<(), &'static str> {
+        if !self.hosts.iter().any(|rule| rule.fits(url)) {
+            return Err("scope.host");
+        }
+        if self.exclude.iter().any(|glob| glob.fits(url)) {
+            return Err("scope.excluded");
+        }
+        if !self.include.is_empty() && !self.include.iter().any(|glob| glob.fits(url)) {
+            return Err("scope.not_included");
+        }
+        Ok(())
+    }
+
+    /// Whether a link is followed, and as what; else why not.
+    pub(crate) fn follow(
+        &self,
+        link: NormalUrl,
+        from: From<'_>,
+        this_year: u64,
+    ) -> Result<Followed, &'static str> {
+        let depth = from.depth.saturating_add(1);
+        if self.max_depth.is_some_and(|most| depth > most) {
+            return Err("scope.depth");
+        }
+        let url = traps::without_session(link);
+        self.has(&url)?;
+        let chain = if traps::kind(&url) == from.kind { from.chain.saturating_add(1) } else { 0 };
+        if let Some(trap) = traps::caught(&url, chain, this_year, &self.traps) {
+            return Err(trap);
+        }
+        let budget = traps::budget(&url, &self.traps);
+        Ok(Followed { url, depth, chain, budget })
+    }
+}
+
+/// `example.org`, `*.example.org` for that and everything below, either with a port.
+#[derive(Debug)]
+struct HostRule {
+    host: String,
+    below: bool,
+    port: Option<u16>,
+}
+
+impl HostRule {
+    fn new(rule: &str) -> Self {
+        let (rule, below) = match rule.strip_prefix("*.") {
+            Some(rest) => (rest, true),
+            None => (rule, false),
+        };
+        let (host, port) = match rule.rsplit_once(':') {
+            Some((host, port)) if !rule.ends_with(']') => (host, port.parse().ok()),
+            _ => (rule, None),
+        };
+        Self { host: host.to_ascii_lowercase(), below, port }
+    }
+
+    fn fits(&self, url: &NormalUrl) -> bool {
+        let host = url.host();
+        let same = host == self.host
+            || self.below && host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.'));
+        same && self.port.is_none_or(|port| port == url.port())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(change: impl FnOnce(&mut Definition)) -> Scope {
+        let mut definition = Definition::of_seeds(["http://a.test/"]);
+        change(&mut definition);
+        Scope::new(&definition)
+    }
+
+    fn follow(scope: &Scope, link: &str) -> Result<u32, &'static str> {
+        let from = From { kind: "", depth: 1, chain: 0 };
+        scope.follow(link.parse().unwrap(), from, 2026).map(|followed| followed.depth)
+    }
+
+    #[test]
+    fn the_hosts_of_the_seeds_are_the_scope_unless_others_are_named() {
+        let seeds = scope(|_| {});
+        assert_eq!(follow(&seeds, "https://a.test/x"), Ok(2));
+        assert_eq!(follow(&seeds, "http://www.a.test/x"), Err("scope.host"));
+        let named = scope(|definition| definition.hosts = vec!["*.b.test".into(), "[::1]:81".into()]);
+        assert_eq!(follow(&named, "http://b.test/"), Ok(2));
+        assert_eq!(follow(&named, "http://x.b.test/"), Ok(2));
+        assert_eq!(follow(&named, "http://xb.test/"), Err("scope.host"));
+        assert_eq!(follow(&named, "http://a.test/"), Err("scope.host"));
+        assert_eq!(follow(&named, "http://[::1]:81/"), Ok(2));
+        assert_eq!(follow(&named, "http://[::1]/"), Err("scope.host"));
+    }
+
+    #[test]
+    fn patterns_and_depth_narrow_it() {
+        let narrow = scope(|definition| {
+            definition.include = vec!["/blog/*".into()];
+            definition.exclude = vec!["*.pdf".into()];
+        });
+        assert_eq!(follow(&narrow, "http://a.test/blog/1"), Ok(2));
+        assert_eq!(follow(&narrow, "http://a.test/shop"), Err("scope.not_included"));
+        assert_eq!(follow(&narrow, "http://a.test/blog/1.pdf"), Err("scope.excluded"));
+        let shallow = scope(|definition| definition.max_depth = Some(1));
+        assert_eq!(follow(&shallow, "http://a.test/x"), Err("scope.depth"));
+    }
+
+    #[test]
+    fn a_chain_is_counted_while_the_kind_stays_the_same() {
+        let scope = scope(|_| {});
+        let page: NormalUrl = "http://a.test/list?page=4".parse().unwrap();
+        let kind = Scope::kind(&page);
+        let from = From { kind: &kind, depth: 4, chain: 3 };
+        let next = scope.follow("http://a.test/list?page=5".parse().unwrap(), from, 2026).unwrap();
+        assert_eq!((next.chain, next.depth), (4, 5));
+        let item = scope.follow("http://a.test/item/5".parse().unwrap(), from, 2026).unwrap();
+        assert_eq!(item.chain, 0);
+    }
+}

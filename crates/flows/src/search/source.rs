@@ -1,0 +1,195 @@
+//! The frontier as a source of items for the runner.
+
+use crawlway_broker::{
+    BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError, Settled,
+    Verdict,
+};
+use crawlway_clock::{Clock, Timestamp};
+use crawlway_flow::{Ended, Source};
+use crawlway_store::{
+    Frontier, StoreError,
+    frontier::{self, CrawlId, Ending, PageFacts, SettledAs, Taken, Validators},
+};
+use serde::{Deserialize, Serialize};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// The name of the frontier where queues are listed.
+pub const FRONTIER: &str = "frontier";
+
+/// What an item of the crawl stage carries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CrawlJob {
+    pub(super) crawl: CrawlId,
+    pub(super) url: String,
+    pub(super) depth: u32,
+    pub(super) chain: u32,
+    pub(super) insist: bool,
+    pub(super) validators: Validators,
+}
+
+/// What the frontier is told about a URL that is done.
+#[derive(Debug, Default)]
+pub(super) struct CrawlNote {
+    pub(super) facts: PageFacts,
+    /// Whether its host was asked for something, and is to be left alone for a while.
+    pub(super) asked: bool,
+}
+
+/// The frontier as a source.
+#[derive(Debug)]
+pub(super) struct FrontierSource {
+    frontier: Arc<dyn Frontier>,
+    name: QueueName,
+    clock: Clock,
+    per_host: u32,
+    gap: Duration,
+    /// Something may be due now that was not before.
+    changed: Arc<Notify>,
+}
+
+impl FrontierSource {
+    /// `per_host` URLs of one host may be on their way at a time; after each its host is left alone for the gap.
+    pub(super) fn new(
+        frontier: Arc<dyn Frontier>,
+        clock: Clock,
+        per_host: u32,
+        gap: Duration,
+        changed: Arc<Notify>,
+    ) -> Self {
+        // The constant is an allowed name.
+        let name = QueueName::new(FRONTIER).unwrap_or_else(|_| unreachable!());
+        Self { frontier, name, clock, per_host, gap, changed }
+    }
+
+    fn delivery(&self, taken: Taken, now: Timestamp) -> Delivery {
+        let job = CrawlJob {
+            crawl: taken.crawl,
+            url: taken.url,
+            depth: taken.depth,
+            chain: taken.chain,
+            insist: taken.insist,
+            validators: taken.validators,
+        };
+        Delivery {
+            receipt: Receipt {
+                queue: self.name.clone(),
+                epoch: taken.receipt.taking,
+                tag: taken.receipt.entry,
+            },
+            message: Message {
+                id: MessageId::from(taken.item.as_str()),
+                key: None,
+                group: Some(taken.host),
+                headers: Headers::new(),
+                // Nothing in a job can fail to be written.
+                body: serde_json::to_vec(&job).unwrap_or_default().into(),
+                published_at: now,
+            },
+            attempt: taken.attempt,
+            last_error: taken.last_error.map(|error| Failure { error, at: now }),
+            replays: 0,
+            lease_until: taken.lease_until,
+        }
+    }
+
+    fn ending(&self, ended: &Ended<CrawlNote>) -> Ending {
+        let rest = self.gap;
+        match &ended.verdict {
+            Verdict::Done => Ending::Done {
+                outcome: ended.outcome.to_owned(),
+                facts: ended.note.facts.clone(),
+                rest: if ended.note.asked { rest } else { Duration::ZERO },
+            },
+            Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
+            Verdict::Defer { until } => Ending::Defer { until: *until },
+            Verdict::Dead { reason } => Ending::Dead { reason: reason.clone(), rest },
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Source<CrawlNote> for FrontierSource {
+    fn name(&self) -> &str {
+        FRONTIER
+    }
+
+    fn lease(&self) -> Duration {
+        self.frontier.policy().lease
+    }
+
+    fn max_attempts(&self) -> u32 {
+        self.frontier.policy().max_attempts
+    }
+
+    async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError> {
+        let until = self.clock.now() + wait;
+        loop {
+            // Asked for before looking, so that a change in between is not missed.
+            let changed = self.changed.notified();
+            let taken = self.frontier.next(max, self.per_host).await.map_err(broker_error)?;
+            let now = self.clock.now();
+            if !taken.is_empty() {
+                return Ok(taken.into_iter().map(|taken| self.delivery(taken, now)).collect());
+            }
+            if now >= until {
+                return Ok(Vec::new());
+            }
+            let due = self.frontier.due().await.map_err(broker_error)?;
+            let look = due.map_or(until, |due| due.max(now + Duration::from_millis(1)).min(until));
+            tokio::select! {
+                () = changed => {}
+                () = self.clock.sleep_until(look) => {}
+            }
+        }
+    }
+
+    async fn settle(&self, ended: &[Ended<CrawlNote>]) -> Vec<Result<Settled, SettleError>> {
+        let endings: Vec<_> =
+            ended.iter().map(|ended| (receipt(&ended.receipt), self.ending(ended))).collect();
+        let answers = self.frontier.settle(&endings).await;
+        self.changed.notify_one();
+        match answers {
+            Ok(answers) => answers
+                .into_iter()
+                .map(|answer| match answer {
+                    Some(SettledAs::Done) => Ok(Settled::Done),
+                    Some(SettledAs::Retrying { attempt }) => Ok(Settled::Retrying { attempt }),
+                    Some(SettledAs::Deferred) => Ok(Settled::Deferred),
+                    Some(SettledAs::Dead) => Ok(Settled::Dead),
+                    None => Err(SettleError::Fenced { queue: self.name.clone() }),
+                })
+                .collect(),
+            Err(error) => ended.iter().map(|_| Err(settle_error(error.clone()))).collect(),
+        }
+    }
+
+    async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>> {
+        let own: Vec<_> = receipts.iter().map(receipt).collect();
+        match self.frontier.extend(&own).await {
+            Ok(answers) => answers
+                .into_iter()
+                .map(|held| if held { Ok(()) } else { Err(SettleError::Fenced { queue: self.name.clone() }) })
+                .collect(),
+            Err(error) => receipts.iter().map(|_| Err(settle_error(error.clone()))).collect(),
+        }
+    }
+}
+
+fn receipt(receipt: &Receipt) -> frontier::Receipt {
+    frontier::Receipt { entry: receipt.tag, taking: receipt.epoch }
+}
+
+fn broker_error(error: StoreError) -> BrokerError {
+    match error {
+        StoreError::Closed => BrokerError::Closed,
+        other => BrokerError::Unavailable { detail: other.to_string() },
+    }
+}
+
+fn settle_error(error: StoreError) -> SettleError {
+    match error {
+        StoreError::Closed => SettleError::Closed,
+        other => SettleError::Unavailable { detail: other.to_string() },
+    }
+}

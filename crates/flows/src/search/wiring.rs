@@ -1,0 +1,145 @@
+//! How the flow's stages are wired.
+
+use super::{
+    FLOW,
+    crawl::{CrawlOptions, CrawlStage},
+    index::IndexStage,
+    source::FrontierSource,
+};
+use crawlway_broker::{QueueName, QueueSpec};
+use crawlway_fetch::Fetcher;
+use crawlway_flow::{Flow, HoldBack, Parts, QueueSource, Settings, Stop};
+use crawlway_store::{Frontier, PageIndex, SeenUrls};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// The queue that crawled pages are published to: its name is a contract.
+pub fn crawler_queue() -> QueueName {
+    // The constant is an allowed name.
+    QueueName::new("crawler_queue").unwrap_or_else(|_| unreachable!())
+}
+
+/// What the flow keeps things in.
+#[derive(Debug, Clone)]
+pub struct Stores {
+    /// The URLs still to be crawled.
+    pub frontier: Arc<dyn Frontier>,
+    /// The URLs crawled lately.
+    pub seen: Arc<dyn SeenUrls>,
+    /// The pages that can be searched; `None` in a process that does not index.
+    pub index: Option<Arc<dyn PageIndex>>,
+}
+
+/// Which stages run in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stages {
+    /// Fetching pages.
+    pub crawl: bool,
+    /// Indexing them.
+    pub index: bool,
+}
+
+/// How much the flow does at a time.
+#[derive(Debug, Clone)]
+pub struct SearchSettings {
+    /// How many pages are fetched at a time.
+    pub fetch_at_once: usize,
+    /// How pages are crawled.
+    pub crawl: CrawlOptions,
+    /// How many pages are committed to the index together.
+    pub index_batch: usize,
+    /// How long such a batch waits to be full.
+    pub index_linger: Duration,
+    /// The largest message that is taken from the queue, in bytes.
+    pub largest_message: usize,
+    /// How many pages may wait to be indexed before fetching stops.
+    pub most_waiting: u64,
+    /// How long what is in flight may take once the stop is requested.
+    pub drain: Duration,
+}
+
+/// The flow, ready to be run.
+#[derive(Debug)]
+pub struct Search {
+    flow: Flow,
+    changed: Arc<Notify>,
+}
+
+impl Search {
+    /// Wires the stages. The queue of this spec has been declared.
+    pub fn new(
+        parts: Parts,
+        stores: &Stores,
+        fetcher: Arc<Fetcher>,
+        queue: &QueueSpec,
+        settings: &SearchSettings,
+        stages: Stages,
+        stop: Stop,
+    ) -> Self {
+        debug_assert_eq!(parts.flow, FLOW);
+        let changed = Arc::new(Notify::new());
+        let (broker, clock) = (parts.broker.clone(), parts.clock.clone());
+        let mut flow = Flow::new(parts, stop);
+        if stages.crawl {
+            let pace = settings.crawl.request.pace;
+            // Without a gap, the next pages are on their way while the last ones are published and noted. The gate
+            // holds the limit either way.
+            let per_host = if pace.gap.is_zero() {
+                pace.in_flight.saturating_mul(4).saturating_add(512)
+            } else {
+                pace.in_flight
+            };
+            let source =
+                FrontierSource::new(stores.frontier.clone(), clock, per_host, pace.gap, changed.clone());
+            let stage = CrawlStage::new(
+                fetcher,
+                stores.frontier.clone(),
+                stores.seen.clone(),
+                queue.name.clone(),
+                settings.crawl.clone(),
+            );
+            let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
+            flow = flow.stage(
+                stage,
+                source,
+                Settings {
+                    at_once: settings.fetch_at_once,
+                    drain: settings.drain,
+                    hold_back: Some(hold_back),
+                    ..Settings::default()
+                },
+            );
+        }
+        if let (true, Some(index)) = (stages.index, &stores.index) {
+            flow = flow.stage(
+                IndexStage::new(index.clone(), settings.largest_message),
+                QueueSource::new(broker, queue.clone()),
+                Settings {
+                    at_once: settings.index_batch * 2,
+                    batch: settings.index_batch,
+                    linger: settings.index_linger,
+                    finish_together: settings.index_batch,
+                    drain: settings.drain,
+                    ..Settings::default()
+                },
+            );
+        }
+        Self { flow, changed }
+    }
+
+    /// The flow, for its meters.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Call this after adding to the frontier, so that it is looked at without delay.
+    pub fn wake(&self) -> impl Fn() + Send + Sync + 'static {
+        let changed = self.changed.clone();
+        move || changed.notify_one()
+    }
+
+    /// Runs the stages until the stop is requested and what is in flight is finished or handed back.
+    pub async fn run(self) {
+        self.flow.run().await;
+    }
+}
