@@ -1,7 +1,6 @@
 //! The stage `crawl`: claims a URL, fetches it, reads the page, and says what is to be published and noted.
 
 mod answer;
-mod known;
 mod links;
 
 pub(super) use links::new_url;
@@ -20,11 +19,10 @@ use crawlway_fetch::{Fetched, Fetcher, Request, Validators, Waiting};
 use crawlway_flow::{Coalesce, Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{
     CrawlId, Frontier, SeenUrls, StoreError, Ticket,
-    frontier::{self, Added, NewUrl},
+    frontier::{self, NewUrl},
     seen::{Claim, Claimed, Seen},
 };
 use futures::future::join_all;
-use known::Known;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -70,8 +68,6 @@ pub struct CrawlOptions {
     pub publish_noindex: bool,
     /// How links are normalised.
     pub links: crawlway_content::UrlOptions,
-    /// How many links are remembered, so that the frontier need not be asked about them.
-    pub remembered_links: usize,
 }
 
 /// Bodies from this size on are read off the threads that everything else waits for.
@@ -94,7 +90,6 @@ pub(super) struct CrawlStage {
     parse: ParseOptions,
     claims: Coalesce<Claim, Result<Claimed, StoreError>>,
     scopes: Mutex<HashMap<CrawlId, Arc<Terms>>>,
-    known: Known,
 }
 
 /// What a crawl asks for, ready to use.
@@ -140,8 +135,7 @@ impl CrawlStage {
             agent: Some(options.request.identity.robots_token().to_owned()),
             ..ParseOptions::default()
         };
-        let known = Known::new(options.remembered_links);
-        Self { fetcher, frontier, seen, queue, options, parse, claims, scopes: Mutex::default(), known }
+        Self { fetcher, frontier, seen, queue, options, parse, claims, scopes: Mutex::default() }
     }
 
     async fn crawl(&self, item: Item<CrawlJob>, context: &Context) -> Result<Done, StageError> {
@@ -219,7 +213,7 @@ impl CrawlStage {
         let from = From { kind: &kind, depth: job.depth, chain: job.chain };
         let sorted = links::sort(page.links, &terms.scope, from, id, robots.nofollow, now.civil().0);
         let told = sorted.told();
-        crawled.links = self.known.unknown(&job.crawl, sorted.followed.into_iter(), |link| &link.url);
+        crawled.links = sorted.followed;
         if let Some(canonical) = page.canonical
             && canonical != fetched.url
             && canonical != url
@@ -339,10 +333,7 @@ impl CrawlStage {
             by_crawl.entry(&effect.crawl).or_default().extend(effect.links.iter().cloned());
         }
         for (crawl, links) in by_crawl {
-            let added = self.frontier.add(crawl, &links).await?;
-            // One that was too many today may be asked for again: the budget says so each time.
-            let stored = links.iter().zip(added).filter(|(_, added)| *added != Added::OverBudget);
-            self.known.remember(crawl, stored.map(|(link, _)| link.url.as_str()));
+            self.frontier.add(crawl, &links).await?;
         }
         Ok(())
     }
