@@ -8,6 +8,8 @@ mod fetch;
 mod layers;
 mod problem;
 mod queue;
+mod records;
+mod search;
 pub(crate) mod secret;
 mod shape;
 mod show;
@@ -16,6 +18,8 @@ mod value;
 pub(crate) use fetch::FetchSettings;
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use problem::{Problem, Problems};
+pub(crate) use records::{RecordKind, RecordSettings};
+pub(crate) use search::SearchTable;
 pub(crate) use shape::nearest;
 pub(crate) use show::{Setting, as_toml, settings};
 pub(crate) use value::ByteSize;
@@ -38,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) broker: BrokerSettings,
     pub(crate) queue: QueueSettings,
     pub(crate) fetch: FetchSettings,
+    pub(crate) records: RecordSettings,
+    pub(crate) search: SearchTable,
     pub(crate) log: LogSettings,
 }
 
@@ -92,6 +98,8 @@ impl Config {
         }
         self.broker.check()?;
         self.fetch.check()?;
+        self.records.check()?;
+        self.search.check()?;
         self.queue.check()
     }
 }
@@ -115,14 +123,14 @@ mod tests {
 
     #[test]
     fn the_defaults_of_a_queue_are_those_of_the_contract() {
-        let name = QueueName::new("crawler_queue").unwrap();
+        let name = QueueName::new("any").unwrap();
         assert_eq!(given(&[]).unwrap().config.queue.spec(name.clone()), QueueSpec::new(name));
     }
 
     #[test]
     fn a_queue_of_its_own_changes_only_what_it_says() {
-        let config = given(&[("CRAWLWAY_QUEUE__CRAWLER_QUEUE__LEASE", "5min")]).unwrap().config;
-        let name = QueueName::new("crawler_queue").unwrap();
+        let config = given(&[("CRAWLWAY_QUEUE__ANY__LEASE", "5min")]).unwrap().config;
+        let name = QueueName::new("any").unwrap();
         let expected = QueueSpec::new(name.clone()).lease(Duration::from_secs(300));
         assert_eq!(config.queue.spec(name), expected);
     }

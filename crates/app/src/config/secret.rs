@@ -24,10 +24,6 @@ const SECRET_NAMES: &[&str] = &[
 #[serde(transparent)]
 pub(crate) struct Secret(String);
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the first setting of this type comes with a shared backend")
-)]
 impl Secret {
     /// The secret itself, for whoever must send it.
     pub(crate) fn expose(&self) -> &str {

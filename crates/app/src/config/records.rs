@@ -1,0 +1,42 @@
+//! `[records]`: where the frontier, the seen URLs and the trails are kept.
+
+use super::{
+    secret::Secret,
+    value::{Count, Span},
+};
+use serde::Deserialize;
+
+/// Where records are kept.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordSettings {
+    pub(crate) kind: RecordKind,
+    pub(crate) postgresql: PostgresSettings,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RecordKind {
+    Embedded,
+    Postgresql,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PostgresSettings {
+    pub(crate) url: Secret,
+    pub(crate) connections: Count,
+    pub(crate) open_within: Span,
+}
+
+impl RecordSettings {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let url = self.postgresql.url.expose();
+        if !url.is_empty() && !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(
+                "expected an address such as \"postgres://user:password@host:5432/database\"".to_owned()
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! `[search]`: how much the flow `search` does at a time, and how long it waits.
+
+use super::value::{ByteSize, Count, Span};
+use crawlway_content::UrlOptions;
+use crawlway_fetch::Request;
+use crawlway_flows::search::{CrawlOptions, SearchSettings, Traps};
+use crawlway_store::FrontierPolicy;
+use serde::Deserialize;
+use std::time::Duration;
+
+const INDEX_MEMORY: (ByteSize, ByteSize) = (ByteSize(16 << 20), ByteSize(2 << 30));
+const LARGEST_MESSAGE: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 30));
+
+/// How the flow `search` works.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchTable {
+    fetch_at_once: Count,
+    recrawl_after: Span,
+    max_attempts: Count,
+    lease: Span,
+    claim: Span,
+    publish_noindex: bool,
+    drop_parameters: Vec<String>,
+    index_batch: Count,
+    index_linger: Span,
+    index_memory: ByteSize,
+    max_message: ByteSize,
+    most_waiting: Count,
+    drain: Span,
+    traps: Traps,
+}
+
+impl SearchTable {
+    /// How long a page need not be crawled again.
+    pub(crate) fn recrawl_after(&self) -> Duration {
+        self.recrawl_after.0
+    }
+
+    /// How much is put up with from sites that make up URLs without end.
+    pub(crate) fn traps(&self) -> Traps {
+        self.traps
+    }
+
+    /// How the frontier treats URLs.
+    pub(crate) fn policy(&self) -> FrontierPolicy {
+        FrontierPolicy { lease: self.lease.0, max_attempts: self.max_attempts.0.get() }
+    }
+
+    /// Memory for pages that are being indexed, in bytes.
+    pub(crate) fn index_memory(&self) -> usize {
+        usize::try_from(self.index_memory.0).unwrap_or(usize::MAX)
+    }
+
+    /// How many deliveries of `crawler_queue` the index stage has to hold at once.
+    pub(crate) fn least_prefetch(&self) -> u32 {
+        self.index_batch.0.get().saturating_mul(2)
+    }
+
+    /// The flow's settings; pages are fetched on the terms of this request.
+    pub(crate) fn settings(&self, request: Request) -> SearchSettings {
+        let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let count = |Count(number): Count| usize::try_from(number.get()).unwrap_or(usize::MAX);
+        SearchSettings {
+            fetch_at_once: count(self.fetch_at_once),
+            crawl: CrawlOptions {
+                request,
+                claim: self.claim.0,
+                publish_noindex: self.publish_noindex,
+                links: UrlOptions { drop_parameters: self.drop_parameters.clone(), ..UrlOptions::default() },
+            },
+            index_batch: count(self.index_batch),
+            index_linger: self.index_linger.0,
+            largest_message: size(self.max_message),
+            most_waiting: u64::from(self.most_waiting.0.get()),
+            drain: self.drain.0,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.index_memory < INDEX_MEMORY.0 || self.index_memory > INDEX_MEMORY.1 {
+            return Err("expected 16MiB to 2GiB".to_owned());
+        }
+        if self.max_message < LARGEST_MESSAGE.0 || self.max_message > LARGEST_MESSAGE.1 {
+            return Err("expected 64KiB to 1GiB".to_owned());
+        }
+        if self.lease.0 < Duration::from_secs(1) || self.claim.0 < Duration::from_secs(1) {
+            return Err("expected a duration of at least \"1s\"".to_owned());
+        }
+        if self.fetch_at_once.0.get() > 10_000 || self.index_batch.0.get() > 100_000 {
+            return Err(
+                "expected a number that one process can hold: up to 10000 pages, and 100000 in a batch"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}

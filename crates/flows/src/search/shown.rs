@@ -1,0 +1,238 @@
+//! The frontier shown among the queues, so that one set of commands looks after both.
+
+use super::FRONTIER;
+use crawlway_broker::{
+    Broker, BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure, Guarantees,
+    Headers, Message, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed,
+    SettleError, Settled, Verdict,
+};
+use crawlway_store::{Frontier, StoreError, frontier::DeadUrl};
+use std::{sync::Arc, time::Duration};
+
+/// How many dead URLs are looked at together.
+const PAGE: usize = 500;
+
+/// A broker that shows the frontier as one more queue: it can be listed, and its dead letters read, replayed and
+/// dropped. What only a queue can do is refused for it, with what to do instead.
+#[derive(Debug)]
+pub struct WithFrontier {
+    broker: Arc<dyn Broker>,
+    frontier: Arc<dyn Frontier>,
+}
+
+impl WithFrontier {
+    /// Shows this frontier among the queues of this broker.
+    pub fn new(broker: Arc<dyn Broker>, frontier: Arc<dyn Frontier>) -> Self {
+        Self { broker, frontier }
+    }
+
+    fn is_frontier(queue: &QueueName) -> bool {
+        queue.as_str() == FRONTIER
+    }
+
+    fn refused(queue: &QueueName) -> BrokerError {
+        BrokerError::InvalidSpec {
+            queue: queue.clone(),
+            problem: "is the crawls' frontier and no queue; pause, resume or cancel its crawls instead"
+                .to_owned(),
+        }
+    }
+
+    fn spec(&self) -> Result<QueueSpec, BrokerError> {
+        let name = QueueName::new(FRONTIER)
+            .map_err(|error| BrokerError::Unavailable { detail: error.to_string() })?;
+        let policy = self.frontier.policy();
+        Ok(QueueSpec::new(name).lease(policy.lease).max_attempts(policy.max_attempts))
+    }
+
+    async fn frontier_depth(&self) -> Result<Depth, StoreError> {
+        let mut depth = Depth { exact: true, ..Depth::default() };
+        let mut after = None;
+        loop {
+            let crawls = self.frontier.crawls(after.as_ref(), PAGE).await?;
+            for crawl in &crawls {
+                depth.ready += crawl.counts.waiting;
+                depth.in_flight += crawl.counts.in_flight;
+                depth.dead += crawl.counts.dead;
+            }
+            match crawls.last() {
+                Some(last) if crawls.len() == PAGE => after = Some(last.id.clone()),
+                _ => return Ok(depth),
+            }
+        }
+    }
+
+    /// All that match, page by page, handed over with the places where a list can go on.
+    async fn matching(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        let queue = self.spec()?.name;
+        let mut letters = Vec::new();
+        let mut after = after.map(|DeadId(after)| after.clone());
+        while letters.len() < limit {
+            let page =
+                self.frontier.dead(None, after.as_deref(), PAGE.min(limit)).await.map_err(unavailable)?;
+            letters.extend(
+                page.urls.into_iter().map(|url| letter(&queue, url)).filter(|letter| filter.matches(letter)),
+            );
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        if letters.len() > limit {
+            letters.truncate(limit);
+            after = letters.last().map(|letter| letter.id.0.clone());
+        }
+        Ok(DeadPage { letters, next: after.map(DeadId) })
+    }
+
+    async fn matching_items(&self, filter: &DeadFilter) -> Result<Vec<String>, BrokerError> {
+        let all = self.matching(filter, None, usize::MAX).await?;
+        Ok(all.letters.into_iter().map(|letter| letter.id.0).collect())
+    }
+}
+
+fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
+    let failure = |error: String| Failure { error, at: url.dead_at };
+    DeadLetter {
+        id: DeadId(url.item.clone()),
+        queue: queue.clone(),
+        message: Message {
+            id: MessageId::from(url.item.as_str()),
+            key: Some(url.url.clone()),
+            group: None,
+            headers: Headers::new(),
+            body: serde_json::json!({ "crawl": url.crawl, "url": url.url }).to_string().into(),
+            published_at: url.dead_at,
+        },
+        reason: url.reason,
+        attempts: url.attempts,
+        first_error: url.first_error.map(failure),
+        last_error: url.last_error.map(failure),
+        dead_at: url.dead_at,
+        replays: 0,
+    }
+}
+
+fn unavailable(error: StoreError) -> BrokerError {
+    match error {
+        StoreError::Closed => BrokerError::Closed,
+        other => BrokerError::Unavailable { detail: other.to_string() },
+    }
+}
+
+#[async_trait::async_trait]
+impl Broker for WithFrontier {
+    fn guarantees(&self) -> Guarantees {
+        self.broker.guarantees()
+    }
+
+    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
+        if let Some(spec) = queues.iter().find(|spec| Self::is_frontier(&spec.name)) {
+            return Err(Self::refused(&spec.name));
+        }
+        self.broker.declare(queues).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        let mut queues = self.broker.queues().await?;
+        queues.push(self.spec()?);
+        queues.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(queues)
+    }
+
+    async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        self.broker.publish(batch).await
+    }
+
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        if Self::is_frontier(queue) {
+            return Err(Self::refused(queue));
+        }
+        self.broker.receive(queue, max, wait).await
+    }
+
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+        self.broker.settle(verdicts).await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
+        self.broker.extend(receipts, lease).await
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
+        if Self::is_frontier(queue) {
+            return self.frontier_depth().await.map_err(unavailable);
+        }
+        self.broker.depth(queue).await
+    }
+
+    async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        if Self::is_frontier(queue) {
+            return Err(Self::refused(queue));
+        }
+        self.broker.purge(queue).await
+    }
+
+    async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        if Self::is_frontier(queue) {
+            return Err(Self::refused(queue));
+        }
+        self.broker.pause(queue).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        if Self::is_frontier(queue) {
+            return Err(Self::refused(queue));
+        }
+        self.broker.resume(queue).await
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        if Self::is_frontier(queue) {
+            return self.matching(filter, after, limit).await;
+        }
+        self.broker.dead_letters(queue, filter, after, limit).await
+    }
+
+    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+        if Self::is_frontier(queue) {
+            let items = self.matching_items(filter).await?;
+            let replayed = self.frontier.replay(&items).await.map_err(unavailable)?;
+            return Ok(Replayed { count: count(&replayed), stopped: None });
+        }
+        self.broker.replay(queue, filter).await
+    }
+
+    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+        if Self::is_frontier(queue) {
+            let items = self.matching_items(filter).await?;
+            let dropped = self.frontier.drop_dead(&items).await.map_err(unavailable)?;
+            return Ok(count(&dropped));
+        }
+        self.broker.drop_dead(queue, filter).await
+    }
+
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.broker.close().await
+    }
+}
+
+fn count(answers: &[bool]) -> u64 {
+    answers.iter().filter(|answer| **answer).count() as u64
+}
