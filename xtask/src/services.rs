@@ -3,7 +3,8 @@
 //! The servers belong to a second process, the keeper (`keeper.rs`). It ends them when the pipe from this one
 //! closes, and the system closes it however this process ends, SIGKILL included.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::workspace;
 use server::Server;
@@ -33,6 +35,9 @@ pub(crate) use keeper::{Options as KeeperOptions, run as run_keeper};
 
 /// Every server there is. A new one is a file beside `postgres.rs` and a line here.
 const SERVERS: &[&dyn Server] = &[&postgres::Postgres];
+
+const INTERRUPT: usize = 1;
+const TERMINATE: usize = 2;
 
 /// How often is looked whether something has happened.
 const POLL: Duration = Duration::from_millis(20);
@@ -63,10 +68,10 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask services                                  until Ctrl-C; shows what to export in another terminal
-  cargo xtask services --only postgres                  one server
-  cargo xtask services -- cargo test -p CRATE NAME      one test with the servers up
-  cargo xtask services --keep -- cargo test -p CRATE    the same, and the servers' data and logs stay";
+  cargo xtask services                               all servers, until Ctrl-C
+  cargo xtask services --only postgres               one server
+  cargo xtask services -- cargo test -p CRATE NAME   one test with the servers up
+  cargo xtask services --keep -- COMMAND             data and logs stay, to be looked at";
 
 fn names() -> Vec<&'static str> {
     SERVERS.iter().map(|server| server.name()).collect()
@@ -79,20 +84,18 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
             let mut command = Command::new(program);
             command.args(args);
             workspace::forget_xtask(&mut command);
-            services.run(&mut command).with_context(|| format!("running `{program}`"))
+            let status = services.run(&mut command);
+            status.map(shell_status).with_context(|| format!("running `{program}`"))
         }
         None => {
             print!("\n{}\nCtrl-C stops them.\n", exports(&services.table));
-            services.wait_for_signal()
+            // Asked to stop, and stopped: that is how it is meant to end.
+            services.wait_for_signal().map(|()| ExitCode::SUCCESS)
         }
     };
-    services.stop()?;
-    Ok(match end? {
-        End::Command(status) => ExitCode::from(shell_status(status)),
-        // Asked to stop, and stopped: with nothing else to run that is how it is meant to end.
-        End::Signal(_) if options.command.is_empty() => ExitCode::SUCCESS,
-        End::Signal(signal) => ExitCode::from(shell_signal(signal)),
-    })
+    let stopped = services.stop();
+    let code = end?;
+    stopped.map(|()| code)
 }
 
 /// Servers that are up until this is stopped or dropped.
@@ -102,7 +105,7 @@ pub(crate) struct Services {
     /// Nothing is ever written to it; that it closes is the message.
     lifeline: Option<ChildStdin>,
     table: Vec<Row>,
-    /// The last signal that asked this process to end, or 0.
+    /// How this process was asked to end, or 0.
     signal: Arc<AtomicUsize>,
 }
 
@@ -116,15 +119,6 @@ pub(crate) struct Row {
     log: PathBuf,
 }
 
-/// How waiting ended.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// The command ended by itself.
-    Command(ExitStatus),
-    /// Somebody asked us to end.
-    Signal(usize),
-}
-
 impl Services {
     /// Starts the servers called `only`, or all of them, and returns when they answer.
     pub(crate) fn start(root: &Path, only: &[String], keep: bool) -> Result<Self> {
@@ -135,9 +129,7 @@ impl Services {
         }
         let target = workspace::target_directory(root)?;
         let signal = Arc::new(AtomicUsize::new(0));
-        for number in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-        {
-            let value = usize::try_from(number).context("a signal has a positive number")?;
+        for (number, value) in [(SIGINT, INTERRUPT), (SIGTERM, TERMINATE), (SIGHUP, TERMINATE)] {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
                 .context("preparing for signals")?;
         }
@@ -154,8 +146,9 @@ impl Services {
         Ok(services)
     }
 
-    /// Runs a command that finds the servers in its environment, and waits for its end.
-    pub(crate) fn run(&mut self, command: &mut Command) -> Result<End> {
+    /// Runs a command that finds the servers in its environment, and waits for its end. If somebody asks us to
+    /// end, the command is asked too.
+    pub(crate) fn run(&mut self, command: &mut Command) -> Result<ExitStatus> {
         for (name, value) in self.table.iter().flat_map(|row| &row.variables) {
             command.env(name, value);
         }
@@ -163,13 +156,11 @@ impl Services {
         let mut told = false;
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(match self.signal() {
-                    Some(signal) => End::Signal(signal),
-                    None => End::Command(status),
-                });
+                return Ok(status);
             }
-            // The terminal sends Ctrl-C to the command too; who kills this process alone does not.
-            if self.signal().is_some() && !told {
+            // A terminal sends Ctrl-C to the command as well, which may have a use for it that is not its end.
+            let ours = self.signal().filter(|&signal| !(signal == INTERRUPT && io::stdin().is_terminal()));
+            if ours.is_some() && !told {
                 process::send_to(&child, Signal::TERM);
                 told = true;
             }
@@ -178,16 +169,14 @@ impl Services {
     }
 
     /// Waits until somebody asks us to end.
-    fn wait_for_signal(&mut self) -> Result<End> {
-        loop {
-            if let Some(signal) = self.signal() {
-                return Ok(End::Signal(signal));
-            }
+    fn wait_for_signal(&mut self) -> Result<()> {
+        while self.signal().is_none() {
             if let Some(status) = self.keeper.try_wait()? {
-                bail!("the keeper of the servers ended with {status}, and the servers with it");
+                bail!("the keeper of the servers ended with {status}; the next start stops what it has left");
             }
             thread::sleep(POLL);
         }
+        Ok(())
     }
 
     /// Stops the servers. An error if one of them ended before it was told to.
@@ -283,23 +272,13 @@ fn exports(rows: &[Row]) -> String {
 }
 
 /// The status as a shell would tell it, which counts death by a signal from 128.
-fn shell_status(status: ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(1),
-        (None, Some(signal)) => shell_signal(usize::try_from(signal).unwrap_or(0)),
-        (None, None) => 1,
-    }
-}
-
-fn shell_signal(signal: usize) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(1)
+fn shell_status(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt as _;
-
     use super::*;
 
     fn rows() -> Vec<Row> {
@@ -346,8 +325,8 @@ mod tests {
 
     #[test]
     fn the_status_of_the_command_is_told_as_a_shell_does() {
-        assert_eq!(shell_status(ExitStatus::from_raw(7 << 8)), 7);
-        assert_eq!(shell_status(ExitStatus::from_raw(15)), 143);
-        assert_eq!(shell_signal(2), 130);
+        assert_eq!(shell_status(ExitStatus::from_raw(0)), ExitCode::SUCCESS);
+        assert_eq!(shell_status(ExitStatus::from_raw(7 << 8)), ExitCode::from(7));
+        assert_eq!(shell_status(ExitStatus::from_raw(15)), ExitCode::from(143));
     }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::services::{End, Services};
+use crate::services::Services;
 use crate::tidy;
 use crate::workspace::{self, Crate};
 
@@ -139,10 +139,7 @@ impl Step {
         let mut services = Services::start(root, &[], false)?;
         let end = services.run(&mut command).context("starting cargo");
         let stopped = services.stop();
-        match end? {
-            End::Command(status) => expect_success(status)?,
-            End::Signal(signal) => bail!("interrupted by signal {signal}"),
-        }
+        expect_success(end?)?;
         stopped
     }
 }
@@ -188,6 +185,7 @@ fn needs_servers(root: &Path, cargo_test_args: &[String]) -> Result<bool> {
 /// plainly that of a crate may stand for any.
 fn may_need_servers(chosen: &[&str], crates: &[Crate]) -> bool {
     chosen.iter().any(|name| match crates.iter().find(|candidate| candidate.name == *name) {
+        Some(known) if known.name == TESTKIT => true,
         Some(known) => known.dependencies.iter().any(|dependency| dependency.name == TESTKIT),
         None => true,
     })

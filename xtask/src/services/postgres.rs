@@ -1,6 +1,7 @@
 //! PostgreSQL, for tests that make databases of their own on it.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -47,7 +48,7 @@ impl Server for Postgres {
     }
 
     fn find(&self) -> Option<Installed> {
-        find_in(&folders())
+        find_in(&folders(), |postgres| said_by(postgres, "--version"))
     }
 
     fn install(&self) -> Result<()> {
@@ -59,10 +60,10 @@ impl Server for Postgres {
     }
 
     fn prepare(&self, room: &Room) -> Result<()> {
-        let mut command = room.command("initdb");
-        command.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D"]);
-        command.arg(&room.data);
-        room.run(command)
+        let options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "-D"];
+        let mut args: Vec<&OsStr> = options.map(OsStr::new).to_vec();
+        args.push(room.data.as_os_str());
+        room.run("initdb", &args)
     }
 
     fn command(&self, room: &Room) -> Command {
@@ -116,10 +117,10 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The first folder with all programs in a version that will do.
-fn find_in(folders: &[PathBuf]) -> Option<Installed> {
+/// The first folder with all programs in a version that will do, which `ask` gets from the program.
+fn find_in(folders: &[PathBuf], ask: impl Fn(&Path) -> Option<String>) -> Option<Installed> {
     folders.iter().filter(|folder| folder.join("initdb").is_file()).find_map(|folder| {
-        let version = version(&said_by(&folder.join("postgres"), "--version")?)?;
+        let version = version(&ask(&folder.join("postgres"))?)?;
         let major: u32 = version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
         (major >= OLDEST).then(|| Installed { folder: folder.clone(), version })
     })
@@ -168,18 +169,14 @@ fn start_up() -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
-    /// A folder with programs that only tell their version.
+    /// A folder with files in the place of programs, which hold what the programs would say.
     fn installation(place: &Path, name: &str, says: &str) -> PathBuf {
         let folder = place.join(name);
         fs::create_dir(&folder).unwrap();
         for program in ["postgres", "initdb"] {
-            let path = folder.join(program);
-            fs::write(&path, format!("#!/bin/sh\necho '{program} (PostgreSQL) {says}'\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            fs::write(folder.join(program), format!("{program} (PostgreSQL) {says}\n")).unwrap();
         }
         folder
     }
@@ -194,6 +191,8 @@ mod tests {
         let newer = installation(place.path(), "newer", "16.2");
         let none = place.path().join("none");
 
+        let find_in =
+            |folders: &[PathBuf]| super::find_in(folders, |program| fs::read_to_string(program).ok());
         let found = find_in(&[none.clone(), old.clone(), half.clone(), good.clone(), newer]).unwrap();
         assert_eq!(found, Installed { folder: good, version: "13.4".to_owned() });
         assert_eq!(find_in(&[none, old, half]), None);

@@ -1,5 +1,6 @@
 //! The room that a server is given: its ports, its data directory, its log, and the account it runs under.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
@@ -77,10 +78,11 @@ impl Room {
         Ok(())
     }
 
-    /// Runs a command of the preparation to its end.
-    pub(super) fn run(&self, mut command: Command) -> Result<()> {
+    /// Runs one of the server's programs to its end, to prepare something.
+    pub(super) fn run(&self, program: &str, args: &[&OsStr]) -> Result<()> {
+        let mut command = self.command(program);
+        command.args(args);
         self.log_of(&mut command)?;
-        let program = command.get_program().to_string_lossy().into_owned();
         let status = command.status().with_context(|| format!("starting {program}"))?;
         ensure!(status.success(), "{program} ended with {status}");
         Ok(())
@@ -91,9 +93,9 @@ impl Room {
         match tail(&self.log) {
             Ok(lines) if lines.is_empty() => "its log is empty".to_owned(),
             Ok(lines) => {
-                format!("the end of its log, {}:\n  {}", self.log.display(), lines.replace('\n', "\n  "))
+                format!("the end of its log (`--keep` keeps all of it):\n  {}", lines.replace('\n', "\n  "))
             }
-            Err(error) => format!("its log {} cannot be read: {error}", self.log.display()),
+            Err(error) => format!("its log cannot be read: {error}"),
         }
     }
 

@@ -133,3 +133,115 @@ impl Drop for Running<'_> {
         self.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::Command;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::super::server::Installed;
+    use super::*;
+
+    /// A server that is a line of shell, so that it fails as a test wants it to.
+    struct Fake {
+        /// What its attempts run, the last one again and again.
+        scripts: &'static [&'static str],
+        /// Whether somebody else is quicker to take the port of the first attempt.
+        clash: bool,
+        attempts: AtomicUsize,
+        somebody_else: Mutex<Option<TcpListener>>,
+    }
+
+    fn fake(scripts: &'static [&'static str], clash: bool) -> &'static Fake {
+        let fake = Fake { scripts, clash, attempts: AtomicUsize::new(0), somebody_else: Mutex::new(None) };
+        Box::leak(Box::new(fake))
+    }
+
+    impl Server for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+
+        fn find(&self) -> Option<Installed> {
+            Some(Installed { folder: "/bin".into(), version: "1".to_owned() })
+        }
+
+        fn install(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn command(&self, room: &Room) -> Command {
+            let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
+            if self.clash && attempt == 0 {
+                let listener = TcpListener::bind(("127.0.0.1", room.port())).unwrap();
+                *self.somebody_else.lock().unwrap() = Some(listener);
+            }
+            let mut command = room.command("sh");
+            command.arg("-c").arg(self.scripts[attempt.min(self.scripts.len() - 1)]);
+            command
+        }
+
+        fn check(&self, room: &Room) -> Result<()> {
+            std::fs::read(room.data.join("up")).map(|_| ()).context("it is not up")
+        }
+
+        fn variables(&self, _room: &Room) -> Vec<(&'static str, String)> {
+            vec![]
+        }
+
+        fn patience(&self) -> Duration {
+            Duration::from_millis(100)
+        }
+    }
+
+    fn start(fake: &'static Fake, then: impl FnOnce(Result<Running<'_>>)) {
+        let services = tempfile::tempdir().unwrap();
+        let run = RunFolder::open(services.path(), false).unwrap();
+        then(Running::start(fake, &run, &AtomicBool::new(false)));
+    }
+
+    #[test]
+    fn a_port_that_somebody_else_took_is_no_reason_to_fail() {
+        let fake = fake(&["exit 1", "touch up; exec sleep 600"], true);
+        start(fake, |started| {
+            let mut running = started.unwrap();
+            assert!(running.has_ended().unwrap().is_none());
+        });
+        assert_eq!(fake.attempts.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_server_that_fails_is_tried_once_and_its_log_is_shown() {
+        let fake = fake(&["echo 'no such setting'; exit 3"], false);
+        start(fake, |started| {
+            let Err(error) = started else { panic!("it started") };
+            let error = error.to_string();
+            assert!(error.contains("exit status: 3") && error.contains("no such setting"), "{error}");
+        });
+        assert_eq!(fake.attempts.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_server_that_does_not_want_to_stop_is_killed() {
+        let fake = fake(&["trap '' TERM; touch up; while :; do sleep 0.01; done"], false);
+        start(fake, |started| {
+            let running = started.unwrap();
+            let id = running.child.id();
+            drop(running);
+            assert_eq!(Process::now(id), None);
+        });
+    }
+
+    #[test]
+    fn who_is_told_to_stop_does_not_wait_for_a_server_to_come_up() {
+        let services = tempfile::tempdir().unwrap();
+        let run = RunFolder::open(services.path(), false).unwrap();
+        let Err(error) = Running::start(fake(&["exec sleep 600"], false), &run, &AtomicBool::new(true))
+        else {
+            panic!("it started")
+        };
+        assert!(error.to_string().contains("told to stop"), "{error}");
+    }
+}
