@@ -1,4 +1,4 @@
-//! The project's own chores, run as `cargo xtask <chore>`: test, tidy, bench.
+//! The project's own chores, run as `cargo xtask <chore>`: test, services, tidy, bench.
 
 #![allow(clippy::print_stdout, reason = "a chore talks to whoever runs it, and has no log to write to")]
 
@@ -8,13 +8,14 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod services;
 mod test;
 mod tidy;
 mod workspace;
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -22,13 +23,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     let root = workspace::root()?;
     match cli.chore {
+        Chore::Services(options) => return services::run(&root, &options),
+        Chore::ServicesKeeper(options) => services::run_keeper(&options),
         Chore::Test(options) => test::run(&root, &options),
         Chore::Tidy => tidy::run(&root),
         Chore::Bench(options) => bench::run(&root, &options),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The chores of the project.
@@ -48,6 +52,8 @@ Examples:
   cargo xtask test --skip doc,test           the quick half, while writing
   cargo xtask test --only test -- simhash    tests whose name contains `simhash`
   cargo xtask test --only test -- -p xtask   tests of one crate
+  cargo xtask services                       the real servers that tests need, until Ctrl-C
+  cargo xtask services -- COMMAND            one command that finds them in its environment
   cargo xtask tidy                           the house rules that no compiler knows
   cargo xtask bench                          which benchmarks there are
   cargo xtask bench queue --help             what one of them can be told";
@@ -55,6 +61,9 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Chore {
     Test(test::Options),
+    Services(services::Options),
+    #[command(hide = true)]
+    ServicesKeeper(services::KeeperOptions),
     /// Check the house rules that no compiler knows.
     ///
     /// Each Rust file opens with a `//!` line that says what it is for; crates depend on each other only in

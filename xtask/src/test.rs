@@ -2,18 +2,24 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::{tidy, workspace};
+use crate::services::Services;
+use crate::tidy;
+use crate::workspace::{self, Crate};
+
+/// The crate that tells tests where the servers are.
+const TESTKIT: &str = "crawlway-testkit";
 
 /// Run every check of the project: format, house rules, lints, documentation, tests.
 ///
-/// The steps run from the quickest to the slowest and stop at the first that fails. Nothing but the Rust
-/// toolchain is needed.
+/// The steps run from the quickest to the slowest and stop at the first that fails. The real servers that
+/// tests talk to are started for the last step and stopped after it; what is not installed is installed, as far
+/// as this machine allows. See `cargo xtask services --help`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Run only these steps, still in their usual order.
@@ -127,12 +133,20 @@ impl Step {
         if self == Step::Doc {
             deny_rustdoc_warnings(&mut command);
         }
-        let status = command.status().context("starting cargo")?;
-        if !status.success() {
-            bail!("cargo ended with {status}");
+        if self != Step::Test || !needs_servers(root, cargo_test_args)? {
+            return expect_success(command.status().context("starting cargo")?);
         }
-        Ok(())
+        let mut services = Services::start(root, &[], false)?;
+        let end = services.run(&mut command).context("starting cargo");
+        let stopped = services.stop();
+        expect_success(end?)?;
+        stopped
     }
+}
+
+fn expect_success(status: ExitStatus) -> Result<()> {
+    ensure!(status.success(), "cargo ended with {status}");
+    Ok(())
 }
 
 fn chosen_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
@@ -145,10 +159,36 @@ fn chosen_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
 
 /// Whether the user chose crates; `--workspace` beside that choice would override it.
 fn names_a_crate(cargo_test_args: &[String]) -> bool {
-    cargo_test_args
-        .iter()
-        .take_while(|arg| *arg != "--")
-        .any(|arg| arg.starts_with("-p") || arg == "--package" || arg.starts_with("--package="))
+    !named_crates(cargo_test_args).is_empty()
+}
+
+/// The crates that the user chose, with or without the prefix that cargo wants, or what stands for several.
+fn named_crates(cargo_test_args: &[String]) -> Vec<&str> {
+    let mut args = cargo_test_args.iter().map(String::as_str).take_while(|arg| *arg != "--");
+    let mut names = Vec::new();
+    while let Some(arg) = args.next() {
+        if arg == "-p" || arg == "--package" {
+            names.push(args.next().unwrap_or_default());
+        } else if let Some(name) = arg.strip_prefix("--package=").or_else(|| arg.strip_prefix("-p")) {
+            names.push(name.trim_start_matches('='));
+        }
+    }
+    names
+}
+
+fn needs_servers(root: &Path, cargo_test_args: &[String]) -> Result<bool> {
+    let chosen = named_crates(cargo_test_args);
+    Ok(chosen.is_empty() || may_need_servers(&chosen, &workspace::crates(root)?))
+}
+
+/// Tests learn of the servers from the testkit, so that who does not use it needs none. A name that is not
+/// plainly that of a crate may stand for any.
+fn may_need_servers(chosen: &[&str], crates: &[Crate]) -> bool {
+    chosen.iter().any(|name| match crates.iter().find(|candidate| candidate.name == *name) {
+        Some(known) if known.name == TESTKIT => true,
+        Some(known) => known.dependencies.iter().any(|dependency| dependency.name == TESTKIT),
+        None => true,
+    })
 }
 
 fn deny_rustdoc_warnings(command: &mut Command) {
@@ -178,6 +218,7 @@ fn table(steps: &[Step], outcomes: &[Outcome]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Dependency;
 
     fn args(args: &[&str]) -> Vec<String> {
         args.iter().map(|&arg| arg.to_owned()).collect()
@@ -213,6 +254,22 @@ mod tests {
         }
         let command = Step::Test.headline(&args(&["--", "-p"]));
         assert!(command.contains("--workspace"), "what follows the dashes is not for cargo: {command}");
+    }
+
+    #[test]
+    fn servers_are_started_for_crates_whose_tests_ask_for_them() {
+        let member = |name: &str, dependency: &str| Crate {
+            name: name.to_owned(),
+            manifest: String::new(),
+            dependencies: vec![Dependency { name: dependency.to_owned(), only_for_tests: true }],
+            binaries: vec![],
+        };
+        let crates = [member("crawlway-store-postgres", TESTKIT), member("crawlway-content", "proptest")];
+        let need = |extra: &[&str]| may_need_servers(&named_crates(&args(extra)), &crates);
+        assert!(!need(&["-p", "crawlway-content"]));
+        assert!(!need(&["--package=crawlway-content", "--", "-p", "crawlway-store-postgres"]));
+        assert!(need(&["-p", "crawlway-content", "-pcrawlway-store-postgres"]));
+        assert!(need(&["-p", "crawlway-*"]), "it may stand for any");
     }
 
     #[test]

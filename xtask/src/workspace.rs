@@ -52,8 +52,14 @@ pub(crate) fn root() -> Result<PathBuf> {
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // `cargo run` describes xtask in these. Some build scripts watch them, and would build their crate anew
-    // each time someone goes from `cargo xtask` to plain cargo and back.
+    forget_xtask(&mut command);
+    command
+}
+
+/// Takes out of a command's environment what `cargo run` has put there to describe xtask. Some build scripts watch
+/// these variables, and would build their crate anew each time someone goes from `cargo xtask` to plain cargo and
+/// back.
+pub(crate) fn forget_xtask(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let inherited = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_BIN_NAME"
@@ -62,7 +68,11 @@ pub(crate) fn cargo(root: &Path) -> Command {
             command.env_remove(&name);
         }
     }
-    command
+}
+
+/// Where cargo puts what it builds, whichever way it was told.
+pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
+    Ok(text(&metadata(root, &["--no-deps"])?, "target_directory")?.into())
 }
 
 /// The crates of the workspace.
