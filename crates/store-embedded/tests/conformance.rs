@@ -1,24 +1,33 @@
-//! The embedded gate passes the whole conformance suite, on a clock that the suite moves.
+//! The embedded gate passes the whole conformance suite, in memory and with a directory, on a clock that the suite
+//! moves.
 
 use crawlway_store::{Clock, Gate, ManualClock, Policy, Timestamp, conformance::gate::Harness};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use std::{sync::Arc, time::Duration};
+use tempfile::TempDir;
 
 struct EmbeddedHarness {
     clock: Arc<ManualClock>,
     gate: Option<EmbeddedGate>,
+    folder: Option<TempDir>,
 }
 
 impl EmbeddedHarness {
-    fn new() -> Self {
-        Self { clock: ManualClock::at(Timestamp::now()), gate: None }
+    fn in_memory() -> Self {
+        Self { clock: ManualClock::at(Timestamp::now()), gate: None, folder: None }
+    }
+
+    fn with_a_directory() -> Self {
+        Self { folder: Some(tempfile::tempdir().expect("a temporary folder")), ..Self::in_memory() }
     }
 }
 
 #[async_trait::async_trait]
 impl Harness for EmbeddedHarness {
     async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
-        let options = GateOptions { policy, clock: Clock::Manual(self.clock.clone()), seed: Some(1) };
+        let clock = Clock::Manual(self.clock.clone());
+        let directory = self.folder.as_ref().map(|folder| folder.path().join("gate"));
+        let options = GateOptions { policy, clock, seed: Some(1), directory };
         let gate = EmbeddedGate::open(options).expect("the suite's policies can be held");
         self.gate = Some(gate.clone());
         Arc::new(gate)
@@ -42,4 +51,12 @@ impl Harness for EmbeddedHarness {
     }
 }
 
-crawlway_store::gate_conformance_suite!(EmbeddedHarness::new());
+mod in_memory {
+    use super::EmbeddedHarness;
+    crawlway_store::gate_conformance_suite!(EmbeddedHarness::in_memory());
+}
+
+mod with_a_directory {
+    use super::EmbeddedHarness;
+    crawlway_store::gate_conformance_suite!(EmbeddedHarness::with_a_directory());
+}

@@ -23,7 +23,7 @@ fn with_gate(gate: Arc<dyn Gate>) -> Fetcher {
 /// A fetcher whose gate has this policy and a clock moved by hand.
 fn by_hand(policy: Policy) -> (Fetcher, Arc<ManualClock>) {
     let clock = ManualClock::at(Timestamp::now());
-    let options = GateOptions { policy, clock: Clock::Manual(clock.clone()), seed: Some(1) };
+    let options = GateOptions { policy, clock: Clock::Manual(clock.clone()), seed: Some(1), directory: None };
     (with_gate(Arc::new(EmbeddedGate::open(options).expect("a gate"))), clock)
 }
 
@@ -284,7 +284,7 @@ async fn who_gives_up_waiting_leaves_its_slot() {
     let server = Server::answering(|_| page("200 OK", "", b"hello")).await;
     let clock = ManualClock::at(Timestamp::now());
     let policy = Policy { first_guess: Duration::ZERO, ..Policy::default() };
-    let options = GateOptions { policy, clock: Clock::Manual(clock), seed: Some(1) };
+    let options = GateOptions { policy, clock: Clock::Manual(clock), seed: Some(1), directory: None };
     let gate = Arc::new(EmbeddedGate::open(options).expect("a gate"));
     let fetcher = with_gate(gate.clone());
     let pace = gate::Limits::one_at_a_time(Duration::from_secs(20));

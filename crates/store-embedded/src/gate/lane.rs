@@ -1,6 +1,10 @@
 //! One group: what is in flight, who waits, and when the next may go.
 
-use super::{line::Line, trouble::Trouble};
+use super::{
+    life::Before,
+    line::Line,
+    trouble::{Note, Trouble},
+};
 use crawlway_store::{
     Limits, Outcome, Policy, Ticket, Timestamp, Why,
     gate::{Jitter, Typical},
@@ -45,11 +49,13 @@ struct Held {
 }
 
 impl Lane {
-    pub(super) fn new(now: Timestamp) -> Self {
+    /// A group that may have been asked by an earlier process, no later than this.
+    pub(super) fn new(now: Timestamp, before: Before) -> Self {
+        let Before { last_start, last_end } = before;
         Self {
             seen: now,
-            last_start: None,
-            last_end: None,
+            last_start,
+            last_end,
             gap: Duration::ZERO,
             typical: None,
             in_flight: VecDeque::new(),
@@ -129,7 +135,7 @@ impl Lane {
                 let trouble = self.trouble.get_or_insert_with(|| Box::new(Trouble::new(now)));
                 trouble.failed(outcome, held.started, now, policy, jitter);
                 if let Some(line) = &mut self.line {
-                    line.none_before(now, trouble.until);
+                    line.none_before(now, trouble.until());
                 }
             }
             Outcome::Neutral => {}
@@ -154,7 +160,23 @@ impl Lane {
         }
         let last = self.last_start.max(self.last_end).unwrap_or(now);
         let idle = last + self.gap.max(policy.idle);
-        Some(self.trouble.as_ref().map_or(idle, |trouble| idle.max(trouble.until + policy.grudge)))
+        Some(self.trouble.as_ref().map_or(idle, |trouble| idle.max(trouble.until() + policy.grudge)))
+    }
+
+    /// Takes over what an earlier process remembered of the group.
+    pub(super) fn remember(&mut self, note: Note, policy: &Policy) {
+        self.trouble = Some(Box::new(Trouble::remembered(note, self.seen, policy)));
+    }
+
+    /// What is to be remembered of the group's trouble, if it is in trouble.
+    pub(super) fn note(&self) -> Option<Note> {
+        self.trouble.as_ref().map(|trouble| trouble.note())
+    }
+
+    /// When its last request was; what is in flight will have ended with its lease.
+    pub(super) fn last(&self) -> Before {
+        let leases = self.in_flight.iter().map(|held| held.until).max();
+        Before { last_start: self.last_start, last_end: self.last_end.max(leases) }
     }
 
     /// Follows the clock: leases end, slots lapse, and what a clock set back left in the future is taken along.
@@ -222,7 +244,7 @@ impl Lane {
             why = Why::Busy;
         }
         if let Some(trouble) = &self.trouble {
-            at = at.max(trouble.until);
+            at = at.max(trouble.until());
             why = trouble.why(now).unwrap_or(why);
         }
         (at, why)

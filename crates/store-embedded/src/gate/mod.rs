@@ -1,11 +1,19 @@
 //! The gate inside one process: groups in shards, each behind a lock of its own that is held for a moment.
 //!
+//! With a directory it keeps its word across restarts; see [`life`].
+//!
 //! Memory is bounded by [`Policy::most_groups`] times about 300 bytes, plus about 100 bytes for each who waits, of
 //! whom a group has [`Policy::longest_line`] at most, and 24 bytes for each request in flight. A group is forgotten
-//! once it is idle and past its gap and its back-off; if that is not enough, newcomers wait.
+//! once it is idle and past its gap and its back-off; if that is not enough, newcomers wait. With a directory, each
+//! group in trouble has an entry of 40 bytes in one more table.
 
+mod book;
+mod complaint;
 mod lane;
+mod life;
 mod line;
+mod lock;
+mod mark;
 mod shard;
 mod trouble;
 
@@ -14,10 +22,12 @@ use crawlway_store::{
     gate::Jitter,
 };
 use lane::{Answer, Lane};
+use life::{Before, Life};
 use shard::Shard;
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -40,6 +50,9 @@ pub struct GateOptions {
     pub clock: Clock,
     /// Makes the jitter repeatable, for tests.
     pub seed: Option<u64>,
+    /// Where the gate remembers what must outlive the process, however that ends: that a gap has to pass since its
+    /// last requests, and which groups blocked us. It is made if there is none. `None` remembers nothing.
+    pub directory: Option<PathBuf>,
 }
 
 /// The gate inside one process. Clones are handles on the same state.
@@ -55,16 +68,26 @@ struct State {
     shards: Vec<Mutex<Shard>>,
     groups: AtomicUsize,
     last_permit: AtomicU64,
+    life: Option<Life>,
 }
 
 impl EmbeddedGate {
-    /// A gate that knows no group yet. Refuses a policy that cannot be held.
+    /// A gate that knows no group yet but those that its directory remembers. Refuses a policy that cannot be
+    /// held, and a directory that another gate has open or that cannot be read.
     pub fn open(options: GateOptions) -> Result<Self, GateError> {
-        let GateOptions { policy, clock, seed } = options;
+        let GateOptions { policy, clock, seed, directory } = options;
         policy.check()?;
+        let now = clock.now();
+        let (life, last_id) = match directory {
+            Some(directory) => {
+                let (life, last_id) = Life::open(&directory, now, &policy)?;
+                (Some(life), last_id)
+            }
+            None => (None, 0),
+        };
         // Permits of an earlier gate are strangers to this one: ids go on from the time.
-        let last_permit = AtomicU64::new(clock.now().as_millis() << 20);
-        Ok(Self(Arc::new(State {
+        let last_permit = AtomicU64::new(last_id.max(now.as_millis() << 20));
+        let state = State {
             policy,
             clock,
             jitter: seed.map_or_else(Jitter::random, Jitter::seeded),
@@ -72,7 +95,10 @@ impl EmbeddedGate {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             groups: AtomicUsize::new(0),
             last_permit,
-        })))
+            life,
+        };
+        state.remember(now);
+        Ok(Self(Arc::new(state)))
     }
 }
 
@@ -97,7 +123,7 @@ impl State {
             }
             shard = self.shard(group);
         }
-        let (lane, is_new) = shard.lane_or_new(group, now, &self.policy);
+        let (lane, is_new) = shard.lane_or_new(group, now, self.before(now), &self.policy);
         if !is_new {
             // Somebody else made it while the lock was free.
             self.forgotten(1);
@@ -110,6 +136,44 @@ impl State {
         match lane.reserve(ticket, limits, id, now, &self.policy, &self.jitter) {
             Answer::Go { until } => Turn::Go(Permit { group: group.clone(), id, until }),
             Answer::NotBefore { at, why } => Turn::NotBefore { at, why },
+        }
+    }
+
+    /// Ends a request; false if its lease was lost.
+    fn finish(&self, permit: &Permit, outcome: Outcome) -> bool {
+        let mut shard = self.shard(&permit.group);
+        let Some(lane) = shard.lane(&permit.group) else { return false };
+        let now = self.clock.now();
+        let note = lane.note();
+        let held = lane.finish(permit.id, outcome, now, &self.policy, &self.jitter);
+        if let Some(life) = &self.life
+            && lane.note() != note
+        {
+            // Under the lock, so that the last line of a group is the last that happened to it.
+            life.write(&permit.group, lane.note(), now);
+        }
+        held
+    }
+
+    /// Takes over what earlier processes left to remember.
+    fn remember(&self, now: Timestamp) {
+        for (group, note) in self.life.iter().flat_map(Life::troubles) {
+            let mut shard = self.shard(&group);
+            let (lane, _) = shard.lane_or_new(&group, now, self.before(now), &self.policy);
+            lane.remember(note, &self.policy);
+            self.groups.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// When requests of earlier processes were at the latest.
+    fn before(&self, now: Timestamp) -> Before {
+        self.life.as_ref().map(|life| life.before(now)).unwrap_or_default()
+    }
+
+    /// Lets the next process know of a permit before anybody has it.
+    fn cover(&self, id: u64, until: Timestamp) {
+        if let Some(life) = &self.life {
+            life.cover(until, id);
         }
     }
 
@@ -139,6 +203,16 @@ impl State {
     }
 }
 
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(life) = &self.life {
+            let last =
+                self.shards.iter().fold(Before::default(), |last, shard| last.max(locked(shard).last()));
+            life.close(last, self.last_permit.load(Ordering::SeqCst), self.clock.now());
+        }
+    }
+}
+
 #[async_trait::async_trait]
 impl Gate for EmbeddedGate {
     fn policy(&self) -> &Policy {
@@ -147,7 +221,11 @@ impl Gate for EmbeddedGate {
 
     async fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Result<Turn, GateError> {
         limits.check(group)?;
-        Ok(self.0.reserve(group, ticket, limits))
+        let turn = self.0.reserve(group, ticket, limits);
+        if let Turn::Go(permit) = &turn {
+            self.0.cover(permit.id, permit.until);
+        }
+        Ok(turn)
     }
 
     async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError> {
@@ -159,10 +237,7 @@ impl Gate for EmbeddedGate {
     }
 
     async fn finish(&self, permit: &Permit, outcome: Outcome) -> Result<(), GateError> {
-        let State { clock, policy, jitter, .. } = &*self.0;
-        let mut shard = self.0.shard(&permit.group);
-        let lane = shard.lane(&permit.group);
-        let held = lane.is_some_and(|lane| lane.finish(permit.id, outcome, clock.now(), policy, jitter));
+        let held = self.0.finish(permit, outcome);
         if held { Ok(()) } else { Err(GateError::Fenced { group: permit.group.clone() }) }
     }
 
@@ -172,7 +247,10 @@ impl Gate for EmbeddedGate {
             let mut shard = self.0.shard(&permit.group);
             let until =
                 shard.lane(&permit.group).and_then(|lane| lane.extend(permit.id, clock.now(), policy));
-            until.ok_or_else(|| GateError::Fenced { group: permit.group.clone() })
+            drop(shard);
+            until
+                .inspect(|until| self.0.cover(permit.id, *until))
+                .ok_or_else(|| GateError::Fenced { group: permit.group.clone() })
         };
         permits.iter().map(extended).collect()
     }

@@ -1,6 +1,9 @@
 //! Some of the groups, with an order in which they are looked at to be forgotten.
 
-use super::lane::{Lane, WOBBLE};
+use super::{
+    lane::{Lane, WOBBLE},
+    life::Before,
+};
 use crawlway_store::{Group, Policy, Timestamp};
 use std::{
     cmp::Reverse,
@@ -18,6 +21,8 @@ pub(super) struct Shard {
     /// Each group once, by when it is looked at next; it may turn out to be in use then.
     looks: BinaryHeap<Reverse<(Timestamp, Group)>>,
     seen: Timestamp,
+    /// The last requests of the groups that were forgotten.
+    forgotten: Before,
 }
 
 impl Shard {
@@ -30,13 +35,14 @@ impl Shard {
         &mut self,
         group: &Group,
         now: Timestamp,
+        before: Before,
         policy: &Policy,
     ) -> (&mut Lane, bool) {
         match self.lanes.entry(group.clone()) {
             Entry::Occupied(entry) => (entry.into_mut(), false),
             Entry::Vacant(entry) => {
                 self.looks.push(Reverse((now + policy.idle, group.clone())));
-                (entry.insert(Box::new(Lane::new(now))), true)
+                (entry.insert(Box::new(Lane::new(now, before))), true)
             }
         }
     }
@@ -64,6 +70,11 @@ impl Shard {
         self.looks.peek().map(|Reverse((time, _))| *time)
     }
 
+    /// When the last requests to any of the groups were.
+    pub(super) fn last(&self) -> Before {
+        self.lanes.values().fold(self.forgotten, |last, lane| last.max(lane.last()))
+    }
+
     /// Looks at the next group that is due, if one is, and says whether it was forgotten.
     fn look(&mut self, now: Timestamp, policy: &Policy) -> Option<bool> {
         let Reverse((due, _)) = self.looks.peek()?;
@@ -74,6 +85,7 @@ impl Shard {
         let Some(lane) = self.lanes.get_mut(&group) else { return Some(false) };
         match lane.forget_at(now, policy) {
             Some(time) if time <= now => {
+                self.forgotten = self.forgotten.max(lane.last());
                 self.lanes.remove(&group);
                 Some(true)
             }
