@@ -7,6 +7,8 @@ use std::{fmt, io, process::ExitCode};
 const FAILED: u8 = 1;
 /// The command line or the settings are wrong.
 const USAGE: u8 = 2;
+/// It was asked to stop before the end.
+const STOPPED: u8 = 3;
 
 /// The command line asks for something that cannot be meant.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Told(pub(crate) ExitKind);
 pub(crate) enum ExitKind {
     Failed,
     Usage,
+    /// It was asked to stop before the end.
+    Stopped,
 }
 
 impl fmt::Display for Told {
@@ -50,6 +54,7 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
         return match kind {
             ExitKind::Failed => FAILED.into(),
             ExitKind::Usage => USAGE.into(),
+            ExitKind::Stopped => STOPPED.into(),
         };
     }
     if let Some(Problems(problems)) = error.downcast_ref() {

@@ -8,6 +8,7 @@ mod open;
 mod output;
 mod quantity;
 mod time;
+mod worker;
 
 use anyhow::Context;
 use clap::Parser;

@@ -1,14 +1,17 @@
 //! Opens what the settings ask for. The only file that names backends.
 
 use crate::{
-    config::{ByteSize, Config},
+    config::{ByteSize, Config, RecordKind},
     output::warn,
 };
 use anyhow::{Context, bail};
 use crawlway_broker::Broker;
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
-use crawlway_store::gate::Gate;
+use crawlway_flows::search::WithFrontier;
+use crawlway_search_index::TantivyIndex;
+use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, gate::Gate};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use serde::Deserialize;
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -17,6 +20,12 @@ pub(crate) const TELLS_DAMAGE_ITSELF: &str = "crawlway_broker_embedded::recover"
 
 /// Where the embedded queue is, below the data directory.
 const QUEUE_DIRECTORY: &str = "queue";
+/// Where the embedded records are, below the data directory.
+const RECORDS_FILE: &str = "records.db";
+/// Where the embedded gate keeps what must outlive the process, below the data directory.
+const GATE_DIRECTORY: &str = "gate";
+/// Where the search index is, below the data directory.
+const INDEX_DIRECTORY: &str = "index";
 /// What the embedded queue can be set to; it would quietly stay within these.
 const EMBEDDED_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 30));
 
@@ -53,11 +62,48 @@ impl BrokerSettings {
 }
 
 /// Opens the broker for who wants to look: what does not exist yet is an error, and is not created.
-pub(crate) fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+    match config.broker.kind {
+        BrokerKind::Embedded => must_exist(&config.data_dir, &config.data_dir.join(QUEUE_DIRECTORY))?,
+    }
+    broker(config)
+}
+
+/// The queues, with the frontier shown among them where there is one, for who wants to look.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(crate) broker: Arc<dyn Broker>,
+    /// Where the items' trails are, if anything was recorded yet.
+    pub(crate) records: Option<Records>,
+}
+
+impl Queues {
+    /// Lets go of files and connections.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        let closed = self.broker.close().await;
+        if let Some(records) = self.records {
+            records.close().await;
+        }
+        Ok(closed?)
+    }
+}
+
+/// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
+pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
+    let broker = existing_broker(config)?;
+    if !has_records(config) {
+        return Ok(Queues { broker, records: None });
+    }
+    let records = records(config).await?;
+    let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
+    Ok(Queues { broker, records: Some(records) })
+}
+
+/// Opens the broker, new if there is none yet.
+pub(crate) fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
     match config.broker.kind {
         BrokerKind::Embedded => {
             let directory = config.data_dir.join(QUEUE_DIRECTORY);
-            must_exist(&config.data_dir, &directory)?;
             let broker = EmbeddedBroker::open(&directory, config.broker.embedded.options())?;
             let Recovery { messages, lost_deliveries, torn_bytes, .. } = broker.recovery();
             tracing::info!(messages, lost_deliveries, torn_bytes, directory = %directory.display(), "queue opened");
@@ -65,6 +111,99 @@ pub(crate) fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>
             Ok(Arc::new(broker))
         }
     }
+}
+
+/// The stores of records.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    store: SqlStore,
+    pub(crate) frontier: Arc<dyn Frontier>,
+    pub(crate) seen: Arc<dyn SeenUrls>,
+    pub(crate) trails: Arc<dyn Trails>,
+}
+
+impl Records {
+    /// Lets go of files and connections.
+    pub(crate) async fn close(&self) {
+        self.store.close().await;
+    }
+}
+
+/// Whether there are records to look at. A server is assumed to have some.
+fn has_records(config: &Config) -> bool {
+    config.records.kind != RecordKind::Embedded || config.data_dir.join(RECORDS_FILE).exists()
+}
+
+/// Opens the stores of records for who wants to look: what does not exist yet is an error, and is not created.
+pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records> {
+    if !has_records(config) {
+        bail!(
+            "data directory `{}` holds no records yet; `crawlway crawl URL` makes some, or name another with --data",
+            config.data_dir.display()
+        );
+    }
+    records(config).await
+}
+
+/// Opens the stores of records, new if there are none yet.
+pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
+    let place = match config.records.kind {
+        RecordKind::Embedded => {
+            fs::create_dir_all(&config.data_dir)
+                .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
+            Place::Sqlite(config.data_dir.join(RECORDS_FILE))
+        }
+        RecordKind::Postgresql => {
+            let url = config.records.postgresql.url.expose();
+            if url.is_empty() {
+                bail!("`records.kind` is \"postgresql\", but `records.postgresql.url` is empty; set it");
+            }
+            Place::Postgres(url.to_owned())
+        }
+    };
+    let settings = &config.records.postgresql;
+    let store = SqlStore::open(SqlOptions {
+        policy: config.search.policy(),
+        connections: settings.connections.0.get(),
+        open_within: settings.open_within.0,
+        ..SqlOptions::new(place)
+    })
+    .await
+    .context("cannot open the records")?;
+    if config.records.kind == RecordKind::Embedded {
+        // The data directory is this process's alone, so that whoever had something in flight is gone.
+        store.take_back().await?;
+    }
+    let shared = Arc::new(store.clone());
+    Ok(Records { store, frontier: shared.clone(), seen: shared.clone(), trails: shared })
+}
+
+/// Opens the search index for who wants to look: what does not exist yet is an error, and is not created.
+pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
+    let directory = config.data_dir.join(INDEX_DIRECTORY);
+    if !directory.exists() {
+        bail!(
+            "data directory `{}` holds no search index yet; `crawlway crawl URL` makes one, or name another with --data",
+            config.data_dir.display()
+        );
+    }
+    page_index(config).await
+}
+
+/// Opens the search index, new if there is none yet.
+pub(crate) async fn page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
+    let directory = config.data_dir.join(INDEX_DIRECTORY);
+    let options =
+        crawlway_search_index::Options { memory: config.search.index_memory(), ..Default::default() };
+    // An index of an older version is rebuilt here, which takes a while.
+    let opened = tokio::task::spawn_blocking(move || TantivyIndex::open(directory, options)).await?;
+    Ok(Arc::new(opened.context("cannot open the search index")?))
+}
+
+/// The gate of a crawl: it remembers, in the data directory, when hosts were last asked and which of them blocked us.
+pub(crate) fn lasting_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
+    let directory = Some(config.data_dir.join(GATE_DIRECTORY));
+    Ok(Arc::new(EmbeddedGate::open(GateOptions { directory, ..GateOptions::default() })?))
 }
 
 /// The gate that every request passes. It lives in this process and is as old as that.

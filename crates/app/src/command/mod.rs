@@ -1,10 +1,14 @@
 //! The commands. This file has the table of them; each has a file of its own.
 
 mod config;
+mod crawl;
 mod dead;
 mod fetch;
 mod queues;
+mod replay;
 mod robots;
+mod search;
+mod trail;
 
 use crate::{
     config::{Config, Sources, load, nearest},
@@ -29,6 +33,9 @@ pub(crate) struct CommandLine {
 
 const AFTER_HELP: &str = "\
 Examples:
+  crawlway crawl https://example.org/             crawl a site and make it searchable
+  crawlway search bicycle repair                  find pages, the best first
+  crawlway trail https://example.org/page         what happened to a page, step by step
   crawlway fetch https://example.org/             what a page becomes, and how it was fetched
   crawlway config show                            every setting, and where its value comes from
   crawlway queues --data /var/lib/crawlway        what waits, is in flight, delayed and dead
@@ -43,12 +50,19 @@ Exit codes:
   0  it was done
   1  it failed, or what was asked for was not found
   2  the command line or a setting is wrong; nothing was done
+  3  it was asked to stop before the end; the same command goes on
 
 `crawlway help COMMAND` tells more about a command.";
 
 /// The table of commands.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Crawl from some URLs and make the pages searchable
+    Crawl(crawl::CrawlArgs),
+    /// Find pages by what they say
+    Search(search::SearchArgs),
+    /// Show what happened to an item, by its id or its URL
+    Trail(trail::TrailArgs),
     /// Fetch a page politely and show what it becomes
     Fetch(fetch::FetchArgs),
     /// Say what a robots.txt allows
@@ -57,6 +71,8 @@ enum Command {
     Queues(queues::QueuesArgs),
     /// List, read, replay or drop dead letters: what was given up, and why
     Dead(dead::DeadArgs),
+    /// Run a stage again from what is stored, without fetching
+    Replay(replay::ReplayArgs),
     /// Check the settings, or show them with where each comes from
     Config(config::ConfigArgs),
 }
@@ -91,6 +107,10 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Ok(config)
     };
     match line.command {
+        Command::Crawl(args) => crawl::run(args, settings()?, &mut output).await?,
+        Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
+        Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
+        Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,
         Command::Fetch(args) => fetch::run(args, settings, &mut output).await?,
         Command::Robots(args) => robots::run(&args, &mut output)?,
         Command::Queues(args) => queues::run(args, &settings()?, &mut output).await?,

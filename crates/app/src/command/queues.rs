@@ -68,17 +68,18 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
         // Refused before anything is opened.
         return must_be_meant(false, || queue.name.to_string());
     }
-    let broker = open::existing_broker(config)?;
+    let queues = open::existing_queues(config).await?;
+    let broker = &queues.broker;
     let done = match args.command {
-        None => list(&*broker, output).await,
-        Some(QueuesCommand::Show(OneQueue { name })) => show(&*broker, &name, output).await,
-        Some(QueuesCommand::Pause(OneQueue { name })) => set_paused(&*broker, &name, true, output).await,
-        Some(QueuesCommand::Resume(OneQueue { name })) => set_paused(&*broker, &name, false, output).await,
-        Some(QueuesCommand::Purge { queue, yes }) => purge(&*broker, &queue.name, yes, output).await,
+        None => list(&**broker, output).await,
+        Some(QueuesCommand::Show(OneQueue { name })) => show(&**broker, &name, output).await,
+        Some(QueuesCommand::Pause(OneQueue { name })) => set_paused(&**broker, &name, true, output).await,
+        Some(QueuesCommand::Resume(OneQueue { name })) => set_paused(&**broker, &name, false, output).await,
+        Some(QueuesCommand::Purge { queue, yes }) => purge(&**broker, &queue.name, yes, output).await,
     };
-    let closed = broker.close().await;
+    let closed = queues.close().await;
     done?;
-    Ok(closed?)
+    closed
 }
 
 /// A queue as programs see it.

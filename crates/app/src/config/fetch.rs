@@ -5,7 +5,11 @@ use crawlway_content::NormalUrl;
 use crawlway_fetch::{Allowed, Guard, Identity, Limits, Request};
 use crawlway_store::gate::{self, MAX_GAP};
 use serde::Deserialize;
-use std::{sync::Arc, time::Duration};
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    sync::Arc,
+    time::Duration,
+};
 
 const MOST_BODY: ByteSize = ByteSize(1 << 30);
 const HEADERS: (ByteSize, ByteSize) = (ByteSize(8 << 10), ByteSize(1 << 20));
@@ -47,6 +51,22 @@ impl FetchSettings {
             },
             ..Request::new(url)
         })
+    }
+
+    /// Takes another pace than the settings say.
+    pub(crate) fn override_pace(
+        &mut self,
+        in_flight: Option<NonZeroUsize>,
+        gap: Option<Duration>,
+    ) -> Result<(), String> {
+        if let Some(in_flight) = in_flight {
+            let in_flight = u32::try_from(in_flight.get()).ok().and_then(NonZeroU32::new);
+            self.in_flight = Count(in_flight.ok_or("expected fewer requests in flight")?);
+        }
+        if let Some(gap) = gap {
+            self.gap = Span(gap);
+        }
+        self.check()
     }
 
     /// The guard with the exceptions of the settings, and these.

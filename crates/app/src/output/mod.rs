@@ -58,6 +58,14 @@ impl Output {
         table.write(&mut self.stdout, self.colours).map_err(unwritten)
     }
 
+    /// Text of a snippet: what is marked stands out where there are colours, and the HTML is taken back.
+    pub(crate) fn marked(&self, snippet: &str) -> String {
+        let (on, off) = if self.colours { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
+        let plain = snippet.replace("<mark>", on).replace("</mark>", off);
+        let characters = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#x27;", "'"), ("&#39;", "'"), ("&amp;", "&")];
+        characters.into_iter().fold(plain, |text, (escaped, character)| text.replace(escaped, character))
+    }
+
     /// Writes a value for programs.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.stdout, value).map_err(|error| unwritten(error.into()))?;

@@ -91,6 +91,11 @@ impl WithFrontier {
     }
 
     async fn matching_items(&self, filter: &DeadFilter) -> Result<Vec<String>, BrokerError> {
+        if let Some(DeadId(item)) = &filter.id
+            && *filter == DeadFilter::one(DeadId(item.clone()))
+        {
+            return Ok(vec![item.clone()]);
+        }
         let all = self.matching(filter, None, usize::MAX).await?;
         Ok(all.letters.into_iter().map(|letter| letter.id.0).collect())
     }

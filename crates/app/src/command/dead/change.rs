@@ -3,17 +3,29 @@
 use super::{WhichArgs, counted, existing_queue, must_be_meant};
 use crate::{
     failure::{ExitKind, Told},
+    open::Queues,
     output::{self, Output},
+    worker::worker_name,
 };
 use anyhow::bail;
 use crawlway_broker::{Broker, DeadFilter, DeadId, QueueName};
+use crawlway_clock::Clock;
+use crawlway_flows::search::FLOW;
 use serde_json::json;
 
-pub(super) async fn replay(which: WhichArgs, broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
+pub(super) async fn replay(which: WhichArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let WhichArgs { queue, id, filter, all: _ } = which;
     let filter = filter.into_filter(id);
+    let broker = &*queues.broker;
     existing_queue(broker, &queue).await?;
-    let replayed = broker.replay(&queue, &filter).await?;
+    let replayed = match &queues.records {
+        Some(records) => {
+            let (trails, by) = (&*records.trails, worker_name());
+            crawlway_flow::replay(broker, trails, &Clock::System, FLOW, &by, &queue, &filter).await?
+        }
+        // Nothing was ever recorded, so that there is no trail to go on with.
+        None => broker.replay(&queue, &filter).await?,
+    };
     if replayed.count == 0 && replayed.stopped.is_none() {
         must_have_found(&queue, filter.id.as_ref())?;
     }

@@ -159,14 +159,15 @@ pub(super) async fn run(args: DeadArgs, config: &Config, output: &mut Output) ->
         // Refused before anything is opened.
         return must_be_meant(false, || which.queue.to_string());
     }
-    let broker = open::existing_broker(config)?;
+    let queues = open::existing_queues(config).await?;
+    let broker = &*queues.broker;
     let done = match args.command {
-        DeadCommand::List(args) => list::run(args, &*broker, output).await,
-        DeadCommand::Show { queue, id } => show::run(&queue, DeadId(id), &*broker, output).await,
-        DeadCommand::Replay(which) => change::replay(which, &*broker, output).await,
-        DeadCommand::Drop { which, yes } => change::drop(which, yes, &*broker, output).await,
+        DeadCommand::List(args) => list::run(args, broker, output).await,
+        DeadCommand::Show { queue, id } => show::run(&queue, DeadId(id), broker, output).await,
+        DeadCommand::Replay(which) => change::replay(which, &queues, output).await,
+        DeadCommand::Drop { which, yes } => change::drop(which, yes, broker, output).await,
     };
-    let closed = broker.close().await;
+    let closed = queues.close().await;
     done?;
-    Ok(closed?)
+    closed
 }
