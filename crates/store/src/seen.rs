@@ -24,7 +24,8 @@ pub trait SeenUrls: Debug + Send + Sync {
     /// Gives up claims. A claim of another owner and a URL that is seen stay as they are.
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError>;
 
-    /// Forgets URLs altogether, so that they may be crawled at once, and says how many were known.
+    /// Forgets URLs altogether, so that they may be crawled at once, and says how many were known, be it as seen
+    /// or as claimed.
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError>;
 
     /// Throws away up to `most` records whose time is over, and says how many. They counted for nothing before;

@@ -18,11 +18,11 @@ pub trait Trails: Debug + Send + Sync {
     /// entry first, each as [`of_item`](Trails::of_item) has it.
     async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError>;
 
-    /// The items whose trail is open, up to so many, in order of id: the latest entry that does not close it is
-    /// later than every one that does.
+    /// The items whose trail is open, up to so many, in order of id (by its octets): the latest entry that does
+    /// not close it is later than every one that does. An end of the very same time closes it.
     async fn open(&self, most: usize) -> Result<Vec<String>, StoreError>;
 
-    /// Throws away up to `most` entries from before this time, and says how many.
+    /// Throws away up to `most` entries from before this time, oldest first, and says how many.
     async fn expire(&self, before: Timestamp, most: usize) -> Result<u64, StoreError>;
 }
 

@@ -4,39 +4,15 @@ mod oracle;
 
 use crawlway_store::conformance::gate::{CASES, run};
 use oracle::{Fault, OracleHarness};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs the case on the oracle with this fault and expects it to fail for a reason that it states.
 fn is_found(fault: Fault, module: &str, case: &str) {
-    let attempt = || run(module, case, async || OracleHarness::new(fault));
-    let Err(panic) = catch_unwind(AssertUnwindSafe(attempt)) else {
-        panic!("{module}::{case} passes on a gate that has the fault {fault:?}");
-    };
-    let text = panic.downcast_ref::<String>().cloned();
-    let text =
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
-    assert!(!text.contains("hangs"), "{module}::{case} hangs on {fault:?} instead of failing");
+    crawlway_conformance::must_fail(&format!("{module}::{case} on a gate with {fault:?}"), || {
+        run(module, case, async || OracleHarness::new(fault));
+    });
 }
 
-macro_rules! finds {
-    ($($module:ident { $($case:ident: $($fault:ident),*;)* })*) => {
-        /// Which case finds which faults.
-        const FINDS: &[(&str, &str, &[Fault])] =
-            &[$($((stringify!($module), stringify!($case), &[$(Fault::$fault),*]),)*)*];
-
-        $(mod $module {
-            use super::*;
-            $(#[test]
-            fn $case() {
-                for fault in [$(Fault::$fault),*] {
-                    is_found(fault, stringify!($module), stringify!($case));
-                }
-            })*
-        })*
-    };
-}
-
-finds! {
+crawlway_conformance::finds! {
     flight {
         one_at_a_time: OneMoreInFlight;
         never_more_than_allowed_in_flight: OneMoreInFlight;
@@ -119,22 +95,5 @@ finds! {
         any_schedule_keeps_to_the_limits: OneMoreInFlight, GapFromStart, GapFromEnd, HandlesApart;
         a_schedule_with_blocks_and_deaths_keeps_to_the_limits: LeaseEndsEarly, LostLeaseHasNoEnd;
         nearly_everybody_waits_once: GuessesNothing;
-    }
-}
-
-#[test]
-fn every_case_finds_a_fault() {
-    for case in CASES {
-        let finds = FINDS.iter().find(|(module, name, _)| (*module, *name) == (case.module, case.name));
-        let faults = finds.map_or(0, |(_, _, faults)| faults.len());
-        assert!(faults > 0, "{}::{} needs a fault that it finds", case.module, case.name);
-    }
-}
-
-#[test]
-fn every_fault_is_found() {
-    for fault in Fault::ALL {
-        let found = FINDS.iter().any(|(_, _, faults)| faults.contains(fault));
-        assert_eq!(found, *fault != Fault::Nothing, "{fault:?} needs a case that finds it");
     }
 }

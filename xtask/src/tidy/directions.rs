@@ -27,6 +27,9 @@ const SET_UP: &[&str] = &[
     "crawlway-search-index",
 ];
 
+/// The suites' shared part comes in with the feature `conformance` only, which is for tests.
+const CONTRACTS_MAY_USE: &[&str] = &["crawlway-clock", "crawlway-conformance"];
+
 /// The first row that fits a crate holds.
 const TABLE: &[Row] = &[
     // The app knows everything, and nothing knows the app.
@@ -56,8 +59,9 @@ const TABLE: &[Row] = &[
     // Contracts and pure code know nothing.
     Row { crates: "crawlway-clock", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-content", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-broker", may_use: &["crawlway-clock"], tests_may_use: &[] },
-    Row { crates: "crawlway-store", may_use: &["crawlway-clock"], tests_may_use: &[] },
+    Row { crates: "crawlway-conformance", may_use: &[], tests_may_use: &[] },
+    Row { crates: "crawlway-broker", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
+    Row { crates: "crawlway-store", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
     // A backend knows its contract only.
     Row {
         crates: "crawlway-broker-*",
@@ -246,7 +250,7 @@ mod tests {
                  crawlway-flow: crawlway-broker crawlway-store dev:crawlway-broker-embedded
                  crawlway-fetch: crawlway-content crawlway-store
                  crawlway-broker-kafka: crawlway-broker rdkafka dev:crawlway-testkit
-                 crawlway-broker: bytes dev:crawlway-broker
+                 crawlway-broker: bytes crawlway-conformance dev:crawlway-broker
                  crawlway-store-sql: crawlway-store sqlx
                  crawlway-search-index: crawlway-store tantivy
                  crawlway-testkit: crawlway-broker-kafka redis
@@ -269,6 +273,7 @@ mod tests {
             "crawlway-content: crawlway-fetch",
             "crawlway-broker: crawlway-content",
             "crawlway-store: crawlway-broker",
+            "crawlway-conformance: crawlway-broker",
             "crawlway-broker-kafka: crawlway-broker-embedded",
             "crawlway-broker-sqs: crawlway-store",
             "crawlway-store-redis: crawlway-broker",

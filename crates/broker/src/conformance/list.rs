@@ -1,7 +1,7 @@
 //! The case list, in one place: from it come the suite's table and every backend's tests.
 
 use super::{
-    Case, admin, attempts, bodies, dead, delay, delivery, faults, groups, headers, leases, limit, load,
+    Harness, admin, attempts, bodies, dead, delay, delivery, faults, groups, headers, leases, limit, load,
     replay, routing,
 };
 
@@ -16,32 +16,10 @@ use super::{
 #[macro_export]
 macro_rules! conformance_suite {
     ($make:expr) => {
-        $crate::conformance_suite! { @list tests ($make) }
-    };
-    (@tests ($make:expr) $($module:ident { $($case:ident,)* })*) => {
-        mod conformance {
-            #[allow(unused_imports)]
-            use super::*;
-            $(mod $module {
-                #[allow(unused_imports)]
-                use super::*;
-                $(#[test]
-                fn $case() {
-                    $crate::conformance::run(stringify!($module), stringify!($case), async || $make);
-                })*
-            })*
-        }
-    };
-    (@table () $($module:ident { $($case:ident,)* })*) => {
-        /// Every case, in the order of the list.
-        pub const CASES: &[Case] = &[$($(Case {
-            module: stringify!($module),
-            name: stringify!($case),
-            run: |harness| Box::pin($module::$case(harness)),
-        },)*)*];
+        $crate::conformance_suite! { @list tests ($crate::conformance::run, $make) }
     };
     (@list $what:ident $arguments:tt) => {
-        $crate::conformance_suite! { @$what $arguments
+        $crate::conformance::suite! { $what $arguments
             delivery {
                 every_field_arrives,
                 what_was_not_set_stays_unset,

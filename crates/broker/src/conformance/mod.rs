@@ -26,10 +26,12 @@ mod replay;
 mod routing;
 mod trial;
 
-pub use list::CASES;
+#[doc(hidden)]
+pub use crawlway_conformance::suite;
+pub use list::{CASES, Case, run};
 
 use crate::{Broker, Timestamp};
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// What a backend supplies: how to open it, how to break it, and its clock.
 ///
@@ -76,40 +78,4 @@ pub trait Harness: Send {
     fn deadline(&self) -> Duration {
         Duration::from_secs(30)
     }
-}
-
-/// One case of the suite.
-#[derive(Debug, Clone, Copy)]
-pub struct Case {
-    /// The theme, which is also the module of its test.
-    pub module: &'static str,
-    /// What must hold.
-    pub name: &'static str,
-    run: for<'h> fn(&'h mut dyn Harness) -> Running<'h>,
-}
-
-/// A case on its way. It need not be `Send`: it runs where it was started.
-type Running<'h> = Pin<Box<dyn Future<Output = ()> + 'h>>;
-
-/// No case takes this long on any backend, so one that does hangs.
-const CASE_LIMIT: Duration = Duration::from_secs(300);
-
-/// Runs one case on its own runtime and panics, saying what was expected, if it fails.
-/// This is the body of every test that [`conformance_suite!`](crate::conformance_suite) writes.
-pub fn run<H: Harness>(module: &str, name: &str, make: impl AsyncFnOnce() -> H) {
-    let case = CASES
-        .iter()
-        .find(|case| case.module == module && case.name == name)
-        .unwrap_or_else(|| panic!("the suite has no case {module}::{name}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime for the case");
-    runtime.block_on(async {
-        let mut harness = make().await;
-        if tokio::time::timeout(CASE_LIMIT, (case.run)(&mut harness)).await.is_err() {
-            panic!("{module}::{name} hangs: it did not end within {CASE_LIMIT:?}");
-        }
-    });
 }

@@ -16,23 +16,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// One deliberate breach of the contract.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(dead_code, reason = "each test crate uses its own part")]
-        pub(crate) enum Fault { $($(#[$doc])* $name,)* }
-
-        impl Fault {
-            #[allow(dead_code, reason = "each test crate uses its own part")]
-            pub(crate) const ALL: &[Fault] = &[$(Fault::$name),*];
-        }
-    };
-}
-
-faults! {
-    /// None: the oracle itself.
-    Nothing,
+crawlway_conformance::faults! {
     LosesReadyOnRestart,
     LosesDelayedOnRestart,
     LosesDeadOnRestart,

@@ -1,3 +1,9 @@
 //! The conformance suites: for each contract the one case list that every backend passes.
 
 pub mod gate;
+pub mod seen;
+mod texts;
+pub mod trails;
+
+#[doc(hidden)]
+pub use crawlway_conformance::suite;

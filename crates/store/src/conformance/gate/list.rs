@@ -1,6 +1,6 @@
 //! The case list, in one place: from it come the suite's table and every backend's tests.
 
-use super::{Case, back_off, breaker, clock, flight, groups, leases, load, memory, slots};
+use super::{Harness, back_off, breaker, clock, flight, groups, leases, load, memory, slots};
 
 /// Writes one test per conformance case of the gate, in modules by theme below a module `conformance`.
 ///
@@ -13,32 +13,10 @@ use super::{Case, back_off, breaker, clock, flight, groups, leases, load, memory
 #[macro_export]
 macro_rules! gate_conformance_suite {
     ($make:expr) => {
-        $crate::gate_conformance_suite! { @list tests ($make) }
-    };
-    (@tests ($make:expr) $($module:ident { $($case:ident,)* })*) => {
-        mod conformance {
-            #[allow(unused_imports)]
-            use super::*;
-            $(mod $module {
-                #[allow(unused_imports)]
-                use super::*;
-                $(#[test]
-                fn $case() {
-                    $crate::conformance::gate::run(stringify!($module), stringify!($case), async || $make);
-                })*
-            })*
-        }
-    };
-    (@table () $($module:ident { $($case:ident,)* })*) => {
-        /// Every case, in the order of the list.
-        pub const CASES: &[Case] = &[$($(Case {
-            module: stringify!($module),
-            name: stringify!($case),
-            run: |harness| Box::pin($module::$case(harness)),
-        },)*)*];
+        $crate::gate_conformance_suite! { @list tests ($crate::conformance::gate::run, $make) }
     };
     (@list $what:ident $arguments:tt) => {
-        $crate::gate_conformance_suite! { @$what $arguments
+        $crate::conformance::suite! { $what $arguments
             flight {
                 one_at_a_time,
                 never_more_than_allowed_in_flight,

@@ -1,0 +1,35 @@
+//! The conformance suite of the trails: the one case list that every backend passes.
+//!
+//! A backend supplies a small [`Harness`] and writes [`trails_conformance_suite!`](crate::trails_conformance_suite)
+//! once in a test file; that expands to one test per case, so that no backend can forget one.
+//!
+//! The times of entries are the caller's, so the suite needs no clock.
+
+mod entries;
+mod expiry;
+mod list;
+mod load;
+mod open;
+mod trial;
+
+pub use list::{CASES, Case, run};
+
+use crate::Trails;
+use std::sync::Arc;
+
+/// What a backend supplies: how to open it.
+///
+/// Each case makes its own harness and calls [`fresh`](Harness::fresh) once, first.
+#[async_trait::async_trait]
+pub trait Harness: Send {
+    /// Opens an empty store. On a shared server it has a name space of its own.
+    async fn fresh(&mut self) -> Arc<dyn Trails>;
+
+    /// A further handle on the same state, where the backend can have several at once.
+    async fn second_handle(&mut self) -> Option<Arc<dyn Trails>> {
+        None
+    }
+
+    /// Loses all handles, which the suite does not use any more, and opens the same state again.
+    async fn reopen(&mut self) -> Arc<dyn Trails>;
+}
