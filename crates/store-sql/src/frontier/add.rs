@@ -1,0 +1,206 @@
+//! Adding URLs to a crawl.
+
+use super::{
+    crawls, hosts,
+    hosts::HostChanges,
+    tally::{Tally, Turn},
+};
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    key::Key,
+    link::{Arg, Tx},
+    rows::Rows,
+    store::{SqlStore, transact},
+};
+use crawlway_store::{
+    StoreError,
+    frontier::{Added, Budget, CrawlId, NewUrl},
+};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
+    let crawl = crawls::number(store, id).await?;
+    let keys: Vec<Key> = urls.iter().map(|url| Key::of(&url.url)).collect();
+    let unsure: BTreeSet<Key> = keys.iter().filter(|key| !store.0.known.has(crawl, **key)).copied().collect();
+    if unsure.is_empty() {
+        return Ok(vec![Added::Known; urls.len()]);
+    }
+    let now = store.0.time.now();
+    let added = transact!(store, tx, add_new(tx, crawl, urls, &keys, &unsure, now))?;
+    for (key, added) in keys.iter().zip(&added) {
+        if *added != Added::OverBudget {
+            store.0.known.note(crawl, *key);
+        }
+    }
+    Ok(added)
+}
+
+async fn known_of(tx: &mut Tx, crawl: i64, keys: &BTreeSet<Key>) -> Result<Vec<Key>, Fault> {
+    static KNOWN: Sql =
+        Sql::new("SELECT e.hash FROM {rows hash key} r JOIN entries e ON e.hash = r.hash AND e.crawl = $2");
+    let mut rows = Rows::new();
+    for key in keys {
+        rows.row().key(*key);
+    }
+    let rows = tx.run(&KNOWN, vec![Arg::Rows(rows), Arg::Int(crawl)]).await?;
+    rows.iter().map(|row| row.key(0)).collect()
+}
+
+async fn add_new(
+    tx: &mut Tx,
+    crawl: i64,
+    urls: &[NewUrl],
+    keys: &[Key],
+    unsure: &BTreeSet<Key>,
+    now: i64,
+) -> Result<Vec<Added>, Fault> {
+    let mut known: HashSet<Key> = keys.iter().filter(|key| !unsure.contains(key)).copied().collect();
+    known.extend(known_of(tx, crawl, unsure).await?);
+    let fresh = urls.iter().zip(keys).filter(|(_, key)| !known.contains(key));
+    let mut budgets = used(tx, crawl, fresh.filter_map(|(url, _)| url.budget.as_ref())).await?;
+    let mut tally = Tally::default();
+    let mut new = Vec::new();
+    let mut charged: BTreeMap<Key, i64> = BTreeMap::new();
+    let mut answers = Vec::with_capacity(urls.len());
+    for (url, key) in urls.iter().zip(keys) {
+        if known.contains(key) {
+            answers.push(Added::Known);
+            continue;
+        }
+        if let Some(budget) = &url.budget {
+            let kind = Key::of(&budget.kind);
+            let used = budgets.entry(kind).or_default();
+            if u64::try_from(*used).unwrap_or(0) >= budget.most {
+                tally.left_out(crawl, &budget.reason);
+                answers.push(Added::OverBudget);
+                continue;
+            }
+            *used += 1;
+            *charged.entry(kind).or_default() += 1;
+        }
+        known.insert(*key);
+        new.push((url, *key));
+        answers.push(Added::New);
+    }
+    let mut changes = HostChanges::default();
+    if !new.is_empty() {
+        charge(tx, crawl, &charged).await?;
+        let names = new.iter().map(|(url, _)| url.host.as_str()).collect();
+        let numbers = hosts::numbers(tx, crawl, &names).await?;
+        let mut rows = Vec::with_capacity(new.len());
+        for ((url, key), num) in new.iter().zip(allocate(tx, new.len()).await?) {
+            let name = crate::rows::storable(&url.host);
+            let missing = || Fault::InTheWay(format!("host `{name}` is not there yet"));
+            let host = *numbers.get(name.as_ref()).ok_or_else(missing)?;
+            changes.touch(host);
+            rows.push((*key, num, host, *url));
+        }
+        if !insert(tx, crawl, rows, now).await? {
+            // Budgets were charged wrongly then. All is undone, and the next time the URL is known.
+            return Err(Fault::InTheWay("somebody added the same URL".to_owned()));
+        }
+        hosts::lock(tx, changes.hosts()).await?;
+        changes.make(tx).await?;
+        tally.of(crawl).waiting += i64::try_from(new.len()).unwrap_or(i64::MAX);
+    }
+    tally.make(tx, Turn::Resume, now).await?;
+    Ok(answers)
+}
+
+/// How much of the budgets is used, and nobody else changes it until the end of the transaction.
+async fn used(
+    tx: &mut Tx,
+    crawl: i64,
+    budgets: impl Iterator<Item = &Budget>,
+) -> Result<BTreeMap<Key, i64>, Fault> {
+    static USED: Sql = Sql::new(
+        "INSERT INTO budgets (crawl, kind, used) SELECT $2, r.kind, 0 FROM {rows kind key} r WHERE true
+         ON CONFLICT (crawl, kind) DO UPDATE SET used = budgets.used RETURNING kind, used",
+    );
+    let kinds: BTreeSet<Key> = budgets.map(|budget| Key::of(&budget.kind)).collect();
+    if kinds.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let mut rows = Rows::new();
+    for kind in kinds {
+        rows.row().key(kind);
+    }
+    let rows = tx.run(&USED, vec![Arg::Rows(rows), Arg::Int(crawl)]).await?;
+    rows.iter().map(|row| Ok((row.key(0)?, row.int(1)?))).collect()
+}
+
+async fn charge(tx: &mut Tx, crawl: i64, charged: &BTreeMap<Key, i64>) -> Result<(), Fault> {
+    static CHARGE: Sql = Sql::new(
+        "UPDATE budgets SET used = budgets.used + r.many FROM {rows kind key, many int} r
+         WHERE budgets.crawl = $2 AND budgets.kind = r.kind",
+    );
+    if charged.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Rows::new();
+    for (kind, many) in charged {
+        rows.row().key(*kind).int(*many);
+    }
+    tx.run(&CHARGE, vec![Arg::Rows(rows), Arg::Int(crawl)]).await?;
+    Ok(())
+}
+
+/// Numbers for so many new URLs, ascending, so that they are in order however they are inserted.
+async fn allocate(tx: &mut Tx, many: usize) -> Result<Vec<i64>, Fault> {
+    static ALLOCATE: Sql = Sql::pair(
+        "SELECT coalesce(max(num), 0) + 1 FROM entries WHERE $1 = $1",
+        "SELECT nextval('entries_num_seq') FROM generate_series(1, $1)",
+    );
+    let many = i64::try_from(many).unwrap_or(i64::MAX);
+    let rows = tx.run(&ALLOCATE, vec![Arg::Int(many)]).await?;
+    if tx.is_shared() {
+        let mut numbers = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, Fault>>()?;
+        numbers.sort_unstable();
+        return Ok(numbers);
+    }
+    let first = rows.first().map_or(Ok(1), |row| row.int(0))?;
+    Ok((first..first.saturating_add(many)).collect())
+}
+
+/// Inserts in the order of the keys, so that no two who insert the same wait for each other. Says whether
+/// all of them were new.
+async fn insert(
+    tx: &mut Tx,
+    crawl: i64,
+    mut new: Vec<(Key, i64, i64, &NewUrl)>,
+    now: i64,
+) -> Result<bool, Fault> {
+    static INSERT: Sql = Sql::new(
+        "INSERT INTO entries (num, crawl, host, hash, added_at, due, taking, state, attempts, depth, chain, insist,
+                              fetched, item, url, found_on)
+         SELECT r.num, $2, r.host, r.hash, $3, $3, 0, 0, 0, r.depth, r.chain, r.insist, 0, r.item, r.url, r.found_on
+         FROM {rows hash key, num int, host int, depth int, chain int, insist int, item text, url text, \
+         found_on text} r WHERE true
+         ON CONFLICT (hash, crawl) DO NOTHING RETURNING 1",
+    );
+    if tx.is_shared() {
+        new.sort_unstable_by_key(|(key, ..)| *key);
+    }
+    let many = new.len();
+    let mut rows = Rows::new();
+    for (key, num, host, url) in new {
+        rows.row()
+            .key(key)
+            .int(num)
+            .int(host)
+            .int(small(url.depth))
+            .int(small(url.chain))
+            .int(i64::from(url.insist))
+            .text(&url.item)
+            .text(&url.url)
+            .opt_text(url.found_on.as_deref());
+    }
+    let inserted = tx.run(&INSERT, vec![Arg::Rows(rows), Arg::Int(crawl), Arg::Int(now)]).await?;
+    Ok(inserted.len() == many)
+}
+
+/// As the column holds it; nobody follows two thousand million links in a row.
+fn small(number: u32) -> i64 {
+    i64::from(number.min(i32::MAX as u32))
+}

@@ -1,0 +1,135 @@
+//! The dead: listing, replaying and dropping them.
+
+use super::{
+    hosts,
+    hosts::HostChanges,
+    next,
+    tally::{Tally, Turn},
+};
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Row, Tx},
+    rows::{Rows, storable},
+    time::{timestamp, whole},
+};
+use crawlway_store::frontier::{CrawlId, DeadUrl, DeadUrls};
+use std::collections::{HashMap, HashSet};
+
+pub(super) async fn list(
+    tx: &mut Tx,
+    crawl: Option<&CrawlId>,
+    after: Option<&str>,
+    most: usize,
+) -> Result<DeadUrls, Fault> {
+    static ALL: Sql = Sql::new(
+        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error
+         FROM entries e JOIN crawls c ON c.num = e.crawl
+         WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) ORDER BY e.due, e.num LIMIT $3",
+    );
+    static OF_CRAWL: Sql = Sql::new(
+        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error
+         FROM entries e JOIN crawls c ON c.num = e.crawl
+         WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) AND e.crawl = (SELECT num FROM crawls WHERE id = $4)
+         ORDER BY e.due, e.num LIMIT $3",
+    );
+    let (due, num) = match after {
+        Some(cursor) => place(cursor)?,
+        None => (-1, 0),
+    };
+    // One more than asked for tells whether there is more.
+    let mut args = vec![Arg::Int(due), Arg::Int(num), Arg::Int(whole(most as u64).saturating_add(1))];
+    let rows = match crawl {
+        None => tx.run(&ALL, args).await?,
+        Some(crawl) => {
+            args.push(Arg::Text(crawl.as_str()));
+            tx.run(&OF_CRAWL, args).await?
+        }
+    };
+    let last = if rows.len() > most { most.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
+    let next = last.map(|row| Ok::<_, Fault>(format!("{}-{}", row.int(0)?, row.int(1)?))).transpose()?;
+    let urls = rows.iter().take(most).map(dead_url).collect::<Result<Vec<_>, Fault>>()?;
+    Ok(DeadUrls { urls, next })
+}
+
+fn place(cursor: &str) -> Result<(i64, i64), Fault> {
+    let numbers = cursor.split_once('-').and_then(|(due, num)| Some((due.parse().ok()?, num.parse().ok()?)));
+    let wrong =
+        || format!("`{}` is not where a list of the dead can go on; use the `next` of one", storable(cursor));
+    numbers.ok_or_else(|| Fault::invalid(wrong()))
+}
+
+fn dead_url(row: &Row) -> Result<DeadUrl, Fault> {
+    Ok(DeadUrl {
+        item: row.text(2)?,
+        crawl: next::id(row, 3)?,
+        url: row.text(4)?,
+        reason: row.opt_text(5)?.unwrap_or_default(),
+        attempts: row.small(6)?,
+        first_error: row.opt_text(7)?,
+        last_error: row.opt_text(8)?,
+        dead_at: timestamp(row.int(0)?),
+    })
+}
+
+/// What becomes of the dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    Waits,
+    IsDone,
+}
+
+/// Ends being dead, and says which were.
+pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> Result<Vec<bool>, Fault> {
+    static FIND: Sql = Sql::new(
+        "SELECT e.num, e.crawl, e.host, e.item FROM {rows item text} r
+         JOIN entries e ON e.item = r.item AND e.state = 3",
+    );
+    static REPLAY: Sql = Sql::new(
+        "UPDATE entries SET state = 0, due = $2, attempts = 0, outcome = NULL, first_error = NULL, last_error = NULL
+         WHERE num IN (SELECT r.num FROM {rows num int} r)",
+    );
+    static DROP: Sql = Sql::new(
+        "UPDATE entries SET state = 2, due = NULL, fetched = 0 WHERE num IN (SELECT r.num FROM {rows num int} r)",
+    );
+    let wanted = || {
+        let mut rows = Rows::new();
+        for item in items.iter().collect::<HashSet<_>>() {
+            rows.row().text(item);
+        }
+        rows
+    };
+    if items.is_empty() {
+        return Ok(vec![]);
+    }
+    if tx.is_shared() {
+        let rows = tx.run(&FIND, vec![Arg::Rows(wanted())]).await?;
+        let of = rows.iter().map(|row| row.int(2)).collect::<Result<Vec<i64>, Fault>>()?;
+        hosts::lock(tx, of).await?;
+    }
+    let mut were: HashMap<String, bool> = HashMap::new();
+    let mut tally = Tally::default();
+    let mut changes = HostChanges::default();
+    let mut rows = Rows::new();
+    for row in tx.run(&FIND, vec![Arg::Rows(wanted())]).await? {
+        rows.row().int(row.int(0)?);
+        were.insert(row.text(3)?, true);
+        changes.touch(row.int(2)?);
+        let counts = tally.of(row.int(1)?);
+        counts.dead -= 1;
+        match then {
+            Then::Waits => counts.waiting += 1,
+            Then::IsDone => counts.done += 1,
+        }
+    }
+    if !rows.is_empty() {
+        match then {
+            Then::Waits => tx.run(&REPLAY, vec![Arg::Rows(rows), Arg::Int(now)]).await?,
+            Then::IsDone => tx.run(&DROP, vec![Arg::Rows(rows)]).await?,
+        };
+        changes.make(tx).await?;
+        tally.make(tx, if then == Then::Waits { Turn::Resume } else { Turn::Stay }, now).await?;
+    }
+    // An item that is asked for twice was dead the first time.
+    Ok(items.iter().map(|item| were.remove(storable(item).as_ref()).unwrap_or(false)).collect())
+}

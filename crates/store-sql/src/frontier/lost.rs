@@ -1,0 +1,103 @@
+//! URLs whose worker was lost: they wait again, in the first place, or are dead after their last attempt.
+
+use super::{
+    DEAD, WAITING, hosts,
+    hosts::HostChanges,
+    tally::{Tally, Turn},
+};
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Tx},
+    rows::Rows,
+};
+use crawlway_store::FrontierPolicy;
+
+/// How many are looked at in one go.
+const AT_ONCE: i64 = 1000;
+
+/// Whom to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    PassBy,
+    WaitFor,
+}
+
+/// Takes back some of what lost its lease by now, except from hosts that somebody else holds.
+pub(super) async fn expire(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
+    lose(tx, policy, now, now, Held::PassBy).await
+}
+
+/// Takes back everything in flight.
+pub(super) async fn take_back(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
+    let mut many = 0;
+    loop {
+        let lost = lose(tx, policy, now, i64::MAX, Held::WaitFor).await?;
+        if lost == 0 {
+            return Ok(many);
+        }
+        many += lost;
+    }
+}
+
+async fn lose(
+    tx: &mut Tx,
+    policy: FrontierPolicy,
+    now: i64,
+    leased_until: i64,
+    held: Held,
+) -> Result<u64, Fault> {
+    static LEASED: Sql =
+        Sql::new("SELECT num, host FROM entries WHERE state = 1 AND due <= $1 ORDER BY due LIMIT $2");
+    static LOST: Sql = Sql::new(
+        "SELECT e.num, e.crawl, e.host, e.attempts FROM {rows num int} r
+         JOIN entries e ON e.num = r.num WHERE e.state = 1 AND e.due <= $2",
+    );
+    // Due since ever: what lost its lease comes before what waits.
+    static LOSE: Sql = Sql::new(
+        "UPDATE entries SET state = r.new_state, due = r.new_due, outcome = r.why,
+             first_error = coalesce(entries.first_error, r.what), last_error = r.what
+         FROM {rows num int, new_state int, new_due int, why text, what text} r WHERE entries.num = r.num",
+    );
+    let leased = tx.run(&LEASED, vec![Arg::Int(leased_until), Arg::Int(AT_ONCE)]).await?;
+    if leased.is_empty() {
+        return Ok(0);
+    }
+    let nums = leased.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, Fault>>()?;
+    let of = leased.iter().map(|row| row.int(1)).collect::<Result<Vec<i64>, Fault>>()?;
+    if held == Held::WaitFor {
+        hosts::lock(tx, of.iter().copied()).await?;
+    }
+    let free = hosts::lock_free(tx, of).await?;
+    let mut tally = Tally::default();
+    let mut changes = HostChanges::default();
+    let mut rows = Rows::new();
+    let mut many = 0;
+    for row in tx.run(&LOST, vec![Arg::Rows(Rows::of_ints(nums)), Arg::Int(leased_until)]).await? {
+        let (num, crawl, host, attempts) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
+        if !free.contains(&host) {
+            continue;
+        }
+        many += 1;
+        let what =
+            format!("its worker was lost in attempt {attempts}: it neither settled nor extended its lease");
+        changes.in_flight(host, -1);
+        let counts = tally.of(crawl);
+        counts.in_flight -= 1;
+        if attempts >= i64::from(policy.max_attempts) {
+            counts.dead += 1;
+            let why = format!("its worker was lost in attempt {attempts}, the last one");
+            rows.row().int(num).int(DEAD).int(now).text(&why).text(&what);
+        } else {
+            counts.waiting += 1;
+            rows.row().int(num).int(WAITING).int(0).opt_text(None).text(&what);
+        }
+    }
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    tx.run(&LOSE, vec![Arg::Rows(rows)]).await?;
+    changes.make(tx).await?;
+    tally.make(tx, Turn::Finish, now).await?;
+    Ok(many)
+}

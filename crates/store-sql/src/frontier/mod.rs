@@ -1,0 +1,130 @@
+//! The frontier on SQL: crawls, their hosts in the order in which they may be asked, and the URLs of each host.
+//!
+//! Whoever changes a URL first locks the row of its host, in the order of their numbers; after the URLs and
+//! the hosts come the counts of the crawls, last, so that the row all workers share is locked only for the
+//! length of a commit. `next` waits for no host that somebody holds, and takes another.
+
+mod add;
+mod crawls;
+mod dead;
+mod hosts;
+mod look;
+mod lost;
+mod next;
+mod settle;
+mod tally;
+
+use crate::store::{SqlStore, read, transact};
+use crawlway_store::{
+    Frontier, FrontierPolicy, StoreError, Timestamp,
+    frontier::{
+        Added, Crawl, CrawlId, CrawlState, DeadUrls, Ending, Entry, NewCrawl, NewUrl, Receipt, SettledAs,
+        Taken,
+    },
+};
+use std::sync::atomic::Ordering;
+
+/// The states of a URL, as they are stored.
+const WAITING: i64 = 0;
+const DONE: i64 = 2;
+const DEAD: i64 = 3;
+
+#[async_trait::async_trait]
+impl Frontier for SqlStore {
+    fn policy(&self) -> FrontierPolicy {
+        self.0.policy
+    }
+
+    async fn open_crawl(&self, crawl: &NewCrawl) -> Result<(Crawl, bool), StoreError> {
+        let now = self.0.time.now();
+        transact!(self, tx, crawls::open(tx, crawl, now))
+    }
+
+    async fn crawl(&self, id: &CrawlId) -> Result<Option<Crawl>, StoreError> {
+        read!(self, tx, crawls::one(tx, id))
+    }
+
+    async fn crawls(&self, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, StoreError> {
+        read!(self, tx, crawls::list(tx, after, most))
+    }
+
+    async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError> {
+        let now = self.0.time.now();
+        transact!(self, tx, crawls::set_state(tx, id, state, now))
+    }
+
+    async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError> {
+        let now = self.0.time.now();
+        transact!(self, tx, crawls::reopen(tx, id, now))
+    }
+
+    async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
+        add::add(self, crawl, urls).await
+    }
+
+    async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError> {
+        self.0.per_host.store(per_host, Ordering::Relaxed);
+        if max == 0 || per_host == 0 {
+            return Ok(vec![]);
+        }
+        let policy = self.0.policy;
+        let now = self.0.time.now();
+        transact!(self, tx, next::next(tx, policy, now, max, per_host))
+    }
+
+    async fn due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let per_host = self.0.per_host.load(Ordering::Relaxed);
+        read!(self, tx, next::due(tx, per_host))
+    }
+
+    async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError> {
+        if endings.is_empty() {
+            return Ok(vec![]);
+        }
+        let policy = self.0.policy;
+        let now = self.0.time.now();
+        transact!(self, tx, settle::settle(tx, policy, now, endings))
+    }
+
+    async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError> {
+        if receipts.is_empty() {
+            return Ok(vec![]);
+        }
+        let until = crate::time::after(self.0.time.now(), self.0.policy.lease);
+        transact!(self, tx, settle::extend(tx, receipts, until))
+    }
+
+    async fn take_back(&self) -> Result<u64, StoreError> {
+        let policy = self.0.policy;
+        let now = self.0.time.now();
+        transact!(self, tx, lost::take_back(tx, policy, now))
+    }
+
+    async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError> {
+        let now = self.0.time.now();
+        transact!(self, tx, crawls::insist(tx, crawl, url, now))
+    }
+
+    async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError> {
+        read!(self, tx, look::find(tx, url))
+    }
+
+    async fn dead(
+        &self,
+        crawl: Option<&CrawlId>,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<DeadUrls, StoreError> {
+        read!(self, tx, dead::list(tx, crawl, after, most))
+    }
+
+    async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
+        let now = self.0.time.now();
+        transact!(self, tx, dead::end(tx, items, now, dead::Then::Waits))
+    }
+
+    async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
+        let now = self.0.time.now();
+        transact!(self, tx, dead::end(tx, items, now, dead::Then::IsDone))
+    }
+}

@@ -1,0 +1,276 @@
+//! Taking URLs that are due, from the hosts that have waited longest.
+
+use super::{
+    hosts::HostChanges,
+    lost,
+    tally::{Tally, Turn},
+};
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Row, Tx},
+    rows::Rows,
+    time::{after, timestamp, whole},
+};
+use crawlway_store::{
+    FrontierPolicy, StoreError, Timestamp,
+    frontier::{CrawlId, Receipt, Taken, Validators},
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// The hosts of one crawl that have so many in flight.
+struct Level {
+    crawl: i64,
+    in_flight: i64,
+    /// When the first of them may be asked.
+    first: i64,
+}
+
+/// A crawl that runs.
+struct Running {
+    id: CrawlId,
+    /// How many more may be taken.
+    room: i64,
+}
+
+/// A host that may be asked now.
+struct Host {
+    num: i64,
+    crawl: i64,
+    name: String,
+    in_flight: i64,
+    next_at: i64,
+}
+
+pub(super) async fn next(
+    tx: &mut Tx,
+    policy: FrontierPolicy,
+    now: i64,
+    max: usize,
+    per_host: u32,
+) -> Result<Vec<Taken>, Fault> {
+    // What a page limit leaves must not be taken twice, so crawls with one are taken from one after the other.
+    static LOCK: Sql = Sql::new(
+        "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {locked}",
+    );
+    let lost = lost::expire(tx, policy, now).await?;
+    if tx.is_shared() {
+        tx.run(&LOCK, vec![]).await?;
+    }
+    let (mut crawls, levels) = levels(tx, per_host).await?;
+    let levels: Vec<Level> = levels.into_iter().filter(|level| level.first <= now).collect();
+    let mut hosts = Vec::new();
+    for level in &levels {
+        hosts.extend(free_hosts(tx, level, now, max, Wait::PassBy).await?);
+    }
+    if let (true, Some(level)) = (hosts.is_empty(), levels.first())
+        && tx.is_shared()
+        && lost == 0
+        && crawls.values().all(|crawl| crawl.room == i64::MAX)
+    {
+        // All are held by others, for the length of a transaction: better to wait for one than to go away with nothing.
+        // No other lock is held here, so that nobody can be waiting for us meanwhile.
+        hosts.extend(free_hosts(tx, level, now, 1, Wait::ForIt).await?);
+    }
+    hosts.sort_by_key(|host| (host.next_at, host.num));
+    let mut taken = take(tx, &hosts, &mut crawls, now, max, per_host).await?;
+    if taken.is_empty() {
+        return Ok(vec![]);
+    }
+    let lease = after(now, policy.lease);
+    hold(tx, &taken, lease).await?;
+    Ok(taken
+        .drain(..)
+        .map(|mut taken| {
+            taken.url.lease_until = timestamp(lease);
+            taken.url
+        })
+        .collect())
+}
+
+/// When the first URL can be taken that waits in a crawl that runs.
+pub(super) async fn due(tx: &mut Tx, per_host: u32) -> Result<Option<Timestamp>, Fault> {
+    static LEASE: Sql = Sql::new("SELECT min(due) FROM entries WHERE state = 1");
+    let (_, levels) = levels(tx, u32::MAX).await?;
+    let free = levels.iter().filter(|level| level.in_flight < i64::from(per_host.max(1)));
+    if let Some(first) = free.map(|level| level.first).min() {
+        return Ok(Some(timestamp(first)));
+    }
+    if levels.is_empty() {
+        return Ok(None);
+    }
+    // What waits does so behind others of its host, which come back at the end of their leases at the latest.
+    let rows = tx.run(&LEASE, vec![]).await?;
+    Ok(rows.first().map(|row| row.opt_int(0)).transpose()?.flatten().map(timestamp))
+}
+
+/// Every running crawl with something to take, and for each the numbers in flight that its waiting hosts have,
+/// by jumping from one to the next in the index.
+async fn levels(tx: &mut Tx, below: u32) -> Result<(HashMap<i64, Running>, Vec<Level>), Fault> {
+    static LEVELS: Sql = Sql::new(
+        "WITH RECURSIVE level (crawl, n) AS (
+             SELECT c.num, (SELECT min(h.in_flight) FROM hosts h WHERE h.crawl = c.num AND h.next_at IS NOT NULL)
+             FROM crawls c
+             WHERE c.state = 0 AND c.waiting > 0 AND (c.max_pages IS NULL OR c.max_pages > c.fetched + c.in_flight)
+             UNION ALL
+             SELECT l.crawl, (SELECT min(h.in_flight) FROM hosts h
+                              WHERE h.crawl = l.crawl AND h.next_at IS NOT NULL AND h.in_flight > l.n)
+             FROM level l WHERE l.n < $1
+         )
+         SELECT l.crawl, l.n,
+                (SELECT min(h.next_at) FROM hosts h WHERE h.crawl = l.crawl AND h.in_flight = l.n AND h.next_at IS NOT NULL),
+                c.id, c.max_pages - c.fetched - c.in_flight
+         FROM level l JOIN crawls c ON c.num = l.crawl WHERE l.n < $1",
+    );
+    let mut crawls = HashMap::new();
+    let mut levels = Vec::new();
+    for row in tx.run(&LEVELS, vec![Arg::Int(i64::from(below))]).await? {
+        let crawl = row.int(0)?;
+        levels.push(Level { crawl, in_flight: row.int(1)?, first: row.int(2)? });
+        crawls.insert(crawl, Running { id: id(&row, 3)?, room: row.opt_int(4)?.unwrap_or(i64::MAX) });
+    }
+    levels.sort_by_key(|level| level.first);
+    Ok((crawls, levels))
+}
+
+/// What to do about hosts that somebody else holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    PassBy,
+    ForIt,
+}
+
+async fn free_hosts(
+    tx: &mut Tx,
+    level: &Level,
+    now: i64,
+    most: usize,
+    wait: Wait,
+) -> Result<Vec<Host>, Fault> {
+    static FREE: Sql = Sql::new(
+        "SELECT num, name, next_at FROM hosts WHERE crawl = $1 AND in_flight = $2 AND next_at <= $3
+         ORDER BY next_at LIMIT $4 {unlocked}",
+    );
+    static WAITED_FOR: Sql = Sql::new(
+        "SELECT num, name, next_at FROM hosts WHERE crawl = $1 AND in_flight = $2 AND next_at <= $3
+         ORDER BY next_at LIMIT $4 {locked}",
+    );
+    let sql = if wait == Wait::PassBy { &FREE } else { &WAITED_FOR };
+    let args =
+        vec![Arg::Int(level.crawl), Arg::Int(level.in_flight), Arg::Int(now), Arg::Int(whole(most as u64))];
+    let rows = tx.run(sql, args).await?;
+    let host = |row: &Row| {
+        Ok(Host {
+            num: row.int(0)?,
+            crawl: level.crawl,
+            name: row.text(1)?,
+            in_flight: level.in_flight,
+            next_at: row.int(2)?,
+        })
+    };
+    rows.iter().map(host).collect()
+}
+
+/// A URL that is about to be taken.
+struct Chosen {
+    host: i64,
+    crawl: i64,
+    url: Taken,
+}
+
+/// Chooses URLs of the hosts in their order.
+async fn take(
+    tx: &mut Tx,
+    hosts: &[Host],
+    crawls: &mut HashMap<i64, Running>,
+    now: i64,
+    max: usize,
+    per_host: u32,
+) -> Result<Vec<Chosen>, Fault> {
+    // The first few of each host, without looking at the rest of its backlog.
+    static FIRST: Sql = Sql::pair(
+        "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
+                e.last_modified, e.due
+         FROM {rows host int} r CROSS JOIN entries e ON e.num IN
+              (SELECT x.num FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
+               ORDER BY x.due, x.num LIMIT $3)",
+        "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
+                e.last_modified, e.due
+         FROM {rows host int} r CROSS JOIN LATERAL
+              (SELECT x.* FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
+               ORDER BY x.due, x.num LIMIT $3) e",
+    );
+    let mut chosen = Vec::with_capacity(max.min(1024));
+    let mut rest = hosts;
+    while !rest.is_empty() && chosen.len() < max {
+        let left = max - chosen.len();
+        let each = left.min(per_host as usize);
+        let (some, others) = rest.split_at(rest.len().min(left.div_ceil(each).max(1)));
+        rest = others;
+        let args = vec![
+            Arg::Rows(Rows::of_ints(some.iter().map(|host| host.num))),
+            Arg::Int(now),
+            Arg::Int(whole(each as u64)),
+        ];
+        let mut first: HashMap<i64, BTreeMap<(i64, i64), Row>> = HashMap::new();
+        for row in tx.run(&FIRST, args).await? {
+            first.entry(row.int(0)?).or_default().insert((row.int(12)?, row.int(1)?), row);
+        }
+        for host in some {
+            let Some(crawl) = crawls.get_mut(&host.crawl) else { continue };
+            let free = usize::try_from(i64::from(per_host) - host.in_flight).unwrap_or(0);
+            let room = usize::try_from(crawl.room).unwrap_or(usize::MAX);
+            let many = free.min(room).min(max - chosen.len());
+            for row in first.remove(&host.num).unwrap_or_default().values().take(many) {
+                crawl.room -= i64::from(crawl.room != i64::MAX);
+                chosen.push(Chosen { host: host.num, crawl: host.crawl, url: url(row, &crawl.id, host)? });
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn url(row: &Row, crawl: &CrawlId, host: &Host) -> Result<Taken, Fault> {
+    Ok(Taken {
+        receipt: Receipt { entry: row.count(1)?, taking: row.count(2)? + 1 },
+        crawl: crawl.clone(),
+        item: row.text(3)?,
+        url: row.text(4)?,
+        host: host.name.clone(),
+        depth: row.small(5)?,
+        chain: row.small(6)?,
+        insist: row.int(7)? != 0,
+        attempt: row.small(8)? + 1,
+        last_error: row.opt_text(9)?,
+        validators: Validators { etag: row.opt_text(10)?, last_modified: row.opt_text(11)? },
+        lease_until: Timestamp::default(),
+    })
+}
+
+/// Notes what was chosen as in flight.
+async fn hold(tx: &mut Tx, chosen: &[Chosen], lease: i64) -> Result<(), Fault> {
+    static HOLD: Sql = Sql::new(
+        "UPDATE entries SET state = 1, due = $2, attempts = attempts + 1, taking = taking + 1
+         WHERE num IN (SELECT r.num FROM {rows num int} r)",
+    );
+    let nums = chosen.iter().map(|chosen| whole(chosen.url.receipt.entry));
+    tx.run(&HOLD, vec![Arg::Rows(Rows::of_ints(nums)), Arg::Int(lease)]).await?;
+    let mut changes = HostChanges::default();
+    let mut tally = Tally::default();
+    for chosen in chosen {
+        changes.in_flight(chosen.host, 1);
+        let counts = tally.of(chosen.crawl);
+        counts.waiting -= 1;
+        counts.in_flight += 1;
+    }
+    changes.make(tx).await?;
+    tally.make(tx, Turn::Stay, 0).await
+}
+
+/// The id of a crawl in an answer.
+pub(super) fn id(row: &Row, place: usize) -> Result<CrawlId, Fault> {
+    let text = row.text(place)?;
+    CrawlId::new(&text).map_err(|error| {
+        Fault::Answer(StoreError::Invalid { problem: format!("the database holds a {error}") })
+    })
+}

@@ -1,0 +1,186 @@
+//! Settling URLs that were taken, and extending their leases.
+
+use super::{
+    DEAD, DONE, WAITING, hosts,
+    hosts::HostChanges,
+    tally::{Tally, Turn},
+};
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Tx},
+    rows::Rows,
+    time::{after, millis, whole},
+};
+use crawlway_store::{
+    FrontierPolicy,
+    frontier::{Ending, PageFacts, Receipt, SettledAs},
+};
+use std::collections::HashMap;
+
+/// A URL in flight.
+struct Held {
+    crawl: i64,
+    host: i64,
+    taking: i64,
+    attempts: i64,
+}
+
+pub(super) async fn settle(
+    tx: &mut Tx,
+    policy: FrontierPolicy,
+    now: i64,
+    endings: &[(Receipt, Ending)],
+) -> Result<Vec<Option<SettledAs>>, Fault> {
+    let mut held = held(tx, endings.iter().map(|(receipt, _)| *receipt)).await?;
+    let mut tally = Tally::default();
+    let mut changes = HostChanges::default();
+    let mut rows = Rows::new();
+    let mut answers = Vec::with_capacity(endings.len());
+    for (receipt, ending) in endings {
+        let num = whole(receipt.entry);
+        // Whoever settles twice has lost it the second time.
+        let fits = held.get(&num).is_some_and(|url| url.taking == whole(receipt.taking));
+        let Some(url) = fits.then(|| held.remove(&num)).flatten() else {
+            answers.push(None);
+            continue;
+        };
+        if let Ending::Done { outcome, .. } = ending {
+            tally.outcome(url.crawl, outcome);
+        }
+        let counts = tally.of(url.crawl);
+        counts.in_flight -= 1;
+        changes.in_flight(url.host, -1);
+        let change = Change { num, attempts: url.attempts, ..Change::default() };
+        let (answer, change) = match ending {
+            Ending::Done { outcome, facts, rest } => {
+                counts.done += 1;
+                counts.fetched += i64::from(facts.fetched);
+                changes.rest(url.host, after(now, *rest));
+                let due = facts.due_again.map(millis);
+                let facts = Some(facts);
+                (
+                    SettledAs::Done,
+                    Change { state: DONE, due, outcome: Some(outcome.clone()), facts, ..change },
+                )
+            }
+            Ending::Retry { after: pause, error, rest } => {
+                changes.rest(url.host, after(now, *rest));
+                let error = Some(error.clone());
+                if url.attempts >= i64::from(policy.max_attempts) {
+                    counts.dead += 1;
+                    let why = format!(
+                        "attempt {}, the last one, failed: {}",
+                        url.attempts,
+                        error.as_deref().unwrap_or_default()
+                    );
+                    (
+                        SettledAs::Dead,
+                        Change { state: DEAD, due: Some(now), outcome: Some(why), error, ..change },
+                    )
+                } else {
+                    counts.waiting += 1;
+                    let attempt = u32::try_from(url.attempts + 1).unwrap_or(u32::MAX);
+                    let due = Some(after(now, *pause));
+                    (SettledAs::Retrying { attempt }, Change { state: WAITING, due, error, ..change })
+                }
+            }
+            Ending::Defer { until } => {
+                counts.waiting += 1;
+                changes.rest(url.host, millis(*until));
+                let due = Some(millis(*until));
+                (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
+            }
+            Ending::Dead { reason, rest } => {
+                counts.dead += 1;
+                changes.rest(url.host, after(now, *rest));
+                let (outcome, error) = (Some(reason.clone()), Some(reason.clone()));
+                (SettledAs::Dead, Change { state: DEAD, due: Some(now), outcome, error, ..change })
+            }
+        };
+        change.write(&mut rows);
+        answers.push(Some(answer));
+    }
+    if rows.is_empty() {
+        return Ok(answers);
+    }
+    // What a page said of itself is kept until it is fetched again, what went wrong until something goes well.
+    static SETTLE: Sql = Sql::new(
+        "UPDATE entries SET state = r.new_state, due = r.new_due, attempts = r.new_attempts, outcome = r.new_outcome,
+             first_error = CASE WHEN r.new_state = 2 THEN NULL ELSE coalesce(entries.first_error, r.error) END,
+             last_error = CASE WHEN r.new_state = 2 THEN NULL ELSE coalesce(r.error, entries.last_error) END,
+             fetched = CASE WHEN r.new_state = 2 THEN r.new_fetched ELSE entries.fetched END,
+             etag = CASE WHEN r.new_state = 2 THEN r.new_etag ELSE entries.etag END,
+             last_modified = CASE WHEN r.new_state = 2 THEN r.new_modified ELSE entries.last_modified END,
+             canonical = CASE WHEN r.new_state = 2 THEN r.new_canonical ELSE entries.canonical END
+         FROM {rows num int, new_state int, new_due int, new_attempts int, new_outcome text, error text, \
+         new_fetched int, new_etag text, new_modified text, new_canonical text} r
+         WHERE entries.num = r.num",
+    );
+    tx.run(&SETTLE, vec![Arg::Rows(rows)]).await?;
+    changes.make(tx).await?;
+    tally.make(tx, Turn::Finish, now).await?;
+    Ok(answers)
+}
+
+/// What becomes of a URL.
+#[derive(Default)]
+struct Change<'a> {
+    num: i64,
+    state: i64,
+    due: Option<i64>,
+    attempts: i64,
+    outcome: Option<String>,
+    error: Option<String>,
+    facts: Option<&'a PageFacts>,
+}
+
+impl Change<'_> {
+    fn write(&self, rows: &mut Rows) {
+        let nothing = PageFacts::default();
+        let facts = self.facts.unwrap_or(&nothing);
+        rows.row()
+            .int(self.num)
+            .int(self.state)
+            .opt_int(self.due)
+            .int(self.attempts)
+            .opt_text(self.outcome.as_deref())
+            .opt_text(self.error.as_deref())
+            .int(i64::from(facts.fetched))
+            .opt_text(facts.validators.etag.as_deref())
+            .opt_text(facts.validators.last_modified.as_deref())
+            .opt_text(facts.canonical.as_deref());
+    }
+}
+
+pub(super) async fn extend(tx: &mut Tx, receipts: &[Receipt], until: i64) -> Result<Vec<bool>, Fault> {
+    static EXTEND: Sql =
+        Sql::new("UPDATE entries SET due = $2 WHERE num IN (SELECT r.num FROM {rows num int} r)");
+    let held = held(tx, receipts.iter().copied()).await?;
+    let is_held = |receipt: &Receipt| {
+        held.get(&whole(receipt.entry)).is_some_and(|url| url.taking == whole(receipt.taking))
+    };
+    let answers: Vec<bool> = receipts.iter().map(is_held).collect();
+    let nums = receipts.iter().filter(|receipt| is_held(receipt)).map(|receipt| whole(receipt.entry));
+    let rows = Rows::of_ints(nums);
+    if !rows.is_empty() {
+        tx.run(&EXTEND, vec![Arg::Rows(rows), Arg::Int(until)]).await?;
+    }
+    Ok(answers)
+}
+
+/// What is in flight of these, their hosts locked.
+async fn held(tx: &mut Tx, receipts: impl Iterator<Item = Receipt>) -> Result<HashMap<i64, Held>, Fault> {
+    static HELD: Sql = Sql::new(
+        "SELECT e.num, e.crawl, e.host, e.taking, e.attempts FROM {rows num int} r
+         JOIN entries e ON e.num = r.num WHERE e.state = 1",
+    );
+    let nums: Vec<i64> = receipts.map(|receipt| whole(receipt.entry)).collect();
+    hosts::lock_of_entries(tx, nums.iter().copied()).await?;
+    let mut held = HashMap::with_capacity(nums.len());
+    for row in tx.run(&HELD, vec![Arg::Rows(Rows::of_ints(nums))]).await? {
+        let url = Held { crawl: row.int(1)?, host: row.int(2)?, taking: row.int(3)?, attempts: row.int(4)? };
+        held.insert(row.int(0)?, url);
+    }
+    Ok(held)
+}

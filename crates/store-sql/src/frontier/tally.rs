@@ -1,0 +1,118 @@
+//! The counts of crawls: what a transaction changes in them, and whether a crawl ends or goes on by that.
+
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Tx},
+    rows::Rows,
+};
+use std::collections::BTreeMap;
+
+/// What a transaction changes in the counts of crawls, by their number.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    crawls: BTreeMap<i64, Counts>,
+    /// By crawl, kind and name.
+    named: BTreeMap<(i64, i64, String), i64>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) waiting: i64,
+    pub(super) in_flight: i64,
+    pub(super) done: i64,
+    pub(super) dead: i64,
+    pub(super) fetched: i64,
+}
+
+/// What the change may do to the state of a crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Finish it, if nothing is left to do.
+    Finish,
+    /// Make it run again if it was finished, as far as its page limit lets it.
+    Resume,
+    /// Nothing.
+    Stay,
+}
+
+const OUTCOME: i64 = 0;
+const LEFT_OUT: i64 = 1;
+
+impl Tally {
+    pub(super) fn of(&mut self, crawl: i64) -> &mut Counts {
+        self.crawls.entry(crawl).or_default()
+    }
+
+    pub(super) fn outcome(&mut self, crawl: i64, word: &str) {
+        *self.named.entry((crawl, OUTCOME, word.to_owned())).or_default() += 1;
+    }
+
+    pub(super) fn left_out(&mut self, crawl: i64, reason: &str) {
+        self.crawls.entry(crawl).or_default();
+        *self.named.entry((crawl, LEFT_OUT, reason.to_owned())).or_default() += 1;
+    }
+
+    /// Makes the changes. To be the last thing that a transaction does.
+    pub(super) async fn make(self, tx: &mut Tx, turn: Turn, now: i64) -> Result<(), Fault> {
+        static MAKE: Sql = Sql::new(
+            "UPDATE crawls SET waiting = crawls.waiting + r.by_waiting, in_flight = crawls.in_flight + r.by_in_flight,
+                 done = crawls.done + r.by_done, dead = crawls.dead + r.by_dead, fetched = crawls.fetched + r.by_fetched
+             FROM {rows crawl int, by_waiting int, by_in_flight int, by_done int, by_dead int, by_fetched int} r
+             WHERE crawls.num = r.crawl
+             RETURNING num, state, waiting, in_flight, fetched, max_pages",
+        );
+        static NAMED: Sql = Sql::new(
+            "INSERT INTO crawl_counts (crawl, kind, name, many)
+             SELECT r.crawl, r.kind, r.name, r.many FROM {rows crawl int, kind int, name text, many int} r WHERE true
+             ON CONFLICT (crawl, kind, name) DO UPDATE SET many = crawl_counts.many + excluded.many",
+        );
+        static LOCK: Sql = Sql::new(
+            "SELECT 1 FROM crawls c WHERE c.num IN (SELECT r.crawl FROM {rows crawl int} r) ORDER BY c.num {locked}",
+        );
+        if self.crawls.is_empty() {
+            return Ok(());
+        }
+        if tx.is_shared() && self.crawls.len() > 1 {
+            tx.run(&LOCK, vec![Arg::Rows(Rows::of_ints(self.crawls.keys().copied()))]).await?;
+        }
+        let mut rows = Rows::new();
+        for (crawl, by) in self.crawls {
+            rows.row().int(crawl).int(by.waiting).int(by.in_flight).int(by.done).int(by.dead).int(by.fetched);
+        }
+        let crawls = tx.run(&MAKE, vec![Arg::Rows(rows)]).await?;
+        if !self.named.is_empty() {
+            let mut rows = Rows::new();
+            for ((crawl, kind, name), many) in &self.named {
+                rows.row().int(*crawl).int(*kind).text(name).int(*many);
+            }
+            tx.run(&NAMED, vec![Arg::Rows(rows)]).await?;
+        }
+        for row in crawls {
+            let (crawl, state) = (row.int(0)?, row.int(1)?);
+            let (waiting, in_flight, fetched) = (row.int(2)?, row.int(3)?, row.int(4)?);
+            let full = row.opt_int(5)?.is_some_and(|most| fetched >= most);
+            match turn {
+                Turn::Finish if state < 2 && (full || (waiting == 0 && in_flight == 0)) => {
+                    set(tx, crawl, FINISHED, Some(now)).await?;
+                }
+                Turn::Resume if state == FINISHED && waiting > 0 && !full => {
+                    set(tx, crawl, RUNNING, None).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) const RUNNING: i64 = 0;
+const FINISHED: i64 = 3;
+
+/// Sets the state of a crawl, and when it ended.
+pub(super) async fn set(tx: &mut Tx, crawl: i64, state: i64, ended_at: Option<i64>) -> Result<(), Fault> {
+    static SET: Sql = Sql::new("UPDATE crawls SET state = $2, ended_at = $3 WHERE num = $1");
+    // The parameter's type is that of a number, whatever the column's.
+    tx.run(&SET, vec![Arg::Int(crawl), Arg::Int(state), Arg::OptInt(ended_at)]).await?;
+    Ok(())
+}

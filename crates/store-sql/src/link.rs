@@ -1,0 +1,240 @@
+//! Connections to either database, and statements on them.
+//!
+//! A connection whose transaction is given up half-way, be it by an error, a time-out or a caller who went away, is
+//! closed rather than used again: the database then undoes the rest by itself, and a connection that hangs is gone.
+
+use crate::{
+    dialect::{Dialect, Sql},
+    fault::Fault,
+    key::Key,
+    rows::{Rows, storable},
+};
+use sqlx::{
+    Column, Connection, Postgres, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef,
+    pool::PoolConnection,
+    postgres::PgRow,
+    sqlite::{SqliteConnectOptions, SqliteRow},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// The one connection that writes to a SQLite file.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    options: SqliteConnectOptions,
+    slot: Arc<Mutex<Option<SqliteConnection>>>,
+}
+
+impl Writer {
+    pub(crate) fn new(options: SqliteConnectOptions) -> Self {
+        Self { options, slot: Arc::default() }
+    }
+
+    pub(crate) async fn take(&self, within: Duration) -> Result<Link, Fault> {
+        let waited = tokio::time::timeout(within, self.slot.clone().lock_owned()).await;
+        let mut slot =
+            waited.map_err(|_| Fault::Gone("the writer did not become free in time".to_owned()))?;
+        if slot.is_none() {
+            *slot = Some(SqliteConnection::connect_with(&self.options).await?);
+        }
+        Ok(Link::Writer(slot))
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Some(connection) = self.slot.lock().await.take() {
+            // What cannot be closed well is closed by the end of the process.
+            let _ = connection.close().await;
+        }
+    }
+}
+
+pub(crate) enum Link {
+    Writer(OwnedMutexGuard<Option<SqliteConnection>>),
+    Reader(PoolConnection<Sqlite>),
+    Postgres(PoolConnection<Postgres>),
+}
+
+/// A parameter.
+pub(crate) enum Arg<'a> {
+    Int(i64),
+    OptInt(Option<i64>),
+    Text(&'a str),
+    Key(Key),
+    Rows(Rows),
+}
+
+/// A transaction, or a connection to read from.
+pub(crate) struct Tx {
+    link: Option<Link>,
+    answer_within: Duration,
+    /// Whether it may be used by somebody else as it is now.
+    clean: bool,
+}
+
+impl Tx {
+    /// Begins a transaction that may write.
+    pub(crate) async fn begin(link: Link, answer_within: Duration) -> Result<Self, Fault> {
+        static BEGIN: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN");
+        let mut tx = Self { link: Some(link), answer_within, clean: false };
+        tx.run(&BEGIN, vec![]).await?;
+        Ok(tx)
+    }
+
+    /// Only reads, each statement for itself.
+    pub(crate) fn reading(link: Link, answer_within: Duration) -> Self {
+        Self { link: Some(link), answer_within, clean: true }
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), Fault> {
+        static COMMIT: Sql = Sql::new("COMMIT");
+        self.run(&COMMIT, vec![]).await?;
+        self.clean = true;
+        Ok(())
+    }
+
+    pub(crate) async fn roll_back(mut self) {
+        static ROLLBACK: Sql = Sql::new("ROLLBACK");
+        self.clean = self.run(&ROLLBACK, vec![]).await.is_ok();
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        match &self.link {
+            Some(Link::Postgres(_)) => Dialect::Postgres,
+            _ => Dialect::Sqlite,
+        }
+    }
+
+    /// Whether others write at the same time, so that rows have to be locked.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.dialect() == Dialect::Postgres
+    }
+
+    pub(crate) async fn run(&mut self, sql: &'static Sql, args: Vec<Arg<'_>>) -> Result<Vec<Row>, Fault> {
+        let text = sql.text(self.dialect());
+        self.run_text(text, args).await
+    }
+
+    pub(crate) async fn run_text(
+        &mut self,
+        text: &'static str,
+        args: Vec<Arg<'_>>,
+    ) -> Result<Vec<Row>, Fault> {
+        let was_clean = std::mem::replace(&mut self.clean, false);
+        let closed = || Fault::Gone("the connection is closed".to_owned());
+        let rows = match self.link.as_mut() {
+            Some(Link::Writer(slot)) => run_sqlite(slot.as_mut().ok_or_else(closed)?, text, args).await?,
+            Some(Link::Reader(connection)) => run_sqlite(connection, text, args).await?,
+            Some(Link::Postgres(connection)) => {
+                let mut query = sqlx::query::<Postgres>(text);
+                for arg in args {
+                    query = match arg {
+                        Arg::Int(int) => query.bind(int),
+                        Arg::OptInt(int) => query.bind(int),
+                        Arg::Text(text) => query.bind(storable(text).into_owned()),
+                        Arg::Key(key) => query.bind(key.0.to_vec()),
+                        Arg::Rows(rows) => query.bind(rows.into_json()),
+                    };
+                }
+                // A server that is cut off does not say so; SQLite is in our own process and always answers.
+                let answer =
+                    tokio::time::timeout(self.answer_within, query.fetch_all(&mut **connection)).await;
+                let late = |_| Fault::Gone(format!("no answer within {:?}", self.answer_within));
+                answer.map_err(late)??.into_iter().map(Row::Postgres).collect()
+            }
+            None => return Err(closed()),
+        };
+        self.clean = was_clean;
+        Ok(rows)
+    }
+}
+
+async fn run_sqlite(
+    connection: &mut SqliteConnection,
+    text: &'static str,
+    args: Vec<Arg<'_>>,
+) -> Result<Vec<Row>, Fault> {
+    let mut query = sqlx::query::<Sqlite>(text);
+    for arg in args {
+        query = match arg {
+            Arg::Int(int) => query.bind(int),
+            Arg::OptInt(int) => query.bind(int),
+            Arg::Text(text) => query.bind(storable(text).into_owned()),
+            Arg::Key(key) => query.bind(key.0.to_vec()),
+            Arg::Rows(rows) => query.bind(rows.into_json()),
+        };
+    }
+    Ok(query.fetch_all(connection).await?.into_iter().map(Row::Sqlite).collect())
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if self.clean {
+            return;
+        }
+        match self.link.take() {
+            Some(Link::Writer(mut slot)) => drop(slot.take()),
+            Some(Link::Reader(connection)) => drop(connection.detach()),
+            Some(Link::Postgres(connection)) => drop(connection.detach()),
+            None => {}
+        }
+    }
+}
+
+/// A row of an answer.
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+impl Row {
+    pub(crate) fn int(&self, place: usize) -> Result<i64, Fault> {
+        self.opt_int(place)?
+            .ok_or_else(|| Fault::Refused(format!("column {place} of an answer has no number")))
+    }
+
+    pub(crate) fn opt_int(&self, place: usize) -> Result<Option<i64>, Fault> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(place)?,
+            Self::Postgres(row) => match row.try_column(place)?.type_info().name() {
+                "INT2" => row.try_get::<Option<i16>, _>(place)?.map(i64::from),
+                "INT4" => row.try_get::<Option<i32>, _>(place)?.map(i64::from),
+                _ => row.try_get(place)?,
+            },
+        })
+    }
+
+    pub(crate) fn text(&self, place: usize) -> Result<String, Fault> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(place)?,
+            Self::Postgres(row) => row.try_get(place)?,
+        })
+    }
+
+    pub(crate) fn opt_text(&self, place: usize) -> Result<Option<String>, Fault> {
+        Ok(match self {
+            Self::Sqlite(row) if row.try_get_raw(place)?.is_null() => None,
+            Self::Sqlite(row) => row.try_get(place)?,
+            Self::Postgres(row) => row.try_get(place)?,
+        })
+    }
+
+    pub(crate) fn key(&self, place: usize) -> Result<Key, Fault> {
+        let bytes: &[u8] = match self {
+            Self::Sqlite(row) => row.try_get(place)?,
+            Self::Postgres(row) => row.try_get(place)?,
+        };
+        bytes
+            .try_into()
+            .map(Key)
+            .map_err(|_| Fault::Refused(format!("a key of {} bytes is stored", bytes.len())))
+    }
+
+    /// A count or a number that is never negative.
+    pub(crate) fn count(&self, place: usize) -> Result<u64, Fault> {
+        Ok(u64::try_from(self.int(place)?).unwrap_or(0))
+    }
+
+    pub(crate) fn small(&self, place: usize) -> Result<u32, Fault> {
+        Ok(u32::try_from(self.int(place)?).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,62 @@
+//! What a store is opened with.
+
+use crawlway_clock::Clock;
+use crawlway_store::FrontierPolicy;
+use std::{path::PathBuf, time::Duration};
+
+/// Where the database is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A file of ours, made if it is missing. One process at a time.
+    Sqlite(PathBuf),
+    /// The address of a PostgreSQL database, such as `postgres://user:password@host/database`. Any number of
+    /// processes.
+    Postgres(String),
+}
+
+/// Never shows the address, which may hold a password.
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
+            Self::Postgres(_) => f.write_str("Postgres(..)"),
+        }
+    }
+}
+
+/// What a store is opened with.
+#[derive(Debug, Clone)]
+pub struct SqlOptions {
+    /// Where the database is.
+    pub place: Place,
+    /// How the frontier treats all URLs alike.
+    pub policy: FrontierPolicy,
+    /// Where the time comes from. On PostgreSQL the system's clock is set by the server's, so that all
+    /// processes agree; a manual clock counts as it is.
+    pub clock: Clock,
+    /// How many connections there may be: to PostgreSQL in all, to SQLite for reading, beside the one that writes.
+    pub connections: u32,
+    /// How long opening waits for a server that is not there yet.
+    pub open_within: Duration,
+    /// How long one call waits for a connection, and one statement for its answer, before the store counts as
+    /// unavailable.
+    pub answer_within: Duration,
+    /// How many URLs known to be in the frontier are remembered in memory, 16 bytes each, so that links to
+    /// them cost no statement. 0 for none.
+    pub remembered: usize,
+}
+
+impl SqlOptions {
+    /// The defaults, for a database there.
+    pub fn new(place: Place) -> Self {
+        Self {
+            place,
+            policy: FrontierPolicy::default(),
+            clock: Clock::System,
+            connections: 8,
+            open_within: Duration::from_secs(30),
+            answer_within: Duration::from_secs(15),
+            remembered: 1 << 20,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The seen URLs: one row each, found by the hash of the URL, whose text is not kept.
+
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    key::Key,
+    link::{Arg, Tx},
+    rows::{Rows, storable},
+    store::{SqlStore, transact},
+    time::{after, timestamp, whole},
+};
+use crawlway_store::{
+    SeenUrls, StoreError,
+    seen::{Claim, Claimed, Seen},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+#[async_trait::async_trait]
+impl SeenUrls for SqlStore {
+    async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<Claimed>, StoreError> {
+        if claims.is_empty() {
+            return Ok(vec![]);
+        }
+        let keys: Vec<Key> = claims.iter().map(|claim| Key::of(&claim.url)).collect();
+        // One statement cannot meet a row twice, so the first claim of a URL is asked for and decides the others.
+        let mut first: BTreeMap<Key, &str> = BTreeMap::new();
+        for (key, claim) in keys.iter().zip(claims) {
+            first.entry(*key).or_insert(&claim.owner);
+        }
+        let now = self.0.time.now();
+        let until = after(now, term);
+        let mut held = transact!(self, tx, claim_first(tx, &first, now, until))?;
+        let answers = keys.iter().zip(claims).map(|(key, claim)| {
+            let owner = storable(&claim.owner);
+            match held.get_mut(key) {
+                None => Claimed::Ours,
+                Some(holder) if holder.crawled => {
+                    Claimed::Seen { owner: holder.owner.clone(), until: timestamp(holder.until) }
+                }
+                Some(holder) if holder.owner == owner && holder.ours => Claimed::Ours,
+                Some(holder) => {
+                    Claimed::Taken { owner: holder.owner.clone(), until: timestamp(holder.until) }
+                }
+            }
+        });
+        Ok(answers.collect())
+    }
+
+    async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError> {
+        static MARK: Sql = Sql::new(
+            "INSERT INTO seen (hash, owner, until, crawled)
+             SELECT r.hash, r.owner, r.until, 1 FROM {rows hash key, owner text, until int} r WHERE true
+             ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 1",
+        );
+        let now = self.0.time.now();
+        let last: BTreeMap<Key, &Seen> = seen.iter().map(|seen| (Key::of(&seen.url), seen)).collect();
+        if last.is_empty() {
+            return Ok(());
+        }
+        let rows = || {
+            let mut rows = Rows::new();
+            for (key, seen) in &last {
+                rows.row().key(*key).text(&seen.owner).int(after(now, seen.ttl));
+            }
+            rows
+        };
+        transact!(self, tx, tx.run(&MARK, vec![Arg::Rows(rows())])).map(drop)
+    }
+
+    async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
+        static RELEASE: Sql = Sql::new(
+            "DELETE FROM seen WHERE crawled = 0 AND EXISTS
+             (SELECT 1 FROM {rows hash key, owner text} r WHERE r.hash = seen.hash AND r.owner = seen.owner)
+             AND hash IN (SELECT r.hash FROM {rows hash key, owner text} r)",
+        );
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let rows = || {
+            let mut rows = Rows::new();
+            for claim in claims {
+                rows.row().key(Key::of(&claim.url)).text(&claim.owner);
+            }
+            rows
+        };
+        transact!(self, tx, async {
+            lock(tx, claims.iter().map(|claim| Key::of(&claim.url))).await?;
+            tx.run(&RELEASE, vec![Arg::Rows(rows())]).await
+        })
+        .map(drop)
+    }
+
+    async fn forget(&self, urls: &[String]) -> Result<u64, StoreError> {
+        static FORGET: Sql =
+            Sql::new("DELETE FROM seen WHERE hash IN (SELECT r.hash FROM {rows hash key} r) RETURNING until");
+        if urls.is_empty() {
+            return Ok(0);
+        }
+        let now = self.0.time.now();
+        let gone = transact!(self, tx, async {
+            lock(tx, urls.iter().map(|url| Key::of(url))).await?;
+            tx.run(&FORGET, vec![Arg::Rows(keys(urls.iter().map(|url| Key::of(url))))]).await
+        })?;
+        let mut known = 0;
+        for row in gone {
+            known += u64::from(row.int(0)? > now);
+        }
+        Ok(known)
+    }
+
+    async fn sweep(&self, most: usize) -> Result<u64, StoreError> {
+        static SWEEP: Sql = Sql::new(
+            "DELETE FROM seen WHERE hash IN
+             (SELECT s.hash FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2 {unlocked})
+             RETURNING 1",
+        );
+        let now = self.0.time.now();
+        let most = whole(most as u64);
+        let gone = transact!(self, tx, tx.run(&SWEEP, vec![Arg::Int(now), Arg::Int(most)]))?;
+        Ok(gone.len() as u64)
+    }
+}
+
+/// Who has a URL.
+struct Holder {
+    owner: String,
+    until: i64,
+    crawled: bool,
+    /// It is the claim that was just made.
+    ours: bool,
+}
+
+/// Makes the claims that can be made, and says who has each URL then.
+async fn claim_first(
+    tx: &mut Tx,
+    first: &BTreeMap<Key, &str>,
+    now: i64,
+    until: i64,
+) -> Result<HashMap<Key, Holder>, Fault> {
+    static CLAIM: Sql = Sql::new(
+        "INSERT INTO seen (hash, owner, until, crawled)
+         SELECT r.hash, r.owner, $2, 0 FROM {rows hash key, owner text} r WHERE true
+         ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 0
+         WHERE seen.until <= $3 OR (seen.crawled = 0 AND seen.owner = excluded.owner)
+         RETURNING hash",
+    );
+    static HELD: Sql = Sql::new(
+        "SELECT s.hash, s.owner, s.until, s.crawled FROM {rows hash key} r JOIN seen s ON s.hash = r.hash",
+    );
+    let mut rows = Rows::new();
+    for (key, owner) in first {
+        rows.row().key(*key).text(owner);
+    }
+    let claimed = tx.run(&CLAIM, vec![Arg::Rows(rows), Arg::Int(until), Arg::Int(now)]).await?;
+    let mut held = HashMap::with_capacity(first.len());
+    for row in claimed {
+        let key = row.key(0)?;
+        let owner = first.get(&key).map(|owner| storable(owner).into_owned()).unwrap_or_default();
+        held.insert(key, Holder { owner, until, crawled: false, ours: true });
+    }
+    if held.len() < first.len() {
+        // On PostgreSQL the upsert has locked the rows that it left alone, so they are still there.
+        let others = keys(first.keys().filter(|key| !held.contains_key(key)).copied());
+        for row in tx.run(&HELD, vec![Arg::Rows(others)]).await? {
+            let crawled = row.int(3)? == 1;
+            held.insert(
+                row.key(0)?,
+                Holder { owner: row.text(1)?, until: row.int(2)?, crawled, ours: false },
+            );
+        }
+        if held.len() < first.len() {
+            return Err(Fault::InTheWay("a seen URL was forgotten while it was claimed".to_owned()));
+        }
+    }
+    Ok(held)
+}
+
+/// Locks rows in the one order that all use, so that no two wait for each other.
+async fn lock(tx: &mut Tx, which: impl Iterator<Item = Key>) -> Result<(), Fault> {
+    static LOCK: Sql = Sql::new(
+        "SELECT 1 FROM seen s WHERE s.hash IN (SELECT r.hash FROM {rows hash key} r) ORDER BY s.hash {locked}",
+    );
+    if tx.is_shared() {
+        tx.run(&LOCK, vec![Arg::Rows(keys(which))]).await?;
+    }
+    Ok(())
+}
+
+fn keys(keys: impl Iterator<Item = Key>) -> Rows {
+    let mut rows = Rows::new();
+    for key in keys {
+        rows.row().key(key);
+    }
+    rows
+}

@@ -1,0 +1,296 @@
+//! The store: opening, transactions, and trying again.
+
+use crate::{
+    dialect::{Dialect, Sql},
+    down::{Down, chance},
+    fault::Fault,
+    known::Known,
+    link::{Link, Tx, Writer},
+    migrate,
+    options::{Place, SqlOptions},
+    time::Time,
+};
+use crawlway_store::{FrontierPolicy, StoreError};
+use sqlx::{
+    ConnectOptions, Executor, PgPool, SqlitePool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, atomic::AtomicU32},
+    time::{Duration, Instant},
+};
+
+/// The frontier, the seen URLs and the trails in one SQL database. Cheap to clone; all clones share their
+/// connections.
+#[derive(Clone)]
+pub struct SqlStore(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) policy: FrontierPolicy,
+    pub(crate) time: Time,
+    pub(crate) known: Known,
+    /// The numbers of crawls by id. A crawl keeps its number for ever.
+    pub(crate) crawls: Mutex<HashMap<String, i64>>,
+    /// How many of one host the last `next` allowed.
+    pub(crate) per_host: AtomicU32,
+    answer_within: Duration,
+    pools: Pools,
+    down: Down,
+}
+
+enum Pools {
+    Sqlite { writer: Writer, readers: SqlitePool },
+    Postgres(PgPool),
+}
+
+/// How often a transaction is tried again when others are in its way.
+const TRIES: u32 = 12;
+
+impl SqlStore {
+    /// Opens the database, makes or updates its tables, and waits for a server that is not there yet.
+    pub async fn open(options: SqlOptions) -> Result<Self, StoreError> {
+        if options.connections == 0 {
+            let problem = "a store needs at least 1 connection; 0 were allowed".to_owned();
+            return Err(StoreError::Invalid { problem });
+        }
+        let pools = pools(&options)?;
+        let store = Self(Arc::new(Shared {
+            policy: options.policy,
+            time: Time::new(options.clock),
+            known: Known::new(options.remembered),
+            crawls: Mutex::default(),
+            per_host: AtomicU32::new(u32::MAX),
+            answer_within: options.answer_within,
+            pools,
+            down: Down::default(),
+        }));
+        let deadline = Instant::now() + options.open_within;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            match store.begin_migrated().await {
+                Ok(()) => return Ok(store),
+                Err(Fault::Gone(detail)) if Instant::now() + pause >= deadline => {
+                    let waited = options.open_within;
+                    let detail = format!("it could not be opened within {waited:?}, is it running? {detail}");
+                    return Err(StoreError::Unavailable { detail });
+                }
+                Err(Fault::Gone(_) | Fault::InTheWay(_)) if Instant::now() < deadline => {
+                    tokio::time::sleep(pause.mul_f64(chance(0.5, 1.0))).await;
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+    }
+
+    /// Closes all connections. Calls that are under way end first; later ones fail.
+    pub async fn close(&self) {
+        match &self.0.pools {
+            Pools::Sqlite { writer, readers } => {
+                readers.close().await;
+                writer.close().await;
+            }
+            Pools::Postgres(pool) => pool.close().await,
+        }
+    }
+
+    async fn begin_migrated(&self) -> Result<(), Fault> {
+        let mut tx = self.begin_new().await?;
+        match migrate::run(&mut tx).await {
+            Ok(()) => tx.commit().await,
+            Err(fault) => {
+                tx.roll_back().await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Begins a transaction, on another connection if the first one turns out to be gone.
+    pub(crate) async fn begin(&self) -> Result<Tx, Fault> {
+        self.0.down.may_ask(self.0.answer_within)?;
+        let begun = self.begin_new().await;
+        match &begun {
+            Ok(_) => self.0.down.answered(),
+            Err(Fault::Gone(detail)) => self.0.down.failed(detail),
+            Err(_) => {}
+        }
+        let mut tx = begun?;
+        if tx.is_shared() && self.0.time.is_stale() {
+            self.set_clock(&mut tx).await?;
+        }
+        Ok(tx)
+    }
+
+    async fn begin_new(&self) -> Result<Tx, Fault> {
+        let within = self.0.answer_within;
+        match &self.0.pools {
+            Pools::Sqlite { writer, readers } => {
+                if readers.is_closed() {
+                    return Err(Fault::Answer(StoreError::Closed));
+                }
+                Tx::begin(writer.take(within).await?, within).await
+            }
+            Pools::Postgres(pool) => {
+                // After a cut every idle connection is dead, and each says so only when it is used.
+                let mut stale = pool.options().get_max_connections();
+                loop {
+                    match Tx::begin(Link::Postgres(pool.acquire().await?), within).await {
+                        Err(Fault::Gone(_)) if stale > 0 => stale -= 1,
+                        begun => return begun,
+                    }
+                }
+            }
+        }
+    }
+
+    /// A connection to read from: on SQLite one that no writer holds up, on PostgreSQL a transaction as any other.
+    pub(crate) async fn reading(&self) -> Result<Tx, Fault> {
+        match &self.0.pools {
+            Pools::Sqlite { readers, .. } => {
+                Ok(Tx::reading(Link::Reader(readers.acquire().await?), self.0.answer_within))
+            }
+            Pools::Postgres(_) => self.begin().await,
+        }
+    }
+
+    async fn set_clock(&self, tx: &mut Tx) -> Result<(), Fault> {
+        static ASK: Sql =
+            Sql::pair("SELECT 0", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+        let before = self.0.time.local();
+        let answer = tx.run(&ASK, vec![]).await?;
+        let after = self.0.time.local();
+        if let Some(row) = answer.first() {
+            self.0.time.measured(before, row.int(0)?, after);
+        }
+        Ok(())
+    }
+
+    /// Whether a failed transaction should be made again, after a little while.
+    pub(crate) async fn again(&self, fault: &Fault, tries: &mut u32) -> bool {
+        if !matches!(fault, Fault::InTheWay(_)) || *tries >= TRIES {
+            return false;
+        }
+        *tries += 1;
+        let pause = Duration::from_millis(2 << (*tries).min(7));
+        tokio::time::sleep(pause.mul_f64(chance(0.1, 1.0))).await;
+        true
+    }
+
+    /// Notes that a connection failed in the middle of something, so that the next call need not find out.
+    pub(crate) fn noticed(&self, fault: Fault) -> StoreError {
+        if let Fault::Gone(detail) = &fault {
+            tracing::debug!(error = %detail, "a transaction lost its connection");
+        }
+        fault.into()
+    }
+}
+
+/// Runs an expression in a transaction, again if others were in its way, and commits.
+macro_rules! transact {
+    ($store:expr, $tx:ident, $work:expr) => {{
+        let mut tries = 0;
+        loop {
+            let done = match $store.begin().await {
+                Ok(mut begun) => {
+                    let $tx = &mut begun;
+                    match $work.await {
+                        Ok(answer) => begun.commit().await.map(|()| answer),
+                        Err(fault) => {
+                            begun.roll_back().await;
+                            Err(fault)
+                        }
+                    }
+                }
+                Err(fault) => Err(fault),
+            };
+            match done {
+                Ok(answer) => break Ok(answer),
+                Err(fault) if $store.again(&fault, &mut tries).await => {}
+                Err(fault) => break Err($store.noticed(fault)),
+            }
+        }
+    }};
+}
+
+/// Runs an expression that only reads.
+macro_rules! read {
+    ($store:expr, $tx:ident, $work:expr) => {{
+        match $store.reading().await {
+            Ok(mut begun) => {
+                let $tx = &mut begun;
+                let answer = $work.await;
+                if begun.is_shared() {
+                    begun.roll_back().await;
+                }
+                answer.map_err(|fault| $store.noticed(fault))
+            }
+            Err(fault) => Err($store.noticed(fault)),
+        }
+    }};
+}
+
+pub(crate) use {read, transact};
+
+fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
+    match &options.place {
+        Place::Sqlite(path) => {
+            let common = SqliteConnectOptions::new()
+                .filename(path)
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                .busy_timeout(options.answer_within)
+                .pragma("temp_store", "memory")
+                .statement_cache_capacity(200)
+                .disable_statement_logging();
+            // A page that changes often is written back once per checkpoint, so larger steps write less.
+            let writing = common
+                .clone()
+                .create_if_missing(true)
+                .pragma("cache_size", "-65536")
+                .pragma("wal_autocheckpoint", "8000")
+                .pragma("journal_size_limit", "67108864");
+            let reading = common.pragma("cache_size", "-8192").pragma("query_only", "on");
+            let readers = SqlitePoolOptions::new()
+                .max_connections(options.connections)
+                .acquire_timeout(options.answer_within)
+                .test_before_acquire(false)
+                .connect_lazy_with(reading);
+            Ok(Pools::Sqlite { writer: Writer::new(writing), readers })
+        }
+        Place::Postgres(address) => {
+            let connect: PgConnectOptions = address.parse().map_err(|error| StoreError::Invalid {
+                problem: format!(
+                    "the address of the PostgreSQL database cannot be read, \
+                     `postgres://user:password@host/database` was expected: {error}"
+                ),
+            })?;
+            // A plan that was made while a table was small is kept, and must not read the whole of it once it is large.
+            const SETTINGS: &str =
+                "SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning";
+            let pool = PgPoolOptions::new()
+                .max_connections(options.connections)
+                .acquire_timeout(options.answer_within)
+                .test_before_acquire(false)
+                .after_connect(|connection, _| {
+                    Box::pin(async move {
+                        connection.execute(sqlx::raw_sql(SETTINGS)).await?;
+                        Ok(())
+                    })
+                })
+                .connect_lazy_with(connect.application_name("crawlway").disable_statement_logging());
+            Ok(Pools::Postgres(pool))
+        }
+    }
+}
+
+impl std::fmt::Debug for SqlStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dialect = match &self.0.pools {
+            Pools::Sqlite { .. } => Dialect::Sqlite,
+            Pools::Postgres(_) => Dialect::Postgres,
+        };
+        f.debug_struct("SqlStore").field("dialect", &dialect).finish_non_exhaustive()
+    }
+}

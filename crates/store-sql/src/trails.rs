@@ -1,0 +1,162 @@
+//! The trails: entries by item and by age, and which items were about what.
+
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    key::Key,
+    link::{Arg, Row, Tx},
+    rows::{Rows, storable},
+    store::{SqlStore, read, transact},
+    time::{millis, timestamp, whole},
+};
+use crawlway_store::{End, StoreError, Timestamp, TrailEntry, Trails};
+use std::collections::BTreeSet;
+
+#[async_trait::async_trait]
+impl Trails for SqlStore {
+    async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        transact!(self, tx, record(tx, entries))
+    }
+
+    async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError> {
+        read!(self, tx, of_item(tx, item))
+    }
+
+    async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
+        static ITEMS: Sql = Sql::new(
+            "SELECT s.item, max(t.at) FROM (SELECT DISTINCT item FROM subjects WHERE hash = $1 AND text = $2) s
+             JOIN trails t ON t.item = s.item GROUP BY s.item ORDER BY max(t.at) DESC, max(t.num) DESC LIMIT $3",
+        );
+        let args = || vec![Arg::Key(Key::of(subject)), Arg::Text(subject), Arg::Int(whole(most as u64))];
+        read!(self, tx, async {
+            let mut trails = Vec::new();
+            for row in tx.run(&ITEMS, args()).await? {
+                trails.push(of_item(tx, &row.text(0)?).await?);
+            }
+            Ok(trails)
+        })
+    }
+
+    async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
+        // Done and dead are the ends at 0 and 5 of `End::ALL`. The index alone answers this.
+        static OPEN: Sql = Sql::new(
+            "SELECT item FROM trails GROUP BY item
+             HAVING max(CASE WHEN ended NOT IN (0, 5) THEN at ELSE -1 END)
+                  > max(CASE WHEN ended IN (0, 5) THEN at ELSE -1 END)
+             ORDER BY item LIMIT $1",
+        );
+        let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(whole(most as u64))]))?;
+        Ok(rows.iter().map(|row| row.text(0)).collect::<Result<_, Fault>>()?)
+    }
+
+    async fn expire(&self, before: Timestamp, most: usize) -> Result<u64, StoreError> {
+        static EXPIRE: Sql = Sql::new(
+            "DELETE FROM trails WHERE num IN
+             (SELECT t.num FROM trails t WHERE t.at < $1 ORDER BY t.at LIMIT $2 {unlocked})
+             RETURNING item",
+        );
+        // The text stays while the item has any entry, whichever that is about.
+        static FORGET: Sql = Sql::new(
+            "DELETE FROM subjects WHERE num IN
+             (SELECT s.num FROM {rows item text, hash key} r
+              JOIN subjects s ON s.hash = r.hash AND s.item = r.item
+              WHERE NOT EXISTS (SELECT 1 FROM trails t WHERE t.item = r.item))",
+        );
+        static ABOUT: Sql = Sql::new(
+            "SELECT DISTINCT t.item, t.subject FROM trails t
+             WHERE t.num IN (SELECT o.num FROM trails o WHERE o.at < $1 ORDER BY o.at LIMIT $2)
+             AND t.subject IS NOT NULL",
+        );
+        let args = || vec![Arg::Int(millis(before)), Arg::Int(whole(most as u64))];
+        let gone = transact!(self, tx, async {
+            let mut about = Rows::new();
+            for row in tx.run(&ABOUT, args()).await? {
+                about.row().text(&row.text(0)?).key(row.key(1)?);
+            }
+            let gone = tx.run(&EXPIRE, args()).await?.len();
+            if !about.is_empty() {
+                tx.run(&FORGET, vec![Arg::Rows(about)]).await?;
+            }
+            Ok::<_, Fault>(gone)
+        })?;
+        Ok(gone as u64)
+    }
+}
+
+async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
+    // Two workers may both add the row of one item; it is then there twice, which readers do not notice.
+    static ABOUT: Sql = Sql::new(
+        "INSERT INTO subjects (hash, item, text)
+         SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r
+         WHERE NOT EXISTS (SELECT 1 FROM subjects s WHERE s.hash = r.hash AND s.item = r.item)",
+    );
+    static ADD: Sql = Sql::new(
+        "INSERT INTO trails (item, subject, flow, stage, at, ended, outcome, attempt, took_ms, worker, error)
+         SELECT r.item, r.subject, r.flow, r.stage, r.at, r.ended, r.outcome, r.attempt, r.took_ms, r.worker, r.error
+         FROM {rows place int, item text, subject key, flow text, stage text, at int, ended int, outcome text, \
+         attempt int, took_ms int, worker text, error text} r ORDER BY r.place",
+    );
+    let mut about = Rows::new();
+    let mut subjects = BTreeSet::new();
+    let mut rows = Rows::new();
+    for (place, entry) in (0..).zip(entries) {
+        let subject = entry.subject.as_deref().map(Key::of);
+        if let (Some(key), Some(text)) = (subject, &entry.subject)
+            && subjects.insert((key, entry.item.as_str()))
+        {
+            about.row().key(key).text(&entry.item).text(text);
+        }
+        let ended = End::ALL.iter().position(|end| *end == entry.end).unwrap_or_default();
+        rows.row()
+            .int(place)
+            .text(&entry.item)
+            .opt_key(subject)
+            .text(&entry.flow)
+            .text(&entry.stage)
+            .int(millis(entry.at))
+            .int(whole(ended as u64))
+            .text(&entry.outcome)
+            .int(i64::from(entry.attempt))
+            .int(whole(entry.took_ms))
+            .text(&entry.worker)
+            .opt_text(entry.error.as_deref());
+    }
+    if !about.is_empty() {
+        tx.run(&ABOUT, vec![Arg::Rows(about)]).await?;
+    }
+    tx.run(&ADD, vec![Arg::Rows(rows)]).await?;
+    Ok(())
+}
+
+async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
+    static OF_ITEM: Sql = Sql::new(
+        "SELECT (SELECT s.text FROM subjects s WHERE s.hash = t.subject AND s.item = t.item LIMIT 1),
+                t.flow, t.stage, t.at, t.ended, t.outcome, t.attempt, t.took_ms, t.worker, t.error
+         FROM trails t WHERE t.item = $1 ORDER BY t.at, t.num",
+    );
+    let rows = tx.run(&OF_ITEM, vec![Arg::Text(item)]).await?;
+    let item = storable(item);
+    rows.iter().map(|row| entry(row, &item)).collect()
+}
+
+fn entry(row: &Row, item: &str) -> Result<TrailEntry, Fault> {
+    let ended = usize::try_from(row.int(4)?).unwrap_or(usize::MAX);
+    let unknown =
+        || Fault::Refused(format!("an entry of the trail of {item} ends in a way that is not known"));
+    Ok(TrailEntry {
+        item: item.to_owned(),
+        subject: row.opt_text(0)?,
+        flow: row.text(1)?,
+        stage: row.text(2)?,
+        at: timestamp(row.int(3)?),
+        end: *End::ALL.get(ended).ok_or_else(unknown)?,
+        outcome: row.text(5)?,
+        attempt: row.small(6)?,
+        took_ms: row.count(7)?,
+        worker: row.text(8)?,
+        error: row.opt_text(9)?,
+    })
+}
