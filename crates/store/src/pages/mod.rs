@@ -1,7 +1,9 @@
 //! The search index: pages by what they say.
 
+pub mod query;
 mod results;
 
+pub use query::Query;
 pub use results::{Duplicate, Hit, Results, Search, SearchError};
 
 use crate::{StoreError, Timestamp};

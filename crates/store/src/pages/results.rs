@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What is searched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    /// The query as it was typed; `query.rs` says how it is read.
+    /// The query as it was typed; [`query`](super::query) says how it is read.
     pub query: String,
     /// How many hits to pass over.
     pub offset: usize,
@@ -14,6 +14,35 @@ pub struct Search {
     pub limit: usize,
     /// Whether near-duplicates of a better hit are folded into it.
     pub fold: bool,
+}
+
+impl Search {
+    /// The most hits in one part.
+    pub const MOST_HITS: usize = 1_000;
+
+    /// How far into the hits one can go: the last hit that can be shown is this one.
+    pub const DEEPEST: usize = 10_000;
+
+    /// The first ten hits, with near-duplicates folded.
+    pub fn new(query: impl Into<String>) -> Self {
+        Self { query: query.into(), offset: 0, limit: 10, fold: true }
+    }
+
+    /// Refuses a part that is too large or too far into the hits.
+    pub fn check(&self) -> Result<(), SearchError> {
+        let Self { offset, limit, .. } = *self;
+        let problem = if limit > Self::MOST_HITS {
+            format!("the limit is {limit}; ask for at most {} hits at a time", Self::MOST_HITS)
+        } else if offset.saturating_add(limit) > Self::DEEPEST {
+            format!(
+                "hits up to number {} are shown, and offset {offset} with limit {limit} goes beyond; narrow the query",
+                Self::DEEPEST
+            )
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::Invalid { problem }.into())
+    }
 }
 
 /// What is found.

@@ -1,0 +1,90 @@
+//! What can go wrong, as outcomes.
+
+use crawlway_store::StoreError;
+use std::{io, path::PathBuf};
+use tantivy::TantivyError;
+
+/// Why an index cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "the search index in {} is in use by {}; stop that process, or give this one a directory of its own",
+        .directory.display(),
+        .holder.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+    )]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+        /// The process, if it could be told.
+        holder: Option<u32>,
+    },
+    /// A newer program has written it.
+    #[error(
+        "the search index in {} has version {found}, and this program knows versions up to {known}; \
+         start the newer program again, or give this one a directory of its own",
+        .directory.display()
+    )]
+    Newer {
+        /// The directory.
+        directory: PathBuf,
+        /// The version of the index.
+        found: u32,
+        /// The newest version that this program knows.
+        known: u32,
+    },
+    /// It cannot be read.
+    #[error(
+        "the search index in {} is damaged: {detail}; restore it from a backup, or move the directory away to start \
+         with an empty index, and crawl the pages again",
+        .directory.display()
+    )]
+    Damaged {
+        /// The directory.
+        directory: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// An option is out of range.
+    #[error("{problem}")]
+    Options {
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// The disk or the operating system failed.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { action, path: path.into(), source }
+    }
+}
+
+/// A failure while the index is open. Whatever it is, the same call may succeed once the disk is well again.
+pub(crate) fn unavailable(doing: &str, error: &TantivyError) -> StoreError {
+    let full = io_error(error).is_some_and(|error| error.kind() == io::ErrorKind::StorageFull);
+    let advice =
+        if full { "the disk is full, free some space" } else { "look after the disk of the search index" };
+    StoreError::Unavailable { detail: format!("cannot {doing}: {error}; {advice}") }
+}
+
+/// The error of the operating system below, if there is one.
+pub(crate) fn io_error(error: &TantivyError) -> Option<&io::Error> {
+    use tantivy::directory::error::{OpenReadError, OpenWriteError};
+    match error {
+        TantivyError::IoError(error) => Some(error),
+        TantivyError::OpenReadError(OpenReadError::IoError { io_error, .. })
+        | TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. }) => Some(io_error),
+        _ => None,
+    }
+}

@@ -1,0 +1,191 @@
+//! The page index behind its contract: reads on threads that may block, writes through the one that writes.
+
+use crate::{
+    error::{OpenError, unavailable},
+    open,
+    schema::{Fields, LONGEST_URL},
+    search, urls,
+    writer::{self, Reply, Request},
+};
+use crawlway_store::{
+    IndexedPage, PageIndex, StoreError,
+    pages::{Query, Results, Search, SearchError},
+};
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError, RwLock, mpsc::Sender},
+    thread::JoinHandle,
+};
+use tantivy::{IndexReader, Searcher};
+use tokio::sync::oneshot;
+
+/// How an index is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Memory for pages that are being indexed, in bytes, for all threads together; at least 16 MB for each.
+    pub memory: usize,
+    /// Threads that index. One more merges in the background.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { memory: 64 << 20, threads: 1 }
+    }
+}
+
+/// A thread needs this much memory at least.
+const LEAST_MEMORY: usize = 16 << 20;
+
+/// The page index in a directory.
+///
+/// Dropping it ends it as [`close`](PageIndex::close) does, which may take as long as a merge.
+pub struct TantivyIndex {
+    fields: Fields,
+    open: RwLock<Option<Open>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What is let go of when the index is closed.
+struct Open {
+    requests: Sender<Request>,
+    reader: IndexReader,
+}
+
+impl std::fmt::Debug for TantivyIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TantivyIndex").finish_non_exhaustive()
+    }
+}
+
+impl TantivyIndex {
+    /// Opens the index in a directory, which is made if it is missing. An index of an older version is rebuilt first,
+    /// which takes a while and, for that long, twice the space.
+    pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let Options { memory, threads } = options;
+        if threads == 0 || memory / threads < LEAST_MEMORY || memory / threads > 4_000_000_000 {
+            let problem = format!(
+                "{threads} threads with {memory} bytes of memory together cannot index; \
+                 give at least one thread, and each from {LEAST_MEMORY} to 4000000000 bytes"
+            );
+            return Err(OpenError::Options { problem });
+        }
+        let directory = directory.as_ref();
+        let open::Opened { lock, index, reader, fields } = open::open(directory, memory)?;
+        let parts = writer::Parts { index, reader: reader.clone(), fields, memory, threads, _lock: lock };
+        let (requests, thread) =
+            writer::start(parts).map_err(|error| OpenError::io("start the writer of", directory, error))?;
+        let open = RwLock::new(Some(Open { requests, reader }));
+        Ok(Self { fields, open, thread: Mutex::new(Some(thread)) })
+    }
+
+    fn with_open<T>(&self, take: impl FnOnce(&Open) -> T) -> Result<T, StoreError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map(take).ok_or(StoreError::Closed)
+    }
+
+    async fn request<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.with_open(|open| open.requests.send(request(reply)))?.map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        read: impl FnOnce(&Searcher, &Fields) -> tantivy::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let searcher = self.with_open(|open| open.reader.searcher())?;
+        let fields = self.fields;
+        match tokio::task::spawn_blocking(move || read(&searcher, &fields)).await {
+            Ok(result) => result.map_err(|error| unavailable(doing, &error)),
+            // Reading a damaged file may panic.
+            Err(error) => Err(StoreError::Unavailable {
+                detail: format!("cannot {doing}: {error}; look after the disk of the search index"),
+            }),
+        }
+    }
+
+    fn let_go(&self) -> Option<JoinHandle<()>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for TantivyIndex {
+    fn drop(&mut self) {
+        let thread = self.let_go();
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Open { requests, reader }) = open else { return };
+        drop((requests, reader));
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl PageIndex for TantivyIndex {
+    async fn write(&self, pages: Vec<IndexedPage>) -> Result<(), StoreError> {
+        if let Some(page) = pages.iter().find(|page| page.url.len() > LONGEST_URL || page.url.is_empty()) {
+            let start: String = page.url.chars().take(60).collect();
+            let length = page.url.len();
+            let problem =
+                format!("the URL `{start}…` has {length} bytes; pages with 1 to {LONGEST_URL} can be stored");
+            return Err(StoreError::Invalid { problem });
+        }
+        if pages.is_empty() {
+            return self.with_open(|_| ());
+        }
+        self.request(|reply| Request::Write(pages, reply)).await
+    }
+
+    async fn search(&self, search: &Search) -> Result<Results, SearchError> {
+        search.check()?;
+        let query = Query::parse(&search.query)?;
+        let search = search.clone();
+        let found =
+            self.read("search", move |searcher, fields| search::search(searcher, fields, &query, &search));
+        Ok(found.await?)
+    }
+
+    async fn get(&self, url: &str) -> Result<Option<IndexedPage>, StoreError> {
+        let url = url.to_owned();
+        self.read("read a page", move |searcher, fields| {
+            urls::find(searcher, fields, &url)?.map(|address| urls::read(searcher, address)).transpose()
+        })
+        .await
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        self.with_open(|open| open.reader.searcher().num_docs())
+    }
+
+    async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError> {
+        let after = after.map(str::to_owned);
+        self.read("read pages", move |searcher, fields| urls::scan(searcher, fields, after.as_deref(), most))
+            .await
+    }
+
+    async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
+        if urls.is_empty() {
+            return self.with_open(|_| 0);
+        }
+        self.request(|reply| Request::Remove(urls.to_vec(), reply)).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        let thread = self.let_go();
+        let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+        // Closing again changes nothing.
+        let Some(Open { requests, reader }) = open else { return Ok(()) };
+        drop(reader);
+        let (reply, answer) = oneshot::channel();
+        let asked = requests.send(Request::Close(reply));
+        let closed = if asked.is_ok() { answer.await.unwrap_or(Ok(())) } else { Ok(()) };
+        if let Some(thread) = thread {
+            // It has answered, so this is but a moment.
+            let _ = tokio::task::spawn_blocking(|| thread.join()).await;
+        }
+        closed
+    }
+}

@@ -1,0 +1,41 @@
+//! Which segments are merged: few enough files to search quickly, and no merge so large that it takes for ever.
+
+use tantivy::{
+    index::SegmentMeta,
+    indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
+};
+
+/// Segments with more pages are left as they are.
+const LARGE: usize = 200_000;
+
+/// Share of replaced and removed pages from which a segment is written anew.
+const TOO_MANY_DELETED: f64 = 0.3;
+
+#[derive(Debug)]
+pub(crate) struct Policy {
+    by_size: LogMergePolicy,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let mut by_size = LogMergePolicy::default();
+        by_size.set_max_docs_before_merge(LARGE);
+        by_size.set_min_num_segments(10);
+        Self { by_size }
+    }
+}
+
+impl MergePolicy for Policy {
+    fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
+        let mut candidates = self.by_size.compute_merge_candidates(segments);
+        for segment in segments {
+            let wasteful =
+                f64::from(segment.num_deleted_docs()) > f64::from(segment.max_doc()) * TOO_MANY_DELETED;
+            let taken = candidates.iter().any(|candidate| candidate.0.contains(&segment.id()));
+            if wasteful && !taken {
+                candidates.push(MergeCandidate(vec![segment.id()]));
+            }
+        }
+        candidates
+    }
+}

@@ -1,0 +1,218 @@
+//! The one thread that writes: it takes all requests that wait, stores them with one commit, and answers them.
+
+use crate::{
+    error::unavailable,
+    lock::DirectoryLock,
+    merge::Policy,
+    schema::{Fields, to_document},
+    urls,
+};
+use crawlway_store::{IndexedPage, StoreError};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::JoinHandle,
+};
+use tantivy::{Directory, Index, IndexReader, IndexWriter, TantivyError, Term, indexer::IndexWriterOptions};
+use tokio::sync::oneshot;
+
+/// From so many pages on, further requests wait for the next commit.
+const MOST_IN_COMMIT: usize = 4_000;
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+pub(crate) enum Request {
+    Write(Vec<IndexedPage>, Reply<()>),
+    Remove(Vec<String>, Reply<u64>),
+    /// Waits for merges and ends.
+    Close(Reply<()>),
+}
+
+/// What the thread needs.
+pub(crate) struct Parts {
+    pub(crate) index: Index,
+    pub(crate) reader: IndexReader,
+    pub(crate) fields: Fields,
+    pub(crate) memory: usize,
+    pub(crate) threads: usize,
+    /// Held until the thread is done with the files.
+    pub(crate) _lock: DirectoryLock,
+}
+
+/// Starts the thread; it ends when asked to close, or when nobody can ask it any more.
+pub(crate) fn start(parts: Parts) -> std::io::Result<(Sender<Request>, JoinHandle<()>)> {
+    let (sender, requests) = channel();
+    let thread =
+        std::thread::Builder::new().name("search-index".into()).spawn(move || run(parts, &requests))?;
+    Ok((sender, thread))
+}
+
+fn run(parts: Parts, requests: &Receiver<Request>) {
+    let mut writer = Writer { parts, inner: None };
+    let mut close = None;
+    while let Ok(first) = requests.recv() {
+        let mut group = Group::default();
+        let mut next = Some(first);
+        while let Some(request) = next {
+            match request {
+                Request::Write(pages, reply) => group.write(pages, reply),
+                Request::Remove(urls, reply) => group.remove.push((urls, reply)),
+                Request::Close(reply) => {
+                    close = Some(reply);
+                    break;
+                }
+            }
+            // A removal is answered with a count, so it is the last of its group.
+            let full = group.changes.len() >= MOST_IN_COMMIT || !group.remove.is_empty();
+            next = if full { None } else { requests.try_recv().ok() };
+        }
+        group.apply(&mut writer);
+        if close.is_some() {
+            break;
+        }
+    }
+    let closed = writer.close();
+    drop(writer);
+    if let Some(reply) = close {
+        let _ = reply.send(closed);
+    }
+}
+
+/// Requests that share a commit.
+#[derive(Default)]
+struct Group {
+    /// The latest page of each URL, in the order in which they came.
+    changes: Vec<IndexedPage>,
+    by_url: HashMap<String, usize>,
+    written: Vec<Reply<()>>,
+    remove: Vec<(Vec<String>, Reply<u64>)>,
+}
+
+impl Group {
+    fn write(&mut self, pages: Vec<IndexedPage>, reply: Reply<()>) {
+        for page in pages {
+            match self.by_url.entry(page.url.clone()) {
+                Entry::Occupied(entry) => self.changes[*entry.get()] = page,
+                Entry::Vacant(entry) => {
+                    entry.insert(self.changes.len());
+                    self.changes.push(page);
+                }
+            }
+        }
+        self.written.push(reply);
+    }
+
+    fn apply(self, writer: &mut Writer) {
+        let Self { changes, by_url: _, written, remove } = self;
+        if !written.is_empty() {
+            let outcome = writer.guarded("store pages", |writer| writer.write(&changes));
+            for reply in written {
+                let _ = reply.send(outcome.clone());
+            }
+        }
+        for (urls, reply) in remove {
+            let _ = reply.send(writer.guarded("remove pages", |writer| writer.remove(&urls)));
+        }
+    }
+}
+
+struct Writer {
+    parts: Parts,
+    /// Missing before the first write and after an error, which leaves it unusable.
+    inner: Option<IndexWriter>,
+}
+
+impl Writer {
+    /// Runs one change to its end. After an error the next change starts with a new writer, from the last commit.
+    fn guarded<T>(
+        &mut self,
+        doing: &str,
+        change: impl FnOnce(&mut Self) -> tantivy::Result<T>,
+    ) -> Result<T, StoreError> {
+        let panicked = |_| Err(TantivyError::ErrorInThread("the writer panicked".into()));
+        let result = catch_unwind(AssertUnwindSafe(|| change(self))).unwrap_or_else(panicked);
+        result.map_err(|error| {
+            tracing::warn!(%error, "the search index cannot {doing}");
+            // It may have failed to commit or merge, so what it has in memory counts for nothing.
+            self.inner = None;
+            unavailable(doing, &error)
+        })
+    }
+
+    fn open(&mut self) -> tantivy::Result<()> {
+        if self.inner.is_some() {
+            return Ok(());
+        }
+        let Parts { index, reader, memory, threads, .. } = &self.parts;
+        let options = IndexWriterOptions::builder()
+            .num_worker_threads(*threads)
+            .memory_budget_per_thread(memory / threads)
+            .num_merge_threads(1)
+            .build();
+        let writer: IndexWriter = index.writer_with_options(options)?;
+        writer.set_merge_policy(Box::new(Policy::default()));
+        // What a writer that failed has left behind takes space, which may be what it failed for.
+        writer.garbage_collect_files().wait()?;
+        reader.reload()?;
+        self.inner = Some(writer);
+        Ok(())
+    }
+
+    fn write(&mut self, pages: &[IndexedPage]) -> tantivy::Result<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        self.open()?;
+        let Some(writer) = &self.inner else { return Ok(()) };
+        let fields = &self.parts.fields;
+        let searcher = self.parts.reader.searcher();
+        for page in pages {
+            // Each deletion is looked for in all segments at the commit, so it is only asked for where there is one.
+            if urls::find(&searcher, fields, &page.url)?.is_some() {
+                writer.delete_term(Term::from_field_text(fields.url, &page.url));
+            }
+            writer.add_document(to_document(fields, page))?;
+        }
+        drop(searcher);
+        self.commit()
+    }
+
+    fn remove(&mut self, urls: &[String]) -> tantivy::Result<u64> {
+        self.open()?;
+        let Some(writer) = &self.inner else { return Ok(0) };
+        let fields = &self.parts.fields;
+        let searcher = self.parts.reader.searcher();
+        let mut found = Vec::new();
+        for url in urls {
+            if urls::find(&searcher, fields, url)?.is_some() {
+                found.push(url);
+            }
+        }
+        drop(searcher);
+        found.sort_unstable();
+        found.dedup();
+        for url in &found {
+            writer.delete_term(Term::from_field_text(fields.url, url));
+        }
+        if !found.is_empty() {
+            self.commit()?;
+        }
+        Ok(found.len() as u64)
+    }
+
+    fn commit(&mut self) -> tantivy::Result<()> {
+        let Some(writer) = &mut self.inner else { return Ok(()) };
+        writer.commit()?;
+        // The commit is a renamed file; only now the new name is on disk, too.
+        self.parts.index.directory().sync_directory()?;
+        self.parts.reader.reload()
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        match self.inner.take() {
+            Some(writer) => writer.wait_merging_threads().map_err(|error| unavailable("end merging", &error)),
+            None => Ok(()),
+        }
+    }
+}

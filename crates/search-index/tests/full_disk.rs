@@ -1,0 +1,121 @@
+//! A disk that is really full: writes fail cleanly, reading goes on, and so does writing once there is room.
+//!
+//! The test starts itself in a mount namespace of its own with a small memory file system in it, which needs
+//! root or unprivileged user namespaces. Without a test harness, since the test starts itself.
+#![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
+
+use crawlway_search_index::{Options, TantivyIndex};
+use crawlway_store::{IndexedPage, PageIndex, StoreError, Timestamp, pages::Search};
+use std::{path::Path, process::Command};
+
+const DISK: &str = "16m";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("--inside") => inside(Path::new(&arguments[2])),
+        Some("--list") => {}
+        _ => {
+            println!("\nrunning 1 test");
+            in_a_namespace();
+            println!("test a_full_disk_loses_nothing_and_heals ... ok");
+            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+        }
+    }
+}
+
+fn in_a_namespace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = format!("mount -t tmpfs -o size={DISK} small \"$1\" && exec \"$2\" --inside \"$1\"");
+    let mut unshare = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    let status = unshare
+        .args(["--mount", "--", "sh", "-c", &script, "sh"])
+        .arg(folder.path())
+        .arg(std::env::current_exe().expect("our own path"))
+        .status()
+        .expect("`unshare` of util-linux starts");
+    assert!(
+        status.success(),
+        "the test inside the namespace fails, or namespaces are not allowed here: {status}"
+    );
+}
+
+fn inside(disk: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(fill_and_go_on(disk));
+}
+
+/// Text that does not compress well.
+fn page(number: u64) -> IndexedPage {
+    let mut seed = number;
+    let words: Vec<String> = (0..400)
+        .map(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{:x}", seed >> 30)
+        })
+        .collect();
+    IndexedPage {
+        item: format!("{number}"),
+        url: format!("http://a.org/{number:06}"),
+        host: "a.org".into(),
+        title: format!("page {number}"),
+        description: None,
+        text: words.join(" "),
+        crawled_at: Timestamp::from_millis(number),
+        status_code: 200,
+        simhash: seed,
+    }
+}
+
+async fn fill_and_go_on(disk: &Path) {
+    let directory = disk.join("index");
+    let index = TantivyIndex::open(&directory, Options::default()).expect("the directory opens");
+    // Something to give back later.
+    let spare = disk.join("spare");
+    std::fs::write(&spare, vec![1; 8 << 20]).expect("there is room");
+    let mut stored = 0;
+    let error = loop {
+        match index.write((stored..stored + 50).map(page).collect()).await {
+            Ok(()) => stored += 50,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert!(stored >= 100, "the disk was filled, with {stored}");
+    // A failed write may be tried again, and fails again, for as long as the disk is full.
+    let rest = disk.join("rest");
+    let mut file = std::fs::File::create(&rest).expect("a file");
+    let mut failed = 0;
+    while failed < 5 {
+        // Again and again, since the next write first removes what the failed one has left.
+        while std::io::Write::write_all(&mut file, &[1; 1024]).is_ok() {}
+        match index.write((stored..stored + 50).map(page).collect()).await {
+            Ok(()) => (stored, failed) = (stored + 50, 0),
+            Err(StoreError::Unavailable { .. }) => failed += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    println!("filled with {stored} pages: {error}");
+    // What was stored is found all the while.
+    assert_eq!(index.search(&Search::new("host:a.org")).await.expect("searched").total, stored);
+    assert!(index.get(&page(3).url).await.expect("read").is_some());
+
+    drop(file);
+    std::fs::remove_file(&rest).expect("removed");
+    std::fs::remove_file(&spare).expect("removed");
+    index.write((stored..stored + 50).map(page).collect()).await.expect("writing goes on by itself");
+    stored += 50;
+    check(&index, stored).await;
+    index.close().await.expect("closed");
+    let index = TantivyIndex::open(&directory, Options::default()).expect("it opens again");
+    check(&index, stored).await;
+}
+
+async fn check(index: &TantivyIndex, stored: u64) {
+    assert_eq!(index.count().await, Ok(stored));
+    let all = index.scan(None, usize::MAX).await.expect("scanned");
+    assert_eq!(all, (0..stored).map(page).collect::<Vec<_>>(), "nothing is lost");
+}

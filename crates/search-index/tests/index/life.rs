@@ -1,0 +1,150 @@
+//! Opening, replacing, removing, closing, opening again; and reading while writing.
+
+use crate::support::{page, with};
+use crawlway_search_index::{OpenError, Options, TantivyIndex};
+use crawlway_store::{IndexedPage, PageIndex, StoreError, pages::Search};
+use std::{fs, sync::Arc};
+
+fn open(directory: &std::path::Path) -> Result<TantivyIndex, OpenError> {
+    TantivyIndex::open(directory, Options::default())
+}
+
+#[tokio::test]
+async fn a_page_is_replaced_by_its_url_and_comes_back_as_it_was() {
+    let whole =
+        IndexedPage { description: Some(String::new()), ..page("http://a.org/1", "Tïtle", "some\ntext") };
+    let set = with(vec![page("http://a.org/1", "x", "earlier in the batch"), whole.clone()]).await;
+    assert_eq!(set.index.count().await, Ok(1));
+    assert_eq!(set.index.get("http://a.org/1").await, Ok(Some(whole)));
+    assert_eq!(set.index.get("http://a.org/").await, Ok(None));
+    let later = page("http://a.org/1", "x", "another time");
+    set.index.write(vec![later.clone()]).await.unwrap();
+    assert_eq!(set.index.count().await, Ok(1));
+    assert_eq!(set.index.get("http://a.org/1").await, Ok(Some(later)));
+    assert_eq!(set.found("text OR earlier").await, "");
+    assert_eq!(set.found("another").await, "1");
+}
+
+#[tokio::test]
+async fn scanning_goes_by_url_over_all_commits() {
+    let set = with(vec![]).await;
+    for n in [3, 1, 4, 15, 9, 2, 6] {
+        set.index.write(vec![page(&format!("http://a.org/{n:02}"), "x", "old")]).await.unwrap();
+    }
+    set.index.write(vec![page("http://a.org/04", "x", "new")]).await.unwrap();
+    assert_eq!(set.index.remove(&["http://a.org/06".into(), "http://a.org/99".into()]).await, Ok(1));
+    let mut urls = Vec::new();
+    loop {
+        let part = set.index.scan(urls.last().map(String::as_str), 2).await.unwrap();
+        if part.is_empty() {
+            break;
+        }
+        urls.extend(part.into_iter().map(|page| page.url));
+    }
+    let expected: Vec<String> = [1, 2, 3, 4, 9, 15].iter().map(|n| format!("http://a.org/{n:02}")).collect();
+    assert_eq!(urls, expected);
+    assert_eq!(set.index.count().await, Ok(6));
+    let again = "http://a.org/01".to_owned();
+    assert_eq!(set.index.remove(&[again.clone(), again.clone()]).await, Ok(1), "named twice, removed once");
+    assert_eq!(set.index.remove(&[again]).await, Ok(0));
+}
+
+#[tokio::test]
+async fn it_is_there_after_closing_and_opening() {
+    let set = with(vec![page("http://a.org/1", "x", "word")]).await;
+    let error = open(set.directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    set.index.close().await.unwrap();
+    set.index.close().await.unwrap();
+    assert_eq!(set.index.count().await, Err(StoreError::Closed));
+    assert_eq!(set.index.write(vec![page("http://a.org/2", "x", "y")]).await, Err(StoreError::Closed));
+    assert_eq!(set.index.get("http://a.org/1").await, Err(StoreError::Closed));
+    let again = open(set.directory.path()).unwrap();
+    assert_eq!(again.count().await, Ok(1));
+    drop(again);
+    let again = open(set.directory.path()).unwrap();
+    assert_eq!(again.search(&Search::new("word")).await.unwrap().total, 1);
+}
+
+#[tokio::test]
+async fn a_newer_or_damaged_index_is_refused_with_advice() {
+    let set = with(vec![page("http://a.org/1", "x", "word")]).await;
+    set.index.close().await.unwrap();
+    let directory = set.directory.path();
+    let description = fs::read_to_string(directory.join("index.json")).unwrap();
+    fs::write(directory.join("index.json"), description.replace("\"version\":1", "\"version\":99")).unwrap();
+    let error = open(directory).unwrap_err().to_string();
+    assert!(error.contains("version 99") && error.contains("newer program"), "{error}");
+    fs::write(directory.join("index.json"), "{").unwrap();
+    let error = open(directory).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    fs::write(directory.join("index.json"), &description).unwrap();
+    let folder = directory.join("pages-1");
+    let meta = fs::read(folder.join("meta.json")).unwrap();
+    fs::write(folder.join("meta.json"), "not json").unwrap();
+    let error = open(directory).unwrap_err().to_string();
+    assert!(error.contains("is damaged") && error.contains("move the directory away"), "{error}");
+    fs::write(folder.join("meta.json"), meta).unwrap();
+    let segment = fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .find(|entry| entry.path().extension().is_some_and(|e| e == "store"));
+    fs::write(segment.unwrap().path(), "").unwrap();
+    let error = open(directory).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn unusable_options_and_urls_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for options in
+        [Options { memory: 1 << 20, ..Options::default() }, Options { threads: 0, ..Options::default() }]
+    {
+        let error = TantivyIndex::open(directory.path(), options).unwrap_err();
+        assert!(matches!(error, OpenError::Options { .. }), "{error}");
+    }
+    let index = open(directory.path()).unwrap();
+    for url in [String::new(), "x".repeat(40_000)] {
+        let error = index.write(vec![page(&url, "x", "y")]).await.unwrap_err();
+        assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+    }
+    let long = "x".repeat(32_000);
+    index.write(vec![page(&long, "x", "y")]).await.unwrap();
+    assert!(index.get(&long).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_goes_on_while_many_write() {
+    let set = Arc::new(with(vec![]).await);
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let set = Arc::clone(&set);
+            tokio::spawn(async move {
+                for n in 0..12 {
+                    // Half of the URLs are everyone's.
+                    let own = if n % 2 == 0 { writer } else { 99 };
+                    let url = format!("http://a.org/{own}-{n}");
+                    set.index.write(vec![page(&url, "x", "word")]).await.unwrap();
+                    assert!(set.index.get(&url).await.unwrap().is_some(), "found as soon as it is written");
+                }
+            })
+        })
+        .collect();
+    let reader = tokio::spawn({
+        let set = Arc::clone(&set);
+        async move {
+            let mut last = 0;
+            while last < 8 * 6 + 6 {
+                let results = set.search(&Search { limit: 100, ..Search::new("word") }).await;
+                assert!(results.total >= last, "pages do not go away");
+                last = results.total;
+            }
+        }
+    });
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    reader.await.unwrap();
+    assert_eq!(set.index.count().await, Ok(8 * 6 + 6));
+}
