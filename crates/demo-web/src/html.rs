@@ -25,6 +25,8 @@ impl Link {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Html {
     pub(crate) title: String,
+    /// The heading of the article, where it is not the title.
+    pub(crate) heading: Option<String>,
     pub(crate) site: String,
     pub(crate) description: String,
     pub(crate) language: &'static str,
@@ -69,7 +71,8 @@ impl Html {
         if !self.site.is_empty() {
             let _ = writeln!(out, "<header><p>{}</p></header>", escaped(&self.site));
         }
-        let _ = writeln!(out, "<main>\n<article>\n<h1>{title}</h1>");
+        let heading = self.heading.as_deref().map_or(title, escaped);
+        let _ = writeln!(out, "<main>\n<article>\n<h1>{heading}</h1>");
         for paragraph in &self.paragraphs {
             let _ = writeln!(out, "<p>{}</p>", escaped(paragraph));
         }

@@ -5,11 +5,25 @@ use crate::{
     words::{ADJECTIVES, ADVERBS, NOUNS, OPENINGS, PLACES, VERBS},
 };
 
-/// One sentence of about ten words.
-pub(crate) fn sentence(random: &mut Random) -> String {
-    let mut out = String::with_capacity(80);
-    push_sentence(random, &mut out);
-    out
+/// One sentence in which no two words stand together often, so that long texts of nothing else stay far apart.
+pub(crate) fn mixed_sentence(random: &mut Random) -> String {
+    const DETERMINERS: &[&str] =
+        &["the", "a", "every", "this", "some", "no", "her", "our", "that", "another"];
+    const PREPOSITIONS: &[&str] = &["near", "in", "from", "beyond", "behind", "towards", "without", "above"];
+    let mut next = |list: &[&'static str]| random.pick(list);
+    format!(
+        "{} {} {} {} {} {} {} {} {} {}.",
+        capital(next(DETERMINERS)),
+        next(ADJECTIVES),
+        next(NOUNS),
+        next(ADVERBS),
+        next(VERBS),
+        next(DETERMINERS),
+        next(ADJECTIVES),
+        next(NOUNS),
+        next(PREPOSITIONS),
+        next(PLACES)
+    )
 }
 
 /// Paragraphs of about `words` words altogether.

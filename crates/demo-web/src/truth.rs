@@ -44,7 +44,7 @@ pub struct Indexed {
 pub enum Duplicate {
     /// Byte by byte the page at this URL.
     Copy(String),
-    /// The page at this URL with another title and a word or two changed.
+    /// The page at this URL with another title and at most a word or two changed.
     Near(String),
 }
 

@@ -67,7 +67,7 @@ fn paragraph(random: &mut Random) -> String {
         if at > 0 {
             paragraph.push(' ');
         }
-        paragraph.push_str(&text::sentence(random));
+        paragraph.push_str(&text::mixed_sentence(random));
     }
     paragraph.push_str("</p>\n");
     paragraph

@@ -97,7 +97,8 @@ fn add_article(draft: &mut Draft, articles: &[Article], at: usize, article: &Art
 fn add_printed(draft: &mut Draft, article: &Article, print: &Place, at: usize) {
     let title = format!("{} (to print)", article.title);
     let links = vec![Link::to(article.place.path.clone(), "Back to the article")];
-    let html = html(title.clone(), article.paragraphs.clone(), links);
+    let heading = Some(article.title.clone());
+    let html = Html { heading, ..html(title.clone(), article.paragraphs.clone(), links) };
     if at.is_multiple_of(2 * PRINTED) {
         draft.alias(print, html, &article.place);
         return;
