@@ -1,0 +1,60 @@
+//! Redirects of the crash web: each status, chains, other hosts, a circle.
+
+use super::{Crash, HOSTS};
+use crate::{answer::Answer, draft::Place, truth::Why};
+use hyper::StatusCode;
+
+const STATUSES: [StatusCode; 4] = [
+    StatusCode::MOVED_PERMANENTLY,
+    StatusCode::FOUND,
+    StatusCode::TEMPORARY_REDIRECT,
+    StatusCode::PERMANENT_REDIRECT,
+];
+
+pub(super) fn add(crash: &mut Crash<'_>) {
+    for status in STATUSES {
+        // Hops are made one by one: one to three redirects before the page, which nothing else links to.
+        for hops in 1..=3 {
+            let mut places = Vec::new();
+            for _ in 0..hops {
+                places.push(crash.place("/moved/{}"));
+            }
+            let target = crash.place("/arrived/{}");
+            crash.page(&target);
+            places.push(target);
+            crash.draft.redirects(status, &places);
+            crash.hang(&places[0], "It has moved");
+        }
+        within_one_host(crash, status);
+        to_an_ordinary_page(crash, status);
+    }
+    circle(crash);
+}
+
+fn within_one_host(crash: &mut Crash<'_>, status: StatusCode) {
+    let from = crash.place("/old/{}?ref=1");
+    let to = Place::new(from.host, crash.place("/new/{}").path);
+    crash.page(&to);
+    crash.draft.redirects(status, &[from.clone(), to]);
+    crash.hang(&from, "An old address");
+}
+
+/// Two ways to a page that is linked elsewhere too: it must be there once all the same.
+fn to_an_ordinary_page(crash: &mut Crash<'_>, status: StatusCode) {
+    let target = crash.ordinary[HOSTS + crash.random.below(crash.ordinary.len() - HOSTS)].clone();
+    for _ in 0..2 {
+        let from = crash.place("/short/{}");
+        crash.draft.redirects(status, &[from.clone(), target.clone()]);
+        crash.hang(&from, "A short address");
+    }
+}
+
+fn circle(crash: &mut Crash<'_>) {
+    let (one, other) = (crash.place("/circle/{}"), crash.place("/circle/{}"));
+    for (from, to) in [(&one, &other), (&other, &one)] {
+        let to = crash.draft.url(to);
+        crash.draft.put(from, Answer::redirect(StatusCode::FOUND, &to));
+        crash.draft.deny(from, Why::RedirectLoop);
+    }
+    crash.hang(&one, "Round and round");
+}

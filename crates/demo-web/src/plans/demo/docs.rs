@@ -1,0 +1,80 @@
+//! `docs.test`: the manual of an invented tool, in two versions of which the old one points to the new.
+
+use super::{
+    DOCS,
+    docs_texts::{COMMANDS, Command, GUIDES},
+    sitemap, slug,
+};
+use crate::{
+    draft::{Draft, Place},
+    html::{Html, Link},
+};
+use hyper::StatusCode;
+
+const SITE: &str = "Lantern documentation";
+
+pub(super) fn fill(draft: &mut Draft) {
+    let mut places = vec![Place::new(DOCS, "/")];
+    let mut links = Vec::new();
+    for (at, (title, paragraphs)) in GUIDES.iter().enumerate() {
+        let path = format!("/guide/{}", slug(title));
+        let next = GUIDES[(at + 1) % GUIDES.len()].0;
+        let around = vec![Link::to("/", SITE), Link::to(format!("/guide/{}", slug(next)), next)];
+        page(draft, &path, (*title).to_owned(), paragraphs.map(str::to_owned).to_vec(), around);
+        links.push(Link::to(path.clone(), *title));
+        places.push(Place::new(DOCS, path));
+    }
+    for command in &COMMANDS {
+        add_command(draft, command, &mut places);
+        links.push(Link::to(command_path(command), format!("lantern {}", command.name)));
+    }
+    links.push(Link::to("/latest", "The latest version"));
+    links.push(Link::to("/guide/plugins", "Plug-ins"));
+    draft.status(&Place::new(DOCS, "/guide/plugins"), StatusCode::NOT_FOUND);
+    draft.redirects(StatusCode::FOUND, &[Place::new(DOCS, "/latest"), Place::new(DOCS, "/")]);
+    let lead = "Lantern builds small web sites from text files. This is its manual: guides first, then every command.";
+    page(draft, "/", SITE.to_owned(), vec![lead.to_owned()], links);
+    let map = sitemap(draft, DOCS, &places);
+    draft.robots(DOCS, &format!("User-agent: *\nDisallow:\n\nSitemap: {map}\n"));
+}
+
+/// A page for the command, one for each option, and the page of the old version.
+fn add_command(draft: &mut Draft, command: &Command, places: &mut Vec<Place>) {
+    let path = command_path(command);
+    let Command { name, does, options, note } = command;
+    let mut paragraphs = vec![(*does).to_owned()];
+    let mut links = vec![Link::to("/", SITE)];
+    for (option, effect) in options {
+        paragraphs.push(format!("The option {option} {effect}."));
+        let option_path = format!("{path}/{}", slug(option));
+        links.push(Link::to(option_path.clone(), *option));
+        let text = vec![
+            format!("lantern {name} {option} {effect}."),
+            format!("The command itself: {does}"),
+            format!(
+                "Give {option} on the command line, or set it in lantern.toml under [{name}]. The command line wins."
+            ),
+        ];
+        let back = vec![Link::to(path.clone(), format!("lantern {name}"))];
+        page(draft, &option_path, format!("{option} of lantern {name}"), text, back);
+        places.push(Place::new(DOCS, option_path));
+    }
+    paragraphs.push((*note).to_owned());
+    let old = Place::new(DOCS, format!("/v1{path}"));
+    links.push(Link::to(old.path.clone(), "In version 1"));
+    let place = Place::new(DOCS, path);
+    let old_page = Html::new(format!("lantern {name} (version 1)"), paragraphs.clone(), Vec::new());
+    draft.alias(&old, old_page, &place);
+    page(draft, &place.path, format!("lantern {name}"), paragraphs, links);
+    places.push(place);
+}
+
+fn command_path(command: &Command) -> String {
+    format!("/command/{}", command.name)
+}
+
+fn page(draft: &mut Draft, path: &str, title: String, paragraphs: Vec<String>, links: Vec<Link>) {
+    let description = paragraphs.first().cloned().unwrap_or_default();
+    let html = Html { description, site: SITE.to_owned(), ..Html::new(title, paragraphs, links) };
+    draft.page(&Place::new(DOCS, path), &html, None);
+}

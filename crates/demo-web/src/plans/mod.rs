@@ -1,0 +1,31 @@
+//! The plans: what each web is filled with.
+
+mod bench;
+mod crash;
+mod demo;
+mod traps;
+
+use crate::{
+    draft::Draft,
+    plan::{Kind, Plan},
+};
+
+/// Fills a draft with what a plan contains.
+pub(crate) fn fill(draft: &mut Draft, plan: &Plan) {
+    match plan.kind {
+        Kind::Crash { pages } => crash::fill(draft, plan.seed, pages),
+        Kind::Traps => traps::fill(draft, plan.seed),
+        Kind::Bench { pages } => bench::fill(draft, plan.seed, pages),
+        Kind::Demo => demo::fill(draft, plan.seed),
+    }
+    debug_assert_eq!(draft.hosts.len(), host_count(plan), "the number of hosts of {plan:?}");
+}
+
+/// How many hosts a plan has, so that a port can be found that is free on all of them.
+pub(crate) fn host_count(plan: &Plan) -> usize {
+    match plan.kind {
+        Kind::Crash { .. } => crash::HOSTS + 1,
+        Kind::Traps | Kind::Bench { .. } => 1,
+        Kind::Demo => demo::HOSTS.len(),
+    }
+}

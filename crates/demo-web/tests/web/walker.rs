@@ -1,0 +1,143 @@
+//! A tiny crawler over a web in memory: breadth first, one rule after the other, no network.
+
+use crawlway_demo_web::Web;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use url::Url;
+
+/// What the walk has found.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    /// What was asked for.
+    pub(crate) asked: BTreeSet<String>,
+    /// Pages to be indexed, with their titles.
+    pub(crate) indexed: BTreeMap<String, String>,
+    /// What gave no answer.
+    pub(crate) failed: BTreeSet<String>,
+    /// What robots.txt kept it from.
+    pub(crate) disallowed: BTreeSet<String>,
+    /// Links as they are written, made absolute.
+    pub(crate) written: BTreeSet<String>,
+    /// URLs without end that were met, walked or not.
+    pub(crate) endless: BTreeSet<String>,
+}
+
+/// Walks the web from its start; of URLs without end only so many of each kind.
+pub(crate) fn walk(web: &Web, most_endless: usize) -> Walk {
+    let mut walk = Walk::default();
+    let mut queue: VecDeque<String> = web.truth().start.iter().cloned().collect();
+    let mut seen: HashSet<String> = queue.iter().cloned().collect();
+    let mut walked_endless = vec![0; web.truth().endless.len()];
+    while let Some(url) = queue.pop_front() {
+        if let Some(trap) = web.truth().endless.iter().position(|start| url.starts_with(start.as_str())) {
+            walk.endless.insert(url.clone());
+            walked_endless[trap] += 1;
+            if walked_endless[trap] > most_endless {
+                continue;
+            }
+        }
+        if !allowed(web, &url) {
+            walk.disallowed.insert(url);
+            continue;
+        }
+        walk.asked.insert(url.clone());
+        for link in visit(web, &url, &mut walk) {
+            if seen.insert(link.clone()) {
+                queue.push_back(link);
+            }
+        }
+    }
+    walk
+}
+
+/// One page; the links to follow from it, in normal form.
+fn visit(web: &Web, url: &str, walk: &mut Walk) -> Vec<String> {
+    let Some(answer) = web.answer(url) else {
+        walk.failed.insert(url.to_owned());
+        return Vec::new();
+    };
+    let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if answer.status.is_redirection() {
+        return vec![normal(&Url::parse(header("location")).expect("an absolute location"))];
+    }
+    if answer.status != 200 || !header("content-type").starts_with("text/html") {
+        return Vec::new();
+    }
+    let html = String::from_utf8_lossy(&answer.body).into_owned();
+    let robots = after(&html, "<meta name=\"robots\" content=\"").unwrap_or("").to_ascii_lowercase();
+    let canonical = after(&html, "<link rel=\"canonical\" href=\"").map(unescaped);
+    let noindex = robots.contains("noindex") || header("x-robots-tag").contains("noindex");
+    if !noindex && canonical.is_none_or(|to| to == url) {
+        let title = html.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+        walk.indexed.insert(url.to_owned(), unescaped(title.unwrap_or("")));
+    }
+    if robots.contains("nofollow") {
+        return Vec::new();
+    }
+    let base = Url::parse(url).expect("a URL");
+    let mut links = Vec::new();
+    for anchor in html.split("<a ").skip(1) {
+        let href = unescaped(after(anchor, "href=\"").expect("an address"));
+        let written = if href.starts_with("http") { href.clone() } else { format!("{}{href}", origin(url)) };
+        walk.written.insert(written);
+        if !anchor.split('>').next().unwrap_or("").contains("nofollow") {
+            links.push(normal(&base.join(&href).expect("a link")));
+        }
+    }
+    links
+}
+
+/// Whether robots.txt allows a URL: the longest rule decides.
+fn allowed(web: &Web, url: &str) -> bool {
+    let origin = origin(url);
+    let path = &url[origin.len()..];
+    let Some(robots) = web.answer(&format!("{origin}/robots.txt")).filter(|robots| robots.status == 200)
+    else {
+        return true;
+    };
+    let mut longest = (0, true);
+    for line in String::from_utf8_lossy(&robots.body).lines() {
+        let Some((name, start)) = line.split_once(':') else { continue };
+        let start = start.trim();
+        let allows = name.eq_ignore_ascii_case("allow");
+        let is_rule = (allows || name.eq_ignore_ascii_case("disallow")) && !start.is_empty();
+        if is_rule && path.starts_with(start) && start.len() > longest.0 {
+            longest = (start.len(), allows);
+        }
+    }
+    longest.1
+}
+
+pub(crate) fn origin(url: &str) -> String {
+    let end = url["http://".len()..].find('/').map_or(url.len(), |end| end + "http://".len());
+    url[..end].to_owned()
+}
+
+/// The normal form: no fragment, no empty query, unreserved characters unescaped, upper-case escapes.
+pub(crate) fn normal(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    if url.query() == Some("") {
+        url.set_query(None);
+    }
+    let mut out = String::new();
+    let mut parts = url.as_str().split('%');
+    out.push_str(parts.next().unwrap_or(""));
+    for part in parts {
+        let code = u8::from_str_radix(&part[..2], 16).expect("an escape");
+        if code.is_ascii_alphanumeric() || b"-._~".contains(&code) {
+            out.push(char::from(code));
+        } else {
+            out.push_str(&format!("%{code:02X}"));
+        }
+        out.push_str(&part[2..]);
+    }
+    out
+}
+
+fn after<'a>(text: &'a str, start: &str) -> Option<&'a str> {
+    text.split_once(start)?.1.split('"').next()
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
