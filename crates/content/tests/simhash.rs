@@ -12,6 +12,7 @@ fn values_never_change() {
     }
 }
 
+/// Stored values depend on these. If one has to be changed here, the change is wrong.
 const PINNED: &[(&str, u64)] = &[
     ("", 0),
     (" \n…!", 0),
@@ -75,6 +76,81 @@ fn a_small_edit_moves_it_little_and_another_text_far() {
         assert!(distance(before, other) > 10, "seed {seed}: {}", distance(before, other));
     }
     assert!(near_edits >= 80, "only {near_edits} of 100 edits of one word in 600 stayed near");
+}
+
+/// A text of `count` words of which few are frequent and many rare, as in a language.
+fn language(seed: u64, count: usize) -> Vec<String> {
+    let number = |word: &String| word[1..].parse::<i32>().unwrap();
+    text(seed, count).iter().map(|word| format!("w{:.0}", 1.01_f64.powi(number(word)))).collect()
+}
+
+#[test]
+fn pages_of_one_template_are_apart_if_a_third_of_them_differs() {
+    // Whether the data can be anything or, as in a timetable, one of a few.
+    for values in [800, 12] {
+        for template in 0..20 {
+            let frame = language(template, 300);
+            let page = |number: u64| {
+                let data = text(1_000 + template * 100 + number, 150);
+                let data: Vec<String> = data
+                    .iter()
+                    .map(|word| format!("d{}", word[1..].parse::<u64>().unwrap() % values))
+                    .collect();
+                let parts = frame.chunks(20).zip(data.chunks(10));
+                parts.flat_map(|(frame, data)| [frame, data].concat()).collect::<Vec<_>>().join(" ")
+            };
+            let pages: Vec<u64> = (0..10).map(|number| simhash(&page(number))).collect();
+            for (index, a) in pages.iter().enumerate() {
+                for b in &pages[..index] {
+                    assert!(!near(*a, *b), "two pages of template {template} are near, of {values} values");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_words_in_another_order_are_another_text() {
+    for seed in 0..50 {
+        let words = text(seed, 400);
+        let mut others = words.clone();
+        others.sort();
+        assert!(distance(simhash(&words.join(" ")), simhash(&others.join(" "))) > 10, "seed {seed}");
+    }
+}
+
+/// The definition, word by word, for texts of ASCII letters and spaces.
+fn defined(text: &str) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    fn mix(z: u64) -> u64 {
+        let z = z.wrapping_add(K);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn hash(token: &str) -> u64 {
+        let (words, rest) = token.as_bytes().as_chunks::<8>();
+        let h = words.iter().fold(0, |h, word| mix(h ^ u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        mix(h ^ u64::from_le_bytes(last) ^ (token.len() as u64).wrapping_mul(K))
+    }
+    let tokens: Vec<u64> = text.split_whitespace().map(|token| hash(&token.to_lowercase())).collect();
+    let votes: Vec<u64> = match tokens.as_slice() {
+        [token] => vec![mix(*token)],
+        tokens => tokens.windows(2).map(|pair| mix(pair[0] ^ pair[1].rotate_left(21))).collect(),
+    };
+    let is_set = |bit: &u32| 2 * votes.iter().filter(|vote| *vote >> bit & 1 == 1).count() > votes.len();
+    (0..64).filter(is_set).fold(0, |value, bit| value | 1 << bit)
+}
+
+#[test]
+fn the_value_is_what_the_definition_says() {
+    for seed in 0..50 {
+        let words = language(seed, 3 * usize::try_from(seed * seed / 8).unwrap());
+        let text = words.join(" ").replace('0', "Zero").replace('9', "ninetynine");
+        assert_eq!(simhash(&text), defined(&text), "{text}");
+    }
 }
 
 #[test]
