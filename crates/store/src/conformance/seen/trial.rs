@@ -1,9 +1,10 @@
 //! One case on one store: the harness, the open handle, and how to claim, mark and look.
 
 use super::Harness;
+pub(super) use crate::conformance::expect::works;
 use crate::seen::{Claim, Claimed, Seen};
-use crate::{SeenUrls, StoreError, Timestamp};
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use crate::{SeenUrls, Timestamp};
+use std::{sync::Arc, time::Duration};
 
 /// The term of most claims.
 pub(super) const TERM: Duration = Duration::from_secs(120);
@@ -18,14 +19,6 @@ pub(super) fn claim(url: &str, owner: &str) -> Claim {
 
 pub(super) fn note(url: &str, owner: &str, ttl: Duration) -> Seen {
     Seen { url: url.to_owned(), owner: owner.to_owned(), ttl }
-}
-
-/// The answer to a call that has no reason to fail.
-pub(super) fn works<T: Debug>(answer: Result<T, StoreError>, what: &str) -> T {
-    match answer {
-        Ok(answer) => answer,
-        Err(error) => panic!("{what} must work, the answer was: {error}"),
-    }
 }
 
 pub(super) struct Trial<'h> {
