@@ -117,7 +117,7 @@ crawlway_conformance::finds! {
     }
     load {
         racing_workers_share_without_overlap: RacesItself;
-        a_crawl_by_many_ends_with_everything_done_once: RacesItself, LosesLinks;
+        a_crawl_by_many_ends_with_everything_done_once: LosesLinks;
     }
     schedule {
         any_schedule_agrees_with_the_model: RestIsIgnored, LastRestCounts, PerCallLimit, DeferCounts, LeaseNeverEnds,

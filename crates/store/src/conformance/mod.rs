@@ -3,6 +3,7 @@
 mod expect;
 pub mod frontier;
 pub mod gate;
+pub mod pages;
 pub mod seen;
 mod texts;
 pub mod trails;

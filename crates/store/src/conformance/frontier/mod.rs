@@ -40,7 +40,7 @@ pub trait Harness: Send {
         None
     }
 
-    /// Loses all handles, which the suite does not use any more, and opens the same state again, with the same
+    /// Loses all handles, of which the suite has none left, and opens the same state again, with the same
     /// policy. What was in flight stays so until its lease ends or it is taken back.
     async fn reopen(&mut self) -> Arc<dyn Frontier>;
 

@@ -46,7 +46,7 @@ pub(super) async fn everything_survives_a_reopening(h: &mut dyn Harness) {
         };
     }
     let (crawl, listed) = (t.crawl(&id).await, t.dead(None, 10).await);
-    t.frontier = t.harness.reopen().await;
+    t = t.reopened().await;
     assert_eq!(t.frontier.policy(), policy, "the policy");
     assert_eq!(t.crawl(&id).await, crawl, "the crawl and its counts");
     assert_eq!(t.dead(None, 10).await, listed, "the dead");
@@ -73,7 +73,7 @@ pub(super) async fn leases_survive_a_reopening(h: &mut dyn Harness) {
         t.pass(MOMENT).await;
     }
     let [first, second] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
-    t.frontier = t.harness.reopen().await;
+    t = t.reopened().await;
     let third = t.take("two are in flight").await;
     t.settle(first, done()).await;
     t.pass(LEASE - SECOND).await;
@@ -81,7 +81,7 @@ pub(super) async fn leases_survive_a_reopening(h: &mut dyn Harness) {
     t.pass(SECOND + MOMENT).await;
     let again = t.take("its worker has died").await;
     assert_eq!((&again.item, again.attempt), (&second.item, 2), "it comes back");
-    t.frontier = t.harness.reopen().await;
+    t = t.reopened().await;
     assert_eq!(works(t.frontier.take_back().await, "taking back"), 1, "who is alone need not wait");
     assert_eq!(t.take("it was taken back").await.attempt, 3, "that counts too");
 }

@@ -88,6 +88,14 @@ impl<'h> Trial<'h> {
         (t, crawl)
     }
 
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, frontier } = self;
+        drop(frontier);
+        let frontier = harness.reopen().await;
+        Self { harness, frontier }
+    }
+
     /// A second handle where the backend has such, else the same one again.
     pub(super) async fn another_handle(&mut self) -> Arc<dyn Frontier> {
         self.harness.second_handle().await.unwrap_or_else(|| self.frontier.clone())

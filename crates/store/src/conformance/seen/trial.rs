@@ -32,6 +32,14 @@ impl<'h> Trial<'h> {
         Self { harness, seen }
     }
 
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, seen } = self;
+        drop(seen);
+        let seen = harness.reopen().await;
+        Self { harness, seen }
+    }
+
     /// A second handle where the backend has such, else the same one again.
     pub(super) async fn another_handle(&mut self) -> Arc<dyn SeenUrls> {
         self.harness.second_handle().await.unwrap_or_else(|| self.seen.clone())

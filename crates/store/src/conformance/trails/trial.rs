@@ -39,6 +39,14 @@ impl<'h> Trial<'h> {
         Self { harness, trails }
     }
 
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, trails } = self;
+        drop(trails);
+        let trails = harness.reopen().await;
+        Self { harness, trails }
+    }
+
     /// A second handle where the backend has such, else the same one again.
     pub(super) async fn another_handle(&mut self) -> Arc<dyn Trails> {
         self.harness.second_handle().await.unwrap_or_else(|| self.trails.clone())
