@@ -89,8 +89,7 @@ pub(super) async fn lost_leases_end_dead(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_crawl_whose_last_url_dies_with_its_worker_is_finished(h: &mut dyn Harness) {
-    let t = Trial::open(h).await;
-    let mut t = t;
+    let mut t = Trial::open(h).await;
     for (name, by_hand) in [("waits", false), ("taken-back", true)] {
         let id = t.start(name, None).await;
         t.seed(&id, "a.example").await;

@@ -30,6 +30,7 @@ pub trait Harness: Send {
         None
     }
 
-    /// Loses all handles, of which the suite has none left, and opens the same pages again. Few were closed before.
+    /// Loses all handles, of which the suite has none left, and opens the same pages again. A handle may be lost without
+    /// having been closed.
     async fn reopen(&mut self) -> Arc<dyn PageIndex>;
 }
