@@ -1,6 +1,9 @@
 //! The conformance suites: for each contract the one case list that every backend passes.
 
+mod expect;
+pub mod frontier;
 pub mod gate;
+pub mod pages;
 pub mod seen;
 mod texts;
 pub mod trails;

@@ -104,7 +104,7 @@ pub enum Ending {
         outcome: String,
         /// What is kept of the page. Replaces what was kept before.
         facts: PageFacts,
-        /// How long its host is left alone.
+        /// How long its host is left alone, in this crawl; a longer rest that it has already stays.
         rest: Duration,
     },
     /// The attempt failed: again after a while. Counts; after the last attempt the URL is dead.

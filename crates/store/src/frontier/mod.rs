@@ -84,7 +84,7 @@ pub trait Frontier: Debug + Send + Sync {
     /// else's, and this had no effect.
     ///
     /// A crawl of which nothing waits and nothing is in flight any more, or which has fetched all it may, is
-    /// finished by this.
+    /// finished by this; and by a lost lease, if that was the last attempt at its last URL.
     async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError>;
 
     /// Gives each a new lease from now on, and says whether it was still held.
@@ -101,7 +101,8 @@ pub trait Frontier: Debug + Send + Sync {
     /// What is known of a URL, in every crawl that knows it, newest crawl first.
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError>;
 
-    /// The dead of all crawls, or of one, oldest first, up to so many after this one.
+    /// The dead of all crawls, or of one, oldest first, up to so many after this one, which is a
+    /// [`DeadUrls::next`] and holds even if what it stands for was replayed or dropped.
     async fn dead(
         &self,
         crawl: Option<&CrawlId>,

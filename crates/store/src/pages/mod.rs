@@ -26,7 +26,7 @@ pub trait PageIndex: Debug + Send + Sync {
     /// How many pages there are.
     async fn count(&self) -> Result<u64, StoreError>;
 
-    /// All pages in order of URL, up to so many after this URL: for running a stage again from what is stored.
+    /// All pages in order of URL (by its octets), up to so many after this URL, stored or not: for running a stage again from what is stored.
     async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError>;
 
     /// Removes pages and says how many there were.

@@ -33,7 +33,7 @@ pub trait Harness: Send {
         None
     }
 
-    /// Loses all handles, which the suite does not use any more, and opens the same state again.
+    /// Loses all handles, of which the suite has none left, and opens the same state again.
     async fn reopen(&mut self) -> Arc<dyn SeenUrls>;
 
     /// The time that the store goes by.

@@ -26,11 +26,11 @@ pub(super) async fn everything_survives_a_reopening(h: &mut dyn Harness) {
     let (end, again) = (t.now() + TERM, t.now() + TTL);
     t.ours(a, "one", "nobody knows it").await;
     t.mark(b, "one", TTL).await;
-    t.seen = t.harness.reopen().await;
+    t = t.reopened().await;
     t.taken(a, "two", "one", end).await;
     t.seen(b, "two", "one", again).await;
     t.pass_all_of(TTL).await;
-    t.seen = t.harness.reopen().await;
+    t = t.reopened().await;
     t.ours(a, "two", "the claim is over").await;
     t.ours(b, "two", "the note is over").await;
 }

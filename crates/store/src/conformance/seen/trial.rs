@@ -1,9 +1,10 @@
 //! One case on one store: the harness, the open handle, and how to claim, mark and look.
 
 use super::Harness;
+pub(super) use crate::conformance::expect::works;
 use crate::seen::{Claim, Claimed, Seen};
-use crate::{SeenUrls, StoreError, Timestamp};
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use crate::{SeenUrls, Timestamp};
+use std::{sync::Arc, time::Duration};
 
 /// The term of most claims.
 pub(super) const TERM: Duration = Duration::from_secs(120);
@@ -20,14 +21,6 @@ pub(super) fn note(url: &str, owner: &str, ttl: Duration) -> Seen {
     Seen { url: url.to_owned(), owner: owner.to_owned(), ttl }
 }
 
-/// The answer to a call that has no reason to fail.
-pub(super) fn works<T: Debug>(answer: Result<T, StoreError>, what: &str) -> T {
-    match answer {
-        Ok(answer) => answer,
-        Err(error) => panic!("{what} must work, the answer was: {error}"),
-    }
-}
-
 pub(super) struct Trial<'h> {
     pub(super) harness: &'h mut dyn Harness,
     pub(super) seen: Arc<dyn SeenUrls>,
@@ -36,6 +29,14 @@ pub(super) struct Trial<'h> {
 impl<'h> Trial<'h> {
     pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
         let seen = harness.fresh().await;
+        Self { harness, seen }
+    }
+
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, seen } = self;
+        drop(seen);
+        let seen = harness.reopen().await;
         Self { harness, seen }
     }
 

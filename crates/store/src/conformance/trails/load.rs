@@ -20,7 +20,7 @@ pub(super) async fn entries_survive_a_reopening(h: &mut dyn Harness) {
     let mut t = Trial::open(h).await;
     let entries = [entry("one", 1, End::Passed), entry("one", 1, End::Retried), entry("one", 1, End::Waited)];
     t.record(&entries[..2]).await;
-    t.trails = t.harness.reopen().await;
+    t = t.reopened().await;
     t.record(&entries[2..]).await;
     assert_eq!(t.of_item("one").await, entries, "the order they were added in survives too");
     assert_eq!(t.open_items(10).await, ["one"], "still open");

@@ -1,9 +1,10 @@
 //! One case on one store: the harness, the open handle, and how to record and look.
 
 use super::Harness;
+pub(super) use crate::conformance::expect::works;
 use crate::trails::{End, TrailEntry};
-use crate::{StoreError, Timestamp, Trails};
-use std::{fmt::Debug, sync::Arc};
+use crate::{Timestamp, Trails};
+use std::sync::Arc;
 
 /// An entry of this item, so many seconds into the story.
 pub(super) fn entry(item: &str, second: u64, end: End) -> TrailEntry {
@@ -27,14 +28,6 @@ pub(super) fn at(second: u64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + second * 1000)
 }
 
-/// The answer to a call that has no reason to fail.
-pub(super) fn works<T: Debug>(answer: Result<T, StoreError>, what: &str) -> T {
-    match answer {
-        Ok(answer) => answer,
-        Err(error) => panic!("{what} must work, the answer was: {error}"),
-    }
-}
-
 pub(super) struct Trial<'h> {
     pub(super) harness: &'h mut dyn Harness,
     pub(super) trails: Arc<dyn Trails>,
@@ -43,6 +36,14 @@ pub(super) struct Trial<'h> {
 impl<'h> Trial<'h> {
     pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
         let trails = harness.fresh().await;
+        Self { harness, trails }
+    }
+
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, trails } = self;
+        drop(trails);
+        let trails = harness.reopen().await;
         Self { harness, trails }
     }
 

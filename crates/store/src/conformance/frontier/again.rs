@@ -1,0 +1,176 @@
+//! Cases: what is done comes up again, and what is known of it.
+
+use super::Harness;
+use super::trial::{ATTEMPTS, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, fails, url, works};
+use crate::frontier::{CrawlState, EntryState, NewUrl, PageFacts, Validators};
+
+fn due_in_a_while(t: &Trial<'_>) -> PageFacts {
+    PageFacts { fetched: true, due_again: Some(t.now() + WHILE), ..PageFacts::default() }
+}
+
+pub(super) async fn nothing_is_reopened_before_it_is_due_again(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    t.seed(&id, "b.example").await;
+    let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t.settle(a, done_with(due_in_a_while(&t))).await;
+    t.settle(b, done()).await;
+    t.pass(WHILE - MOMENT).await;
+    let before = t.crawl(&id).await;
+    assert_eq!(t.reopen_crawl(&id).await, 0, "the one is not due, the other never");
+    assert_eq!(t.crawl(&id).await, before, "the crawl stays as it is");
+    t.pass(MOMENT).await;
+    assert_eq!(t.reopen_crawl(&id).await, 1, "one is due again");
+    assert_eq!(t.reopen_crawl(&id).await, 0, "it waits already");
+}
+
+pub(super) async fn what_is_due_again_waits_again(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    let new = t.seed(&id, "a.example").await;
+    t.seed(&id, "b.example").await;
+    let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t.settle(a, done_with(due_in_a_while(&t))).await;
+    t.settle(b, dead()).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    t.pass(WHILE).await;
+    t.nothing("nobody has reopened the crawl").await;
+    assert_eq!(t.reopen_crawl(&id).await, 1, "the dead are left aside");
+    t.is(&id, CrawlState::Running, "one waits").await;
+    assert_eq!(t.four(&id).await, [1, 0, 0, 1], "one waits");
+    let taken = t.take("it is due again").await;
+    assert_eq!(taken.item, new.item, "under its old id");
+    t.settle(&taken, done()).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+}
+
+pub(super) async fn what_was_reopened_starts_over(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let first = t.take("one waits").await;
+    t.settle(&first, fails("timed out")).await;
+    let second = t.take("it has attempts left").await;
+    t.settle(&second, done_with(due_in_a_while(&t))).await;
+    t.pass(WHILE).await;
+    t.reopen_crawl(&id).await;
+    for attempt in 1..=ATTEMPTS {
+        let taken = t.take("it has attempts left").await;
+        assert_eq!(taken.attempt, attempt, "attempts start anew");
+        t.settle(&taken, fails(&format!("error {attempt}"))).await;
+    }
+    let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
+    assert_eq!(dead.first_error.as_deref(), Some("error 1"), "errors from before are forgotten");
+}
+
+pub(super) async fn reopening_takes_up_what_was_cancelled(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    for host in ["a.example", "b.example", "c.example", "d.example"] {
+        t.seed(&id, host).await;
+    }
+    let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t.settle(a, done()).await;
+    t.settle(b, dead()).await;
+    t.set(&id, CrawlState::Cancelled).await;
+    assert_eq!(t.reopen_crawl(&id).await, 2, "two were never fetched because the crawl was cancelled");
+    t.is(&id, CrawlState::Running, "two wait").await;
+    assert_eq!(t.next(10, 1).await.len(), 2, "it goes on");
+}
+
+pub(super) async fn validators_are_kept_and_handed_out(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let old = Validators {
+        etag: Some("W/\"it's \u{e9}\"".to_owned()),
+        last_modified: Some("Tue, 14 Nov 2023 22:13:20 GMT".to_owned()),
+    };
+    let newer = Validators { etag: None, last_modified: Some("later".to_owned()) };
+    let mut known = Validators::default();
+    for validators in [old, newer, Validators::default(), Validators::default()] {
+        let taken = t.take("it is due").await;
+        assert_eq!(taken.validators, known, "what it was when it was last fetched");
+        t.settle(&taken, fails("timed out")).await;
+        let taken = t.take("it has attempts left").await;
+        assert_eq!(taken.validators, known, "a failure changes nothing");
+        t.settle(&taken, done_with(PageFacts { validators: validators.clone(), ..due_in_a_while(&t) })).await;
+        known = validators;
+        t.pass(WHILE).await;
+        assert_eq!(t.reopen_crawl(&id).await, 1, "it is due again");
+    }
+}
+
+pub(super) async fn a_page_fetched_again_counts_once(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let id = t.start("limited", Some(2)).await;
+    t.seed(&id, "a.example").await;
+    for _ in 0..4 {
+        let taken = t.take("it is due").await;
+        t.settle(&taken, done_with(due_in_a_while(&t))).await;
+        assert_eq!(t.counts(&id).await.fetched, 1, "a URL counts once, however often it is fetched");
+        t.pass(WHILE).await;
+        assert_eq!(t.reopen_crawl(&id).await, 1, "it is due again");
+    }
+    assert_eq!(t.counts(&id).await.outcomes.get("published"), Some(&4), "it was done four times");
+}
+
+pub(super) async fn insisting_makes_a_url_wait_again(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    let hosts = ["done.example", "dead.example", "waiting.example"];
+    for host in hosts {
+        t.seed(&id, host).await;
+        t.pass(MOMENT).await;
+    }
+    let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t.settle(a, done()).await;
+    t.settle(b, dead()).await;
+    for host in hosts {
+        let insisted = works(t.frontier.insist(&id, &format!("https://{host}/")).await, "insisting");
+        assert!(insisted, "{host} is wanted under this URL");
+    }
+    assert_eq!(t.four(&id).await, [3, 0, 0, 0], "all wait");
+    assert_eq!(t.dead(None, 10).await, [], "none is dead");
+    let taken = t.next(10, 1).await;
+    assert_eq!(taken.len(), 3, "all can be taken: {taken:?}");
+    assert!(taken.iter().all(|taken| taken.insist), "with a note that it is wanted: {taken:?}");
+    assert!(taken.iter().all(|taken| taken.attempt == 1), "attempts start anew: {taken:?}");
+}
+
+pub(super) async fn insisting_twice_has_no_effect(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "keeps-it-running.example").await;
+    let _held = t.take("one waits").await;
+    let new = NewUrl { insist: true, ..url("a.example", "") };
+    t.adds(&id, &[new]).await;
+    t.seed(&id, "b.example").await;
+    let ask = |url: &str| {
+        let (frontier, id, url) = (t.frontier.clone(), id.clone(), url.to_owned());
+        async move { works(frontier.insist(&id, &url).await, "insisting") }
+    };
+    t.end_all(done).await;
+    assert!(!ask("https://a.example/").await, "it was wanted from the start");
+    assert!(ask("https://b.example/").await, "it was not wanted before");
+    t.end_all(done).await;
+    assert!(!ask("https://b.example/").await, "it was wanted before");
+    assert!(!ask("https://unknown.example/").await, "nobody knows it");
+    assert_eq!(t.find("https://b.example/").await.state, EntryState::Done, "it stays as it is");
+    t.nothing("nobody waits").await;
+}
+
+pub(super) async fn what_is_known_of_a_url_is_found(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let mut crawls = Vec::new();
+    for name in ["b", "c", "a"] {
+        let id = t.start(name, None).await;
+        t.seed(&id, "a.example").await;
+        crawls.insert(0, id);
+        t.pass(SECOND).await;
+    }
+    let taken = t.next(1, 1).await.remove(0);
+    t.settle(&taken, done()).await;
+    let found = works(t.frontier.find("https://a.example/").await, "finding");
+    let known: Vec<_> = found.iter().map(|entry| entry.crawl.clone()).collect();
+    assert_eq!(known, crawls, "in every crawl, newest first");
+    for entry in found {
+        let expected = if entry.crawl == taken.crawl { EntryState::Done } else { EntryState::Waiting };
+        assert_eq!(entry.state, expected, "where it is in the crawl {}", entry.crawl);
+    }
+    assert_eq!(works(t.frontier.find("https://a.example").await, "finding"), [], "that is another URL");
+}

@@ -1,0 +1,193 @@
+//! Cases: crawls begin, pause, end, and are kept apart.
+
+use super::Harness;
+use super::trial::{SECOND, Trial, WHILE, dead, done, done_with, retry, url, works};
+use crate::frontier::{Added, Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl, PageFacts};
+
+pub(super) async fn a_new_crawl_runs_and_is_empty(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    let id = CrawlId::new("first").expect("an allowed id");
+    let new = NewCrawl { id: id.clone(), definition: "all of it".to_owned(), max_pages: Some(7) };
+    let (crawl, is_new) = works(t.frontier.open_crawl(&new).await, "opening a crawl");
+    let expected = Crawl {
+        id: id.clone(),
+        definition: "all of it".to_owned(),
+        max_pages: Some(7),
+        state: CrawlState::Running,
+        created_at: t.now(),
+        ended_at: None,
+        counts: CrawlCounts::default(),
+    };
+    assert!(is_new, "there was none of this id");
+    assert_eq!(crawl, expected, "the crawl as it is made");
+    assert_eq!(t.crawl(&id).await, expected, "the crawl as it is read");
+    t.nothing("the crawl is empty").await;
+}
+
+pub(super) async fn opening_again_changes_nothing(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    t.set(&id, CrawlState::Paused).await;
+    let before = t.crawl(&id).await;
+    t.pass(SECOND).await;
+    let again = NewCrawl { id: id.clone(), definition: "another".to_owned(), max_pages: Some(1) };
+    let (crawl, is_new) = works(t.frontier.open_crawl(&again).await, "opening a crawl again");
+    assert!(!is_new, "it was there");
+    assert_eq!(crawl, before, "it is answered as it is");
+    assert_eq!(t.crawl(&id).await, before, "it stays as it is");
+}
+
+pub(super) async fn an_unknown_crawl_is_none(h: &mut dyn Harness) {
+    let (t, _) = Trial::crawling(h).await;
+    let unknown = CrawlId::new("Crawl").expect("an allowed id");
+    assert_eq!(works(t.frontier.crawl(&unknown).await, "reading"), None, "nobody has opened it");
+    let set = works(t.frontier.set_state(&unknown, CrawlState::Paused).await, "setting a state");
+    assert_eq!(set, None, "nobody has opened it");
+    assert_eq!(works(t.frontier.find("https://a.example/").await, "finding"), [], "no crawl knows the URL");
+}
+
+pub(super) async fn crawls_are_listed_newest_first_and_page(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    assert_eq!(works(t.frontier.crawls(None, 10).await, "listing"), [], "there is none");
+    let mut ids = Vec::new();
+    for name in ["m", "z", "a", "Q", "0"] {
+        ids.insert(0, t.start(name, None).await);
+        t.pass(SECOND).await;
+    }
+    let all = works(t.frontier.crawls(None, 10).await, "listing");
+    assert_eq!(all.iter().map(|crawl| crawl.id.clone()).collect::<Vec<_>>(), ids, "newest first");
+    let mut paged: Vec<Crawl> = Vec::new();
+    for expected in [2, 2, 1, 0] {
+        let after = paged.last().map(|crawl| crawl.id.clone());
+        let page = works(t.frontier.crawls(after.as_ref(), 2).await, "listing on");
+        assert_eq!(page.len(), expected, "two at a time");
+        paged.extend(page);
+    }
+    assert_eq!(paged, all, "page by page the same as at once");
+}
+
+pub(super) async fn a_paused_crawl_hands_out_nothing(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let answered = t.set(&id, CrawlState::Paused).await;
+    assert_eq!(answered.state, CrawlState::Paused, "it is answered as it is then");
+    t.is(&id, CrawlState::Paused, "it was paused").await;
+    t.nothing("its crawl is paused").await;
+    assert_eq!(works(t.frontier.due().await, "asking when"), None, "nothing is due while it is paused");
+    assert_eq!(t.add(&id, &[url("b.example", "")]).await, [Added::New], "URLs can be added meanwhile");
+    t.set(&id, CrawlState::Running).await;
+    t.is(&id, CrawlState::Running, "it was set running").await;
+    assert_eq!(t.next(10, 1).await.len(), 2, "it goes on");
+}
+
+pub(super) async fn a_cancelled_crawl_stays_so_until_it_is_set_running(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    t.pass(SECOND).await;
+    t.set(&id, CrawlState::Cancelled).await;
+    t.is(&id, CrawlState::Cancelled, "it was cancelled").await;
+    assert_eq!(t.crawl(&id).await.ended_at, Some(t.now()), "when it ended");
+    t.nothing("its crawl is cancelled").await;
+    let asked = t.set(&id, CrawlState::Paused).await;
+    assert_eq!(asked.state, CrawlState::Cancelled, "it cannot be paused");
+    t.set(&id, CrawlState::Running).await;
+    t.is(&id, CrawlState::Running, "it was set running again").await;
+    t.take("it goes on").await;
+}
+
+pub(super) async fn what_is_in_flight_is_finished_nevertheless(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    for state in [CrawlState::Paused, CrawlState::Cancelled] {
+        let id = t.start(state.as_str(), None).await;
+        for host in ["a.example", "b.example", "c.example"] {
+            t.seed(&id, host).await;
+        }
+        let [first, second] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+        t.set(&id, state).await;
+        assert_eq!(t.extend(&[first, second]).await, [true, true], "they are still held");
+        t.settle(first, done()).await;
+        t.settle(second, retry(WHILE)).await;
+        assert_eq!(t.four(&id).await, [2, 0, 1, 0], "both were settled");
+        t.is(&id, state, "something is left to do").await;
+        t.set(&id, CrawlState::Cancelled).await;
+    }
+}
+
+pub(super) async fn a_crawl_is_finished_when_nothing_waits_or_flies(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    t.seed(&id, "b.example").await;
+    let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t.settle(a, done()).await;
+    t.is(&id, CrawlState::Running, "one is in flight").await;
+    t.settle(b, retry(WHILE)).await;
+    t.is(&id, CrawlState::Running, "one waits for its next attempt").await;
+    t.pass(WHILE).await;
+    let b = t.take("its time has come").await;
+    t.is(&id, CrawlState::Running, "one is in flight").await;
+    t.pass(SECOND).await;
+    t.settle(&b, done_with(PageFacts::default())).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert_eq!(t.crawl(&id).await.ended_at, Some(t.now()), "when it was finished");
+    assert_eq!(works(t.frontier.due().await, "asking when"), None, "nothing is due");
+}
+
+pub(super) async fn a_link_added_before_its_parent_is_settled_keeps_it_running(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    for depth in 1..4 {
+        let parent = t.take("one waits").await;
+        t.adds(&id, &[url("a.example", &depth.to_string())]).await;
+        t.settle(&parent, done()).await;
+        t.is(&id, CrawlState::Running, "a link waits").await;
+    }
+    let last = t.take("one waits").await;
+    t.settle(&last, done()).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+}
+
+pub(super) async fn the_dead_do_not_keep_it_running(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let only = t.take("one waits").await;
+    t.settle(&only, dead()).await;
+    t.is(&id, CrawlState::Finished, "the only one is dead").await;
+}
+
+pub(super) async fn a_finished_crawl_stays_finished(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    t.end_all(done).await;
+    let finished = t.crawl(&id).await;
+    assert_eq!(finished.state, CrawlState::Finished, "nothing is left");
+    t.pass(SECOND).await;
+    for state in [CrawlState::Paused, CrawlState::Running, CrawlState::Cancelled] {
+        assert_eq!(t.set(&id, state).await, finished, "asked to be {state}");
+    }
+    assert_eq!(t.crawl(&id).await, finished, "whatever is asked");
+}
+
+pub(super) async fn two_crawls_are_kept_apart(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let one = t.start("one", Some(1)).await;
+    t.pass(SECOND).await;
+    let two = t.start("two", None).await;
+    let (first, second) = (t.seed(&one, "a.example").await, t.seed(&two, "a.example").await);
+    let taken = t.next(10, 1).await;
+    let whose = |id: &CrawlId| taken.iter().find(|taken| taken.crawl == *id);
+    let (Some(of_one), Some(of_two)) = (whose(&one), whose(&two)) else {
+        panic!("each crawl hands out its own: {taken:?}")
+    };
+    assert_eq!((&of_one.item, &of_two.item), (&first.item, &second.item), "each has its own item");
+    t.settle(of_one, done()).await;
+    assert_eq!(t.four(&one).await, [0, 0, 1, 0], "the one is done");
+    assert_eq!(t.four(&two).await, [0, 1, 0, 0], "the other is in flight");
+    t.is(&one, CrawlState::Finished, "nothing is left of it").await;
+    t.is(&two, CrawlState::Running, "something is in flight").await;
+    t.settle(of_two, retry(WHILE)).await;
+    t.set(&two, CrawlState::Paused).await;
+    t.is(&one, CrawlState::Finished, "the other was paused").await;
+    let found = works(t.frontier.find("https://a.example/").await, "finding");
+    let crawls: Vec<&CrawlId> = found.iter().map(|entry| &entry.crawl).collect();
+    assert_eq!(crawls, [&two, &one], "both know the URL, the newest first");
+}

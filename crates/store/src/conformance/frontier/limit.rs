@@ -1,0 +1,78 @@
+//! Cases: a crawl fetches no more pages than it may.
+
+use super::Harness;
+use super::trial::{LEASE, MOMENT, Trial, dead, done, done_with, retry};
+use crate::frontier::{CrawlId, CrawlState, Ending, PageFacts};
+use std::time::Duration;
+
+/// A crawl with this page limit and so many URLs, each on a host of its own.
+async fn limited<'h>(h: &'h mut dyn Harness, most: u64, urls: usize) -> (Trial<'h>, CrawlId) {
+    let t = Trial::open(h).await;
+    let id = t.start("limited", Some(most)).await;
+    for number in 0..urls {
+        t.seed(&id, &format!("{number}.example")).await;
+    }
+    (t, id)
+}
+
+pub(super) async fn no_more_than_may_be_fetched_are_in_flight(h: &mut dyn Harness) {
+    let (t, id) = limited(h, 3, 6).await;
+    let held = t.next(2, 1).await;
+    assert_eq!(held.len(), 2, "two were asked for");
+    assert_eq!(t.next(10, 1).await.len(), 1, "one more makes three");
+    t.nothing("three are in flight").await;
+    t.settle(&held[0], done()).await;
+    t.nothing("one is fetched and two are in flight").await;
+    let other = t.start("other", None).await;
+    t.seed(&other, "0.example").await;
+    assert_eq!(t.take("a limit is of one crawl").await.crawl, other, "the other crawl goes on");
+    t.is(&id, CrawlState::Running, "it may still fetch two").await;
+}
+
+pub(super) async fn what_was_not_fetched_counts_nothing(h: &mut dyn Harness) {
+    let (t, id) = limited(h, 1, 3).await;
+    let skipped = t.take("one may be fetched").await;
+    t.settle(&skipped, done_with(PageFacts::default())).await;
+    assert_eq!(t.counts(&id).await.fetched, 0, "it was not fetched");
+    let gone = t.take("one may still be fetched").await;
+    t.settle(&gone, dead()).await;
+    let last = t.take("one may still be fetched").await;
+    t.settle(&last, done()).await;
+    assert_eq!(t.counts(&id).await.fetched, 1, "one was fetched");
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+}
+
+pub(super) async fn what_comes_back_makes_room(h: &mut dyn Harness) {
+    let (mut t, _) = limited(h, 1, 3).await;
+    let first = t.take("one may be fetched").await;
+    t.settle(&first, retry(LEASE * 9)).await;
+    let second = t.take("the first has to wait").await;
+    assert_ne!(second.url, first.url, "another is due");
+    t.settle(&second, Ending::Defer { until: t.now() + LEASE * 9 }).await;
+    let third = t.take("the second has to wait").await;
+    t.nothing("one is in flight").await;
+    t.pass(LEASE + MOMENT).await;
+    let again = t.take("the third was lost").await;
+    assert_eq!((&again.url, again.attempt), (&third.url, 2), "it has come back");
+}
+
+pub(super) async fn a_crawl_that_has_fetched_all_it_may_is_finished(h: &mut dyn Harness) {
+    let (t, id) = limited(h, 2, 5).await;
+    for left in [1, 0] {
+        let taken = &t.next(1, 1).await[0];
+        t.is(&id, CrawlState::Running, "it may fetch more").await;
+        t.settle(taken, done()).await;
+        assert_eq!(t.counts(&id).await.fetched, 2 - left, "how many were fetched");
+    }
+    t.is(&id, CrawlState::Finished, "it has fetched two").await;
+    assert_eq!(t.four(&id).await, [3, 0, 2, 0], "the others wait in vain");
+    t.nothing("the crawl is finished").await;
+}
+
+pub(super) async fn a_limit_of_nothing_fetches_nothing(h: &mut dyn Harness) {
+    let (mut t, id) = limited(h, 0, 2).await;
+    t.nothing("no page may be fetched").await;
+    t.pass(Duration::from_secs(3600)).await;
+    t.nothing("no page may be fetched").await;
+    assert_eq!(t.four(&id).await, [2, 0, 0, 0], "both wait");
+}

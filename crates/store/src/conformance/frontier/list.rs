@@ -1,0 +1,135 @@
+//! The case list, in one place: from it come the suite's table and every backend's tests.
+
+use super::{
+    Harness, adding, again, batches, crawls, dead, leases, limit, load, schedule, settling, shared, taking,
+};
+
+/// Writes one test per conformance case of the frontier, in modules by theme below a module `conformance`.
+///
+/// The expression makes a [`Harness`](crate::conformance::frontier::Harness); it is evaluated once per case and
+/// may `await`.
+///
+/// ```text
+/// crawlway_store::frontier_conformance_suite!(SqliteHarness::new());
+/// ```
+#[macro_export]
+macro_rules! frontier_conformance_suite {
+    ($make:expr) => {
+        $crate::frontier_conformance_suite! { @list tests ($crate::conformance::frontier::run, $make) }
+    };
+    (@list $what:ident $arguments:tt) => {
+        $crate::conformance::suite! { $what $arguments
+            crawls {
+                a_new_crawl_runs_and_is_empty,
+                opening_again_changes_nothing,
+                an_unknown_crawl_is_none,
+                crawls_are_listed_newest_first_and_page,
+                a_paused_crawl_hands_out_nothing,
+                a_cancelled_crawl_stays_so_until_it_is_set_running,
+                what_is_in_flight_is_finished_nevertheless,
+                a_crawl_is_finished_when_nothing_waits_or_flies,
+                a_link_added_before_its_parent_is_settled_keeps_it_running,
+                the_dead_do_not_keep_it_running,
+                a_finished_crawl_stays_finished,
+                two_crawls_are_kept_apart,
+            }
+            adding {
+                a_new_url_is_handed_out_as_it_was_added,
+                a_known_url_stays_as_it_is,
+                what_is_done_or_dead_is_known,
+                a_url_twice_in_a_batch_is_known_the_second_time,
+                a_budget_lets_in_so_many,
+                a_known_url_charges_no_budget,
+                who_is_over_budget_is_not_known,
+                what_was_left_out_is_counted_by_reason,
+                an_unknown_crawl_is_refused,
+            }
+            taking {
+                no_more_than_asked_for,
+                no_url_is_handed_out_twice,
+                who_has_waited_longest_comes_first,
+                a_host_that_was_served_queues_up_again,
+                urls_of_a_host_come_in_the_order_they_became_due,
+                no_more_of_a_host_than_allowed_in_flight,
+                a_host_is_counted_per_crawl,
+                a_slow_host_starves_nobody,
+                a_resting_host_is_left_alone,
+                a_longer_rest_is_not_cut_short,
+                the_next_due_time_is_told,
+            }
+            limit {
+                no_more_than_may_be_fetched_are_in_flight,
+                what_was_not_fetched_counts_nothing,
+                what_comes_back_makes_room,
+                a_crawl_that_has_fetched_all_it_may_is_finished,
+                a_limit_of_nothing_fetches_nothing,
+            }
+            settling {
+                done_is_done,
+                a_retry_waits_and_counts,
+                a_retry_holds_up_nobody_else,
+                a_deferral_counts_nothing,
+                a_deferral_holds_its_host_back,
+                a_deferral_into_the_past_is_due_now,
+                the_last_attempt_is_dead_with_its_errors,
+                a_dead_verdict_is_final,
+                settling_twice_has_no_effect,
+                a_made_up_receipt_has_no_effect,
+                counts_follow_every_step,
+                outcomes_are_counted,
+            }
+            leases {
+                the_lease_is_stated_and_kept,
+                a_lost_lease_counts_and_comes_back,
+                settling_after_a_lost_lease_has_no_effect,
+                extending_keeps_a_url,
+                extending_what_was_lost_is_refused,
+                lost_leases_end_dead,
+                a_crawl_whose_last_url_dies_with_its_worker_is_finished,
+                taking_back_returns_all_at_once,
+            }
+            again {
+                nothing_is_reopened_before_it_is_due_again,
+                what_is_due_again_waits_again,
+                what_was_reopened_starts_over,
+                reopening_takes_up_what_was_cancelled,
+                validators_are_kept_and_handed_out,
+                a_page_fetched_again_counts_once,
+                insisting_makes_a_url_wait_again,
+                insisting_twice_has_no_effect,
+                what_is_known_of_a_url_is_found,
+            }
+            dead {
+                the_dead_are_listed_oldest_first_and_page,
+                paging_goes_on_after_what_is_gone,
+                the_dead_of_one_crawl_are_listed,
+                a_replayed_url_starts_over,
+                a_replay_sets_a_finished_crawl_running,
+                only_the_dead_are_replayed,
+                what_is_dropped_is_known_as_done,
+            }
+            batches {
+                empty_batches_are_answered_empty,
+                answers_are_in_order,
+                odd_urls_are_kept_apart,
+                odd_texts_come_back,
+                a_nul_does_not_fail_the_call,
+                a_large_batch_is_taken,
+            }
+            shared {
+                handles_share_their_state,
+                everything_survives_a_reopening,
+                leases_survive_a_reopening,
+            }
+            load {
+                racing_workers_share_without_overlap,
+                a_crawl_by_many_ends_with_everything_done_once,
+            }
+            schedule {
+                any_schedule_agrees_with_the_model,
+            }
+        }
+    };
+}
+
+frontier_conformance_suite! { @list table () }

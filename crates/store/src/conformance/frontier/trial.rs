@@ -1,0 +1,245 @@
+//! One case on one frontier: the harness, the open handle, and how to add, take and settle.
+
+use super::Harness;
+pub(super) use crate::conformance::expect::works;
+use crate::frontier::{
+    Added, Crawl, CrawlCounts, CrawlId, CrawlState, DeadUrl, Ending, Entry, NewCrawl, NewUrl, PageFacts,
+    SettledAs, Taken,
+};
+use crate::{Frontier, FrontierPolicy, Timestamp};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// The lease of all cases.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+/// How many attempts a URL gets.
+pub(super) const ATTEMPTS: u32 = 3;
+/// A while that cases wait for, shorter than a lease.
+pub(super) const WHILE: Duration = Duration::from_secs(20);
+/// The smallest step of time.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+/// A second.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// A URL of this host, with an id that nobody else has and that sorts after all before.
+pub(super) fn url(host: &str, path: &str) -> NewUrl {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    NewUrl {
+        item: format!("item-{:08}", COUNT.fetch_add(1, Ordering::Relaxed)),
+        url: format!("https://{host}/{path}"),
+        host: host.to_owned(),
+        depth: 0,
+        chain: 0,
+        found_on: None,
+        insist: false,
+        budget: None,
+    }
+}
+
+/// Fetched, and its host may be asked again at once.
+pub(super) fn done() -> Ending {
+    done_with(PageFacts { fetched: true, ..PageFacts::default() })
+}
+
+pub(super) fn done_with(facts: PageFacts) -> Ending {
+    Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
+}
+
+/// Failed, again after this.
+pub(super) fn retry(after: Duration) -> Ending {
+    Ending::Retry { after, error: "timed out".to_owned(), rest: Duration::ZERO }
+}
+
+/// Failed with this error, again at once.
+pub(super) fn fails(error: &str) -> Ending {
+    Ending::Retry { after: Duration::ZERO, error: error.to_owned(), rest: Duration::ZERO }
+}
+
+pub(super) fn dead() -> Ending {
+    Ending::Dead { reason: "gone".to_owned(), rest: Duration::ZERO }
+}
+
+pub(super) fn urls_of(taken: &[Taken]) -> Vec<&str> {
+    taken.iter().map(|taken| taken.url.as_str()).collect()
+}
+
+pub(super) struct Trial<'h> {
+    pub(super) harness: &'h mut dyn Harness,
+    pub(super) frontier: Arc<dyn Frontier>,
+}
+
+impl<'h> Trial<'h> {
+    pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
+        let policy = FrontierPolicy { lease: LEASE, max_attempts: ATTEMPTS };
+        let frontier = harness.fresh(policy).await;
+        assert_eq!(frontier.policy(), policy, "a frontier says what it was opened with");
+        Self { harness, frontier }
+    }
+
+    /// A frontier with one crawl without a page limit.
+    pub(super) async fn crawling(harness: &'h mut dyn Harness) -> (Self, CrawlId) {
+        let t = Self::open(harness).await;
+        let crawl = t.start("crawl", None).await;
+        (t, crawl)
+    }
+
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, frontier } = self;
+        drop(frontier);
+        let frontier = harness.reopen().await;
+        Self { harness, frontier }
+    }
+
+    /// A second handle where the backend has such, else the same one again.
+    pub(super) async fn another_handle(&mut self) -> Arc<dyn Frontier> {
+        self.harness.second_handle().await.unwrap_or_else(|| self.frontier.clone())
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.harness.now()
+    }
+
+    pub(super) async fn pass(&mut self, time: Duration) {
+        self.harness.pass(time).await;
+    }
+
+    /// Opens a crawl.
+    pub(super) async fn start(&self, id: &str, max_pages: Option<u64>) -> CrawlId {
+        let id = CrawlId::new(id).expect("the suite's crawl ids are allowed");
+        let crawl = NewCrawl { id: id.clone(), definition: format!("the crawl {id}"), max_pages };
+        works(self.frontier.open_crawl(&crawl).await, "opening a crawl");
+        id
+    }
+
+    pub(super) async fn crawl(&self, id: &CrawlId) -> Crawl {
+        let crawl = works(self.frontier.crawl(id).await, "reading a crawl");
+        crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
+    }
+
+    pub(super) async fn counts(&self, id: &CrawlId) -> CrawlCounts {
+        self.crawl(id).await.counts
+    }
+
+    /// Waiting, in flight, done and dead.
+    pub(super) async fn four(&self, id: &CrawlId) -> [u64; 4] {
+        let counts = self.counts(id).await;
+        [counts.waiting, counts.in_flight, counts.done, counts.dead]
+    }
+
+    pub(super) async fn is(&self, id: &CrawlId, state: CrawlState, because: &str) {
+        let crawl = self.crawl(id).await;
+        assert_eq!(crawl.state, state, "the crawl's state, since {because}");
+        let ended = matches!(state, CrawlState::Finished | CrawlState::Cancelled);
+        assert_eq!(crawl.ended_at.is_some(), ended, "a crawl that is {state} has an end or none");
+    }
+
+    pub(super) async fn set(&self, id: &CrawlId, state: CrawlState) -> Crawl {
+        let crawl = works(self.frontier.set_state(id, state).await, "setting a crawl's state");
+        crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
+    }
+
+    pub(super) async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Vec<Added> {
+        let added = works(self.frontier.add(crawl, urls).await, "adding");
+        assert_eq!(added.len(), urls.len(), "one answer per URL");
+        added
+    }
+
+    /// Adds URLs that the crawl does not know.
+    pub(super) async fn adds(&self, crawl: &CrawlId, urls: &[NewUrl]) {
+        let added = self.add(crawl, urls).await;
+        assert!(added.iter().all(|added| *added == Added::New), "all are new: {added:?}");
+    }
+
+    /// Adds one URL per host and answers it.
+    pub(super) async fn seed(&self, crawl: &CrawlId, host: &str) -> NewUrl {
+        let new = url(host, "");
+        self.adds(crawl, std::slice::from_ref(&new)).await;
+        new
+    }
+
+    pub(super) async fn next(&self, max: usize, per_host: u32) -> Vec<Taken> {
+        let taken = works(self.frontier.next(max, per_host).await, "taking");
+        assert!(taken.len() <= max, "no more than {max} were asked for, and {} came", taken.len());
+        taken
+    }
+
+    /// Takes the one URL there is to take.
+    pub(super) async fn take(&self, because: &str) -> Taken {
+        let mut taken = self.next(10, 1).await;
+        assert_eq!(taken.len(), 1, "one URL can be taken, since {because}, and these were: {taken:?}");
+        taken.remove(0)
+    }
+
+    /// There is nothing to take.
+    pub(super) async fn nothing(&self, because: &str) {
+        let taken = self.next(10, 5).await;
+        assert!(taken.is_empty(), "nothing can be taken, since {because}, and these were: {taken:?}");
+    }
+
+    pub(super) async fn settles(&self, taken: &Taken, ending: Ending) -> Option<SettledAs> {
+        let answers = works(self.frontier.settle(&[(taken.receipt, ending)]).await, "settling");
+        assert_eq!(answers.len(), 1, "one answer per ending");
+        answers[0]
+    }
+
+    /// Settles what is held.
+    pub(super) async fn settle(&self, taken: &Taken, ending: Ending) -> SettledAs {
+        let text = format!("{ending:?}");
+        let answer = self.settles(taken, ending).await;
+        answer.unwrap_or_else(|| panic!("{} is held, and settling it as {text} must count", taken.url))
+    }
+
+    /// Settles what is not held any more.
+    pub(super) async fn has_no_effect(&self, taken: &Taken, ending: Ending, because: &str) {
+        let before = self.counts(&taken.crawl).await;
+        let answer = self.settles(taken, ending).await;
+        assert_eq!(answer, None, "settling {} has no effect, since {because}", taken.url);
+        assert_eq!(self.counts(&taken.crawl).await, before, "the counts stay as they are");
+    }
+
+    pub(super) async fn extend(&self, taken: &[&Taken]) -> Vec<bool> {
+        let receipts: Vec<_> = taken.iter().map(|taken| taken.receipt).collect();
+        let held = works(self.frontier.extend(&receipts).await, "extending");
+        assert_eq!(held.len(), receipts.len(), "one answer per receipt");
+        held
+    }
+
+    pub(super) async fn reopen_crawl(&self, id: &CrawlId) -> u64 {
+        works(self.frontier.reopen(id).await, "reopening a crawl")
+    }
+
+    /// What is known of a URL in its only crawl.
+    pub(super) async fn find(&self, url: &str) -> Entry {
+        let mut found = works(self.frontier.find(url).await, "finding");
+        assert_eq!(found.len(), 1, "{url:.80} is known to one crawl: {found:?}");
+        found.remove(0)
+    }
+
+    /// All the dead, page by page.
+    pub(super) async fn dead(&self, crawl: Option<&CrawlId>, most: usize) -> Vec<DeadUrl> {
+        let (mut all, mut after) = (Vec::new(), None);
+        for _ in 0..1000 {
+            let page = works(self.frontier.dead(crawl, after.as_deref(), most).await, "listing the dead");
+            assert!(page.urls.len() <= most, "no more than {most} at once");
+            all.extend(page.urls);
+            after = page.next;
+            if after.is_none() {
+                return all;
+            }
+        }
+        panic!("the list of the dead must end, and had {} after a thousand pages", all.len());
+    }
+
+    /// Has each of these URLs, which are the only ones due, end like this.
+    pub(super) async fn end_all(&self, ending: impl Fn() -> Ending) {
+        for taken in self.next(1000, 1000).await {
+            self.settle(&taken, ending()).await;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The case list, in one place: from it come the suite's table and every backend's tests.
+
+use super::{Harness, batches, reading, shared, writing};
+
+/// Writes one test per conformance case of the page index, in modules by theme below a module `conformance`.
+///
+/// The expression makes a [`Harness`](crate::conformance::pages::Harness); it is evaluated once per case and
+/// may `await`.
+///
+/// ```text
+/// crawlway_store::pages_conformance_suite!(IndexHarness::new());
+/// ```
+#[macro_export]
+macro_rules! pages_conformance_suite {
+    ($make:expr) => {
+        $crate::pages_conformance_suite! { @list tests ($crate::conformance::pages::run, $make) }
+    };
+    (@list $what:ident $arguments:tt) => {
+        $crate::conformance::suite! { $what $arguments
+            writing {
+                every_field_comes_back,
+                a_page_replaces_the_one_of_its_url,
+                of_two_in_a_batch_the_later_counts,
+                writing_again_changes_nothing,
+                a_page_can_be_found_once_it_is_written,
+                a_replaced_page_is_found_by_what_it_says_now,
+            }
+            reading {
+                an_unknown_url_is_none,
+                pages_are_counted,
+                a_scan_is_in_order_of_url_and_goes_on,
+                a_scan_goes_on_after_what_is_gone,
+                removing_says_how_many_there_were,
+                a_removed_page_is_gone_and_may_come_again,
+            }
+            batches {
+                empty_batches_are_allowed,
+                odd_urls_are_kept_apart,
+                odd_texts_come_back,
+                a_big_page_is_kept,
+                a_large_batch_is_kept,
+            }
+            shared {
+                handles_share_their_pages,
+                pages_survive_a_reopening,
+                pages_survive_a_close,
+                racing_writers_lose_nothing,
+            }
+        }
+    };
+}
+
+pages_conformance_suite! { @list table () }

@@ -1,0 +1,95 @@
+//! One case on one index: the harness, the open handle, and how to write and read.
+
+use super::Harness;
+pub(super) use crate::conformance::expect::works;
+use crate::pages::{Results, Search};
+use crate::{IndexedPage, PageIndex, Timestamp};
+use std::sync::Arc;
+
+/// A page of this URL that says this.
+pub(super) fn page(url: &str, text: &str) -> IndexedPage {
+    IndexedPage {
+        item: format!("item of {url:.40}"),
+        url: url.to_owned(),
+        host: "a.example".to_owned(),
+        title: "A page".to_owned(),
+        description: None,
+        text: text.to_owned(),
+        crawled_at: Timestamp::from_millis(1_700_000_000_000),
+        status_code: 200,
+        simhash: 0x0123_4567_89ab_cdef,
+    }
+}
+
+pub(super) struct Trial<'h> {
+    pub(super) harness: &'h mut dyn Harness,
+    pub(super) index: Arc<dyn PageIndex>,
+}
+
+impl<'h> Trial<'h> {
+    pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
+        let index = harness.fresh().await;
+        Self { harness, index }
+    }
+
+    /// The same state, opened again after all handles were lost.
+    pub(super) async fn reopened(self) -> Self {
+        let Self { harness, index } = self;
+        drop(index);
+        let index = harness.reopen().await;
+        Self { harness, index }
+    }
+
+    /// A second handle where the backend has such, else the same one again.
+    pub(super) async fn another_handle(&mut self) -> Arc<dyn PageIndex> {
+        self.harness.second_handle().await.unwrap_or_else(|| self.index.clone())
+    }
+
+    pub(super) async fn write(&self, pages: &[IndexedPage]) {
+        works(self.index.write(pages.to_vec()).await, "writing");
+    }
+
+    pub(super) async fn get(&self, url: &str) -> Option<IndexedPage> {
+        works(self.index.get(url).await, "reading a page")
+    }
+
+    pub(super) async fn count(&self) -> u64 {
+        works(self.index.count().await, "counting")
+    }
+
+    pub(super) async fn scan(&self, after: Option<&str>, most: usize) -> Vec<IndexedPage> {
+        works(self.index.scan(after, most).await, "scanning")
+    }
+
+    /// Every page, so many at a time.
+    pub(super) async fn scan_all(&self, most: usize) -> Vec<IndexedPage> {
+        let mut all: Vec<IndexedPage> = Vec::new();
+        loop {
+            let after = all.last().map(|page| page.url.clone());
+            let part = self.scan(after.as_deref(), most).await;
+            assert!(part.len() <= most, "no more than {most} at once");
+            if part.is_empty() {
+                return all;
+            }
+            all.extend(part);
+            assert!(all.len() < 100_000, "a scan must end");
+        }
+    }
+
+    pub(super) async fn remove(&self, urls: &[&str]) -> u64 {
+        let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+        works(self.index.remove(&urls).await, "removing")
+    }
+
+    /// The URLs of the pages that have this word, in order of URL.
+    pub(super) async fn with_word(&self, word: &str) -> Vec<String> {
+        let search = Search { query: word.to_owned(), offset: 0, limit: 50, fold: false };
+        let Results { hits, .. } = match self.index.search(&search).await {
+            Ok(results) => results,
+            Err(error) => panic!("searching for `{word}` must work, the answer was: {error}"),
+        };
+        let mut urls: Vec<String> = hits.into_iter().map(|hit| hit.url).collect();
+        urls.sort();
+        urls
+    }
+}

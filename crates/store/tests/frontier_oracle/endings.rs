@@ -1,0 +1,176 @@
+//! How a taking of the simple frontier ends, and what follows for its crawl.
+
+use super::{faults::Fault, world::World};
+use crawlway_store::Timestamp;
+use crawlway_store::frontier::{Crawl, CrawlId, CrawlState, Ending, EntryState, Receipt, SettledAs};
+
+impl World {
+    /// A failed attempt: it waits again, or is dead after the last one.
+    fn fail(&mut self, place: usize, error: &str, due: Timestamp, now: Timestamp, lost: bool) -> SettledAs {
+        let most = self.policy.max_attempts + u32::from(self.has(Fault::OneMoreAttempt));
+        let (fault, error) = (self.fault, self.text(error));
+        let row = &mut self.rows[place];
+        let free = fault == Fault::LostCountsNothing && lost || fault == Fault::RetryCountsNothing && !lost;
+        row.failures += u32::from(!free);
+        row.attempts = row.failures;
+        if row.first_error.is_none() || fault == Fault::ForgetsFirstError {
+            row.first_error = Some(error.clone());
+        }
+        row.last_error = Some(error.clone());
+        row.outcome = Some(error.clone());
+        if row.failures >= most && !(lost && fault == Fault::LostNeverDie) {
+            row.state = EntryState::Dead;
+            row.reason = format!("{} attempts failed, the last with: {error}", row.failures);
+            row.dead_at = now;
+            row.due = None;
+            return SettledAs::Dead;
+        }
+        row.state = EntryState::Waiting;
+        row.due = Some(due);
+        SettledAs::Retrying { attempt: row.failures + 1 }
+    }
+
+    /// Leases that have ended are lost; all of them, if everything is taken back.
+    pub(super) fn lose(&mut self, all: bool, now: Timestamp) -> u64 {
+        let early = std::time::Duration::from_secs(u64::from(self.has(Fault::LeaseEndsEarly)) * 5);
+        let lost: Vec<usize> = (0..self.rows.len())
+            .filter(|place| self.rows[*place].state == EntryState::InFlight)
+            .filter(|place| {
+                all || self.rows[*place].lease_until <= now + early && !self.has(Fault::LeaseNeverEnds)
+            })
+            .collect();
+        for place in &lost {
+            if all && self.has(Fault::TakeBackIsKind) {
+                self.rows[*place].state = EntryState::Waiting;
+                continue;
+            }
+            self.fail(*place, "the lease was lost", now, now, true);
+        }
+        if !lost.is_empty() && !self.has(Fault::OnlySettleFinishes) {
+            self.finish(now);
+        }
+        lost.len() as u64
+    }
+
+    pub(super) fn settle(&mut self, receipt: Receipt, ending: &Ending, now: Timestamp) -> Option<SettledAs> {
+        let place = self.holds(receipt)?;
+        let fault = self.fault;
+        let host = (self.rows[place].crawl.clone(), self.rows[place].new.host.clone());
+        let (until, settled) = match ending {
+            Ending::Done { outcome, facts, rest } => {
+                let outcome = self.text(outcome);
+                let row = &mut self.rows[place];
+                let crawl = self.crawls.get_mut(&row.crawl)?;
+                if fault == Fault::LastOutcomeOnly
+                    && let Some(before) = row.outcome.as_ref().and_then(|word| crawl.outcomes.get_mut(word))
+                {
+                    *before -= 1;
+                }
+                crawl.fetches += u64::from(facts.fetched);
+                *crawl.outcomes.entry(outcome.clone()).or_default() += 1;
+                row.state = EntryState::Done;
+                row.attempts = row.failures + 1;
+                row.outcome = Some(outcome);
+                row.due = facts.due_again;
+                row.facts = facts.clone();
+                if fault == Fault::DropsCanonical {
+                    row.facts.canonical = None;
+                }
+                (now + *rest, SettledAs::Done)
+            }
+            Ending::Retry { after, error, rest } => {
+                let due = if fault == Fault::RetryAtOnce { now } else { now + *after };
+                let rest = if fault == Fault::RetryHoldsHost { *after } else { *rest };
+                (now + rest, self.fail(place, error, due, now, false))
+            }
+            Ending::Defer { until } => {
+                let row = &mut self.rows[place];
+                row.state = EntryState::Waiting;
+                row.due = Some(*until);
+                row.failures += u32::from(fault == Fault::DeferCounts);
+                (if fault == Fault::DeferHoldsNobody { now } else { *until }, SettledAs::Deferred)
+            }
+            Ending::Dead { reason, rest } if fault == Fault::DeadIsRetried => {
+                (now + *rest, self.fail(place, reason, now, now, false))
+            }
+            Ending::Dead { reason, rest } => {
+                let reason = self.text(reason);
+                let row = &mut self.rows[place];
+                row.state = EntryState::Dead;
+                row.attempts = row.failures + 1;
+                row.reason = reason.clone();
+                row.outcome = Some(reason);
+                row.dead_at = now;
+                row.due = None;
+                (now + *rest, SettledAs::Dead)
+            }
+        };
+        let rest = self.rests.entry(host).or_default();
+        *rest = if fault == Fault::LastRestCounts { until } else { until.max(*rest) };
+        Some(settled)
+    }
+
+    /// Finishes what has nothing left to do.
+    pub(super) fn finish(&mut self, now: Timestamp) {
+        for id in self.crawls.keys().cloned().collect::<Vec<_>>() {
+            let Some(Crawl { state, counts, max_pages, .. }) = self.crawl(&id) else { continue };
+            let mut left = counts.waiting + counts.in_flight;
+            match self.fault {
+                Fault::FinishIgnoresFlights => left = counts.waiting,
+                Fault::FinishIgnoresWaiting => left = counts.in_flight,
+                Fault::DeadKeepRunning => left += counts.dead,
+                Fault::NeverFinishes => left = 1,
+                _ => {}
+            }
+            let full = max_pages.is_some_and(|most| counts.fetched >= most)
+                && self.fault != Fault::LimitNeverFinishes;
+            let open = matches!(state, CrawlState::Running | CrawlState::Paused);
+            if open && counts.known() > 0 && (left == 0 || full) {
+                self.set(&id, CrawlState::Finished, now);
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, id: &CrawlId, state: CrawlState, now: Timestamp) {
+        if let Some(crawl) = self.crawls.get_mut(id) {
+            crawl.state = state;
+            let ended = matches!(state, CrawlState::Finished | CrawlState::Cancelled);
+            crawl.ended_at = ended.then_some(now);
+        }
+    }
+
+    /// Has it wait as if it were new.
+    pub(super) fn wait_anew(&mut self, place: usize, now: Timestamp, keeps_attempts: bool) {
+        let row = &mut self.rows[place];
+        row.state = EntryState::Waiting;
+        row.due = Some(now);
+        if !keeps_attempts {
+            row.failures = 0;
+            row.attempts = 0;
+            row.first_error = None;
+            row.last_error = None;
+        }
+    }
+
+    pub(super) fn reopen(&mut self, id: &CrawlId, now: Timestamp) -> u64 {
+        let cancelled = self.crawls.get(id).is_some_and(|crawl| crawl.state == CrawlState::Cancelled);
+        let mut many = 0;
+        for place in 0..self.rows.len() {
+            let row = &self.rows[place];
+            let due = row.due.is_some_and(|due| due <= now) || self.has(Fault::ReopensEverything);
+            let again = row.state == EntryState::Done && due;
+            let left =
+                row.state == EntryState::Waiting && cancelled && !self.has(Fault::ReopenLeavesCancelled);
+            if row.crawl == *id && (again || left) {
+                many += 1;
+                if again {
+                    self.wait_anew(place, now, self.has(Fault::ReopenKeepsAttempts));
+                }
+            }
+        }
+        if many > 0 && !self.has(Fault::ReopenStaysFinished) {
+            self.set(id, CrawlState::Running, now);
+        }
+        many
+    }
+}
