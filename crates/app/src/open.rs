@@ -203,12 +203,13 @@ pub(crate) async fn page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIn
 /// The gate of a crawl: it remembers, in the data directory, when hosts were last asked and which of them blocked us.
 pub(crate) fn lasting_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
     let directory = Some(config.data_dir.join(GATE_DIRECTORY));
-    Ok(Arc::new(EmbeddedGate::open(GateOptions { directory, ..GateOptions::default() })?))
+    let policy = config.gate.policy();
+    Ok(Arc::new(EmbeddedGate::open(GateOptions { policy, directory, ..GateOptions::default() })?))
 }
 
 /// The gate that every request passes. It lives in this process and is as old as that.
-pub(crate) fn gate() -> anyhow::Result<Arc<dyn Gate>> {
-    Ok(Arc::new(EmbeddedGate::open(GateOptions::default())?))
+pub(crate) fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
+    Ok(Arc::new(EmbeddedGate::open(GateOptions { policy: config.gate.policy(), ..GateOptions::default() })?))
 }
 
 impl EmbeddedSettings {

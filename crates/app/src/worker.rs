@@ -38,7 +38,12 @@ pub(crate) fn worker_name() -> Arc<str> {
 
 impl Worker {
     /// Opens everything and starts the stages. They stop when asked to.
-    pub(crate) async fn start(config: &Config, allow: &[Allowed], robots: bool, stop: Stop) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        config: &Config,
+        allow: &[Allowed],
+        robots: bool,
+        stop: Stop,
+    ) -> anyhow::Result<Self> {
         let broker = open::broker(config)?;
         let records = open::records(config).await?;
         let index = open::page_index(config).await?;

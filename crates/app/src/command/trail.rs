@@ -56,7 +56,9 @@ struct ItemTrail {
 impl ItemTrail {
     fn new(entries: Vec<TrailEntry>) -> Option<Self> {
         let item = entries.first()?.item.clone();
-        let last = |closes: bool| entries.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max();
+        let last = |closes: bool| {
+            entries.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max()
+        };
         Some(Self { item, closed: last(true) >= last(false) && last(true).is_some(), entries })
     }
 }

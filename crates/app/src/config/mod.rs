@@ -5,6 +5,7 @@
 //! the defaults, so that all that is wrong is told at once, each with its place.
 
 mod fetch;
+mod gate;
 mod layers;
 mod problem;
 mod queue;
@@ -25,6 +26,7 @@ pub(crate) use show::{Setting, as_toml, settings};
 pub(crate) use value::ByteSize;
 
 use crate::{log::LogSettings, open::BrokerSettings};
+use gate::GateSettings;
 use layers::Entry;
 use queue::QueueSettings;
 use serde::Deserialize;
@@ -42,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) broker: BrokerSettings,
     pub(crate) queue: QueueSettings,
     pub(crate) fetch: FetchSettings,
+    pub(crate) gate: GateSettings,
     pub(crate) records: RecordSettings,
     pub(crate) search: SearchTable,
     pub(crate) log: LogSettings,
@@ -98,6 +101,7 @@ impl Config {
         }
         self.broker.check()?;
         self.fetch.check()?;
+        self.gate.check()?;
         self.records.check()?;
         self.search.check()?;
         self.queue.check()

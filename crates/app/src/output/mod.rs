@@ -62,7 +62,8 @@ impl Output {
     pub(crate) fn marked(&self, snippet: &str) -> String {
         let (on, off) = if self.colours { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
         let plain = snippet.replace("<mark>", on).replace("</mark>", off);
-        let characters = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#x27;", "'"), ("&#39;", "'"), ("&amp;", "&")];
+        let characters =
+            [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#x27;", "'"), ("&#39;", "'"), ("&amp;", "&")];
         characters.into_iter().fold(plain, |text, (escaped, character)| text.replace(escaped, character))
     }
 

@@ -7,11 +7,14 @@ use super::{
     source::FrontierSource,
 };
 use crawlway_broker::{QueueName, QueueSpec};
-use crawlway_fetch::Fetcher;
+use crawlway_fetch::{Fetcher, Waiting};
 use crawlway_flow::{Flow, HoldBack, Parts, QueueSource, Settings, Stop};
 use crawlway_store::{Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
+
+/// How long a page may wait at the gate of a host that has no gap.
+const LONGEST_MOMENT: Duration = Duration::from_secs(5);
 
 /// The queue that crawled pages are published to: its name is a contract.
 pub fn crawler_queue() -> QueueName {
@@ -46,6 +49,10 @@ pub struct SearchSettings {
     pub fetch_at_once: usize,
     /// How pages are crawled.
     pub crawl: CrawlOptions,
+    /// How long a page waits after its first failed attempt; doubled each time.
+    pub first_retry: Duration,
+    /// The longest such wait.
+    pub last_retry: Duration,
     /// How many pages are committed to the index together.
     pub index_batch: usize,
     /// How long such a batch waits to be full.
@@ -82,13 +89,16 @@ impl Search {
         let mut flow = Flow::new(parts, stop);
         if stages.crawl {
             let pace = settings.crawl.request.pace;
-            // Without a gap, the next pages are on their way while the last ones are published and noted. The gate
-            // holds the limit either way.
-            let per_host = if pace.gap.is_zero() {
-                pace.in_flight.saturating_mul(4).saturating_add(512)
+            // Without a gap, the next pages are on their way while the last ones are published and noted; the gate,
+            // at which they wait for a moment, holds the limit. With one, a page that came early would only be in
+            // the way.
+            let (per_host, waiting) = if pace.gap.is_zero() {
+                (pace.in_flight.saturating_mul(2), Waiting::Here { at_most: LONGEST_MOMENT })
             } else {
-                pace.in_flight
+                (pace.in_flight, Waiting::Elsewhere)
             };
+            let mut options = settings.crawl.clone();
+            options.request.waiting = waiting;
             let source =
                 FrontierSource::new(stores.frontier.clone(), clock, per_host, pace.gap, changed.clone());
             let stage = CrawlStage::new(
@@ -96,7 +106,7 @@ impl Search {
                 stores.frontier.clone(),
                 stores.seen.clone(),
                 queue.name.clone(),
-                settings.crawl.clone(),
+                options,
             );
             let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
             flow = flow.stage(
@@ -104,6 +114,8 @@ impl Search {
                 source,
                 Settings {
                     at_once: settings.fetch_at_once,
+                    first_retry: settings.first_retry,
+                    last_retry: settings.last_retry,
                     drain: settings.drain,
                     hold_back: Some(hold_back),
                     ..Settings::default()

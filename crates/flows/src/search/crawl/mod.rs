@@ -15,7 +15,7 @@ use answer::{Answer, answer};
 use crawlway_broker::{Delivery, Outgoing, QueueName};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, Page, ParseOptions, html::Robots, index_text, parse_bytes};
-use crawlway_fetch::{Fetched, Fetcher, Request, Validators, Waiting};
+use crawlway_fetch::{Fetched, Fetcher, Request, Validators};
 use crawlway_flow::{Coalesce, Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{
     CrawlId, Frontier, SeenUrls, StoreError, Ticket,
@@ -153,8 +153,6 @@ impl CrawlStage {
         let request = Request {
             url: url.clone(),
             ticket: Ticket::of(&format!("{id} {}", job.url)),
-            // A slot that is not now is waited for in the frontier, where it is in nobody's way.
-            waiting: Waiting::Elsewhere,
             validators: Validators {
                 etag: job.validators.etag.clone(),
                 last_modified: job.validators.last_modified.clone(),

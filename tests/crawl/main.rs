@@ -1,0 +1,11 @@
+//! The flow `search` end to end, through the binary, against a web of known content: what is found, what is not, and
+//! what a kill at any moment leaves behind.
+
+#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+
+mod bad_input;
+mod kills;
+mod lab;
+mod recrawl;
+mod steps;
+mod traps;
