@@ -73,7 +73,6 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
         }
     }
     let closed = writer.close();
-    drop(writer);
     if let Some(reply) = close {
         let _ = reply.send(closed);
     }
@@ -209,10 +208,13 @@ impl Writer {
         self.parts.reader.reload()
     }
 
-    fn close(&mut self) -> Result<(), StoreError> {
-        match self.inner.take() {
-            Some(writer) => writer.wait_merging_threads().map_err(|error| unavailable("end merging", &error)),
-            None => Ok(()),
-        }
+    /// Waits for merges, and lets go of the files and the lock.
+    fn close(self) -> Result<(), StoreError> {
+        let Parts { index: _index, reader, _lock, .. } = self.parts;
+        // Files that are open for reading are not removed when they have been merged.
+        drop(reader);
+        let Some(writer) = self.inner else { return Ok(()) };
+        let removed = writer.garbage_collect_files().wait().map(drop);
+        removed.and(writer.wait_merging_threads()).map_err(|error| unavailable("end merging", &error))
     }
 }
