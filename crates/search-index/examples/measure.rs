@@ -1,6 +1,6 @@
 //! What the index costs: pages stored in a second, bytes on disk, and how long searches take.
 //!
-//! `cargo run --release -p crawlway-search-index --example measure -- [pages] [batch] [threads] [megabytes] [writers]`
+//! `cargo run --release -p crawlway-search-index --example measure -- [pages] [batch] [threads] [megabytes] [writers] [bytes]`
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
 use crawlway_search_index::{Options, TantivyIndex};
@@ -14,17 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes of text in a page.
-const LENGTH: usize = 11_000;
-
 #[tokio::main]
 async fn main() {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
     let number = |at: usize, default| numbers.get(at).copied().unwrap_or(default);
     let (pages, batch, threads) = (number(0, 20_000), number(1, 500).max(1), number(2, 1));
-    let (memory, writers) = (number(3, 64) << 20, number(4, 1));
+    let (memory, writers, length) = (number(3, 64) << 20, number(4, 1), number(5, 11_000));
     println!(
-        "{pages} pages of {LENGTH} bytes, {batch} a batch, {threads} threads, {} MB, {writers} writers",
+        "{pages} pages with {length} bytes of text, {batch} a batch, {threads} threads, {} MB, {writers} writers",
         memory >> 20
     );
     let directory = tempfile::tempdir().expect("a folder");
@@ -33,7 +30,7 @@ async fn main() {
 
     let batches: Vec<Vec<IndexedPage>> = (0..pages)
         .step_by(batch)
-        .map(|start| (start..(start + batch).min(pages)).map(page).collect())
+        .map(|start| (start..(start + batch).min(pages)).map(|number| page(number, length)).collect())
         .collect();
     let batches = Arc::new(batches);
     let before = (Instant::now(), cpu());
@@ -95,7 +92,7 @@ fn report(what: &str, pages: usize, (start, cpu_before): (Instant, f64), directo
 }
 
 /// A page of words whose frequencies are as in a language: the n-th word is about n times as rare as the first.
-fn page(number: usize) -> IndexedPage {
+fn page(number: usize, length: usize) -> IndexedPage {
     let mut seed = number as u64;
     let mut random = move || {
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -104,8 +101,8 @@ fn page(number: usize) -> IndexedPage {
         mixed ^ (mixed >> 31)
     };
     let mut word = || (f64::powf(100_000.0, (random() >> 11) as f64 / (1_u64 << 53) as f64)) as u64;
-    let mut text = String::with_capacity(LENGTH + 16);
-    while text.len() < LENGTH {
+    let mut text = String::with_capacity(length + 16);
+    while text.len() < length {
         text.push_str(&format!("w{} ", word()));
     }
     IndexedPage {

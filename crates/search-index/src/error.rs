@@ -72,14 +72,16 @@ impl OpenError {
 
 /// A failure while the index is open. Whatever it is, the same call may succeed once the disk is well again.
 pub(crate) fn unavailable(doing: &str, error: &TantivyError) -> StoreError {
-    let full = io_error(error).is_some_and(|error| error.kind() == io::ErrorKind::StorageFull);
+    // What happens in a thread of the library comes back as text only.
+    let full = io_error(error).is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
+        || error.to_string().contains("No space left on device");
     let advice =
         if full { "the disk is full, free some space" } else { "look after the disk of the search index" };
     StoreError::Unavailable { detail: format!("cannot {doing}: {error}; {advice}") }
 }
 
 /// The error of the operating system below, if there is one.
-pub(crate) fn io_error(error: &TantivyError) -> Option<&io::Error> {
+fn io_error(error: &TantivyError) -> Option<&io::Error> {
     use tantivy::directory::error::{OpenReadError, OpenWriteError};
     match error {
         TantivyError::IoError(error) => Some(error),

@@ -32,7 +32,7 @@ JSON:
 Exit codes: 0 something was found; 1 nothing was found, or it failed; 2 the query is wrong.")]
 pub(super) struct SearchArgs {
     /// What to find
-    #[arg(value_name = "QUERY", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
     /// At most so many hits
     #[arg(long, value_name = "N", default_value = "10")]

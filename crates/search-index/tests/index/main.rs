@@ -6,3 +6,4 @@ mod paging;
 mod queries;
 mod shape;
 mod support;
+mod versions;
