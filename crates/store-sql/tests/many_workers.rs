@@ -1,4 +1,5 @@
 //! Many workers at once, each with connections of its own: nothing is handed out twice, and all counts are right.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
 

@@ -1,4 +1,5 @@
 //! Opening: the tables are made once, by whoever comes first, and a newer database is refused.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
 

@@ -1,4 +1,5 @@
 //! A PostgreSQL server that goes away and comes back: calls fail soon while it is away and work again after.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
 

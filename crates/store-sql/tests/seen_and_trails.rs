@@ -1,4 +1,5 @@
 //! Seen URLs and trails on both databases.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
 
