@@ -57,7 +57,7 @@ impl Rows {
                 b'\\' => self.json.extend_from_slice(b"\\\\"),
                 // U+FFFD, since PostgreSQL has no U+0000.
                 0 => self.json.extend_from_slice("\u{fffd}".as_bytes()),
-                0..0x20 => self.json.extend_from_slice(format!("\\u{octet:04x}").as_bytes()),
+                1..0x20 => self.json.extend_from_slice(format!("\\u{octet:04x}").as_bytes()),
                 _ => self.json.push(octet),
             }
         }

@@ -72,9 +72,8 @@ impl SeenUrls for SqlStore {
 
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
         static RELEASE: Sql = Sql::new(
-            "DELETE FROM seen WHERE crawled = 0 AND EXISTS
-             (SELECT 1 FROM {rows hash key, owner text} r WHERE r.hash = seen.hash AND r.owner = seen.owner)
-             AND hash IN (SELECT r.hash FROM {rows hash key, owner text} r)",
+            "DELETE FROM seen WHERE crawled = 0
+             AND (hash, owner) IN (SELECT r.hash, r.owner FROM {rows hash key, owner text} r)",
         );
         if claims.is_empty() {
             return Ok(());

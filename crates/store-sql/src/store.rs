@@ -41,7 +41,7 @@ pub(crate) struct Shared {
 }
 
 enum Pools {
-    Sqlite { writer: Writer, readers: SqlitePool },
+    Sqlite { writer: Box<Writer>, readers: SqlitePool },
     Postgres(PgPool),
 }
 
@@ -257,7 +257,7 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
                 .acquire_timeout(options.answer_within)
                 .test_before_acquire(false)
                 .connect_lazy_with(reading);
-            Ok(Pools::Sqlite { writer: Writer::new(writing), readers })
+            Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing)), readers })
         }
         Place::Postgres(address) => {
             let connect: PgConnectOptions = address.parse().map_err(|error| StoreError::Invalid {

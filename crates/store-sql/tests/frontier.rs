@@ -1,4 +1,5 @@
 //! The frontier on both databases: what is taken, in which order, how it ends, and that all counts stay right.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
 

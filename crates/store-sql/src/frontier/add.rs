@@ -37,8 +37,9 @@ pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Resu
 }
 
 async fn known_of(tx: &mut Tx, crawl: i64, keys: &BTreeSet<Key>) -> Result<Vec<Key>, Fault> {
-    static KNOWN: Sql =
-        Sql::new("SELECT e.hash FROM {rows hash key} r JOIN entries e ON e.hash = r.hash AND e.crawl = $2");
+    static KNOWN: Sql = Sql::new(
+        "SELECT e.hash FROM {rows hash key} r CROSS JOIN entries e WHERE e.hash = r.hash AND e.crawl = $2",
+    );
     let mut rows = Rows::new();
     for key in keys {
         rows.row().key(*key);
@@ -132,8 +133,9 @@ async fn used(
 
 async fn charge(tx: &mut Tx, crawl: i64, charged: &BTreeMap<Key, i64>) -> Result<(), Fault> {
     static CHARGE: Sql = Sql::new(
-        "UPDATE budgets SET used = budgets.used + r.many FROM {rows kind key, many int} r
-         WHERE budgets.crawl = $2 AND budgets.kind = r.kind",
+        "INSERT INTO budgets (crawl, kind, used)
+         SELECT $2, r.kind, r.many FROM {rows kind key, many int} r WHERE true
+         ON CONFLICT (crawl, kind) DO UPDATE SET used = budgets.used + excluded.used",
     );
     if charged.is_empty() {
         return Ok(());

@@ -151,9 +151,12 @@ async fn free_hosts(
         "SELECT num, name, next_at FROM hosts WHERE crawl = $1 AND in_flight = $2 AND next_at <= $3
          ORDER BY next_at LIMIT $4 {unlocked}",
     );
+    // Names the one host first: a lock that finds its row changed would go on to the next with the first still held.
     static WAITED_FOR: Sql = Sql::new(
-        "SELECT num, name, next_at FROM hosts WHERE crawl = $1 AND in_flight = $2 AND next_at <= $3
-         ORDER BY next_at LIMIT $4 {locked}",
+        "SELECT num, name, next_at FROM hosts WHERE num =
+         (SELECT h.num FROM hosts h WHERE h.crawl = $1 AND h.in_flight = $2 AND h.next_at <= $3
+          ORDER BY h.next_at LIMIT $4)
+         AND in_flight = $2 AND next_at <= $3 {locked}",
     );
     let sql = if wait == Wait::PassBy { &FREE } else { &WAITED_FOR };
     let args =

@@ -1,0 +1,61 @@
+//! Opening: the tables are made once, by whoever comes first, and a newer database is refused.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
+
+mod harness;
+
+use crawlway_store::{Frontier, StoreError};
+use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use harness::{Ground, crawl, look};
+use std::time::{Duration, Instant};
+
+on_both!(what_was_stored_is_there_after_opening_again, a_newer_database_is_refused, many_open_at_once);
+
+async fn what_was_stored_is_there_after_opening_again(ground: &Ground) {
+    let store = ground.open().await;
+    let c = crawl(&store, "c", Some(7)).await;
+    store.close().await;
+    assert_eq!(store.due().await, Err(StoreError::Closed));
+    assert_eq!(store.next(1, 1).await, Err(StoreError::Closed));
+    let store = ground.open().await;
+    assert_eq!(look(&store, &c).await.max_pages, Some(7));
+}
+
+async fn a_newer_database_is_refused(ground: &Ground) {
+    ground.open().await.close().await;
+    ground.execute("INSERT INTO crawlway_schema (step, made_with) VALUES (999, '9.9.9')").await;
+    let refused = SqlStore::open(ground.options()).await.expect_err("a newer database");
+    assert!(matches!(&refused, StoreError::Invalid { problem } if problem.contains("999")), "{refused}");
+}
+
+async fn many_open_at_once(ground: &Ground) {
+    let tasks: Vec<_> = (0..6).map(|_| tokio::spawn(SqlStore::open(ground.options()))).collect();
+    let mut stores = Vec::new();
+    for task in tasks {
+        stores.push(task.await.expect("no panic").expect("each opens"));
+    }
+    let c = crawl(&stores[0], "c", None).await;
+    look(&stores[5], &c).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_waited_for_and_then_named() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let place = Place::Postgres(format!("postgres://nobody:secret@{free}/none"));
+    let within = Duration::from_millis(700);
+    let options = SqlOptions { open_within: within, answer_within: within / 4, ..SqlOptions::new(place) };
+    let begun = Instant::now();
+    let error = SqlStore::open(options.clone()).await.expect_err("nobody is there");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert!(!error.to_string().contains("secret") && !format!("{options:?}").contains("secret"), "{error}");
+    assert!(begun.elapsed() >= within / 2 && begun.elapsed() < within * 10, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_read_is_refused_at_once() {
+    let error = SqlStore::open(SqlOptions::new(Place::Postgres("nonsense".to_owned()))).await;
+    assert!(matches!(error, Err(StoreError::Invalid { .. })), "{error:?}");
+    let missing = Place::Sqlite("/nonexistent/folder/store.db".into());
+    let options = SqlOptions { open_within: Duration::from_millis(100), ..SqlOptions::new(missing) };
+    let error = SqlStore::open(options).await.expect_err("there is no such folder");
+    assert!(error.to_string().contains("folder"), "{error}");
+}
