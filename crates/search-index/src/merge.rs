@@ -21,6 +21,10 @@ impl Default for Policy {
         let mut by_size = LogMergePolicy::default();
         by_size.set_max_docs_before_merge(LARGE);
         by_size.set_min_num_segments(10);
+        // Segments of one commit are merged once, then wait until there are ten of that size: with the library's
+        // 10,000 a page of a small commit is merged again and again on its way there.
+        by_size.set_min_layer_size(1_000);
+        by_size.set_level_log_size(1.5);
         Self { by_size }
     }
 }

@@ -149,11 +149,12 @@ impl Writer {
             .memory_budget_per_thread(memory / threads)
             .num_merge_threads(1)
             .build();
+        // Before the files that nobody reads are removed, the reader lets go of them.
+        reader.reload()?;
         let writer: IndexWriter = index.writer_with_options(options)?;
         writer.set_merge_policy(Box::new(Policy::default()));
         // What a writer that failed has left behind takes space, which may be what it failed for.
         writer.garbage_collect_files().wait()?;
-        reader.reload()?;
         self.inner = Some(writer);
         Ok(())
     }
@@ -209,12 +210,13 @@ impl Writer {
     }
 
     /// Waits for merges, and lets go of the files and the lock.
-    fn close(self) -> Result<(), StoreError> {
-        let Parts { index: _index, reader, _lock, .. } = self.parts;
-        // Files that are open for reading are not removed when they have been merged.
-        drop(reader);
-        let Some(writer) = self.inner else { return Ok(()) };
-        let removed = writer.garbage_collect_files().wait().map(drop);
-        removed.and(writer.wait_merging_threads()).map_err(|error| unavailable("end merging", &error))
+    fn close(mut self) -> Result<(), StoreError> {
+        let Some(writer) = self.inner.take() else { return Ok(()) };
+        let ended = writer.wait_merging_threads();
+        // What was merged can only be removed now, by a new writer; if that fails, the one of next time does it.
+        if let Err(error) = self.open() {
+            tracing::debug!(%error, "files that were merged are not removed yet");
+        }
+        ended.map_err(|error| unavailable("end merging", &error))
     }
 }
