@@ -24,7 +24,12 @@ impl GateSettings {
             most: Breaker::default().most.max(self.breaker_cool_down.0),
         };
         Policy {
-            back_off: BackOff { first: self.back_off.0, most: self.longest_back_off.0, ..BackOff::default() },
+            back_off: BackOff {
+                first: self.back_off.0,
+                // The longest is never shorter than the first, so that either can be set alone.
+                most: self.longest_back_off.0.max(self.back_off.0),
+                ..BackOff::default()
+            },
             breaker: (self.breaker_failures.0 > 0).then_some(breaker),
             ..Policy::default()
         }
