@@ -1,0 +1,10 @@
+//! The runner on a real queue: what is taken, run, published, noted and settled, and what happens when that fails.
+
+mod batches;
+mod drain;
+mod endings;
+mod every_item_ends;
+mod leases;
+mod outages;
+mod replaying;
+mod support;
