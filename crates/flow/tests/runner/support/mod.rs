@@ -71,6 +71,11 @@ impl World {
         Self { broker, trails: Arc::default(), clock, stop: Stop::default(), _directory: directory }
     }
 
+    /// As it is for the next process.
+    pub(crate) fn again(self) -> Self {
+        Self { stop: Stop::default(), ..self }
+    }
+
     pub(crate) async fn publish(&self, name: &str, ids: impl IntoIterator<Item = impl AsRef<str>>) {
         let outgoing = |id: &str| Outgoing::to_queue(&queue(name), id.to_owned()).id(id);
         let batch: Vec<_> = ids.into_iter().map(|id| outgoing(id.as_ref())).collect();
