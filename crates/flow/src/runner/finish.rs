@@ -38,7 +38,6 @@ impl<S: Stage> Engine<S> {
             }
             self.drop_lost(&mut items);
             let mut published = self.publish(items).await;
-            fail::passed(self.stage.name(), fail::Step::Published.name());
             match &published.trouble {
                 // The next try is settled already.
                 _ if !all => {}
@@ -79,6 +78,7 @@ impl<S: Stage> Engine<S> {
         if items.is_empty() {
             return;
         }
+        fail::passed(self.stage.name(), fail::Step::Published.name());
         self.apply(&mut items).await;
         fail::passed(self.stage.name(), fail::Step::Applied.name());
         let rest = self.rest_after_outage(&items);

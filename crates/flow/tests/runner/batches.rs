@@ -11,8 +11,11 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
+/// What the stage was given together, with the attempts.
+type Batches = Arc<Mutex<Vec<Vec<(String, u32)>>>>;
+
 /// A stage that notes its batches and is done with everything.
-fn noting(batches: &Arc<Mutex<Vec<Vec<(String, u32)>>>>) -> Script {
+fn noting(batches: &Batches) -> Script {
     let batches = batches.clone();
     Script::batch("stage", move |batch| {
         let count = batch.len();
@@ -75,7 +78,7 @@ async fn a_suspect_runs_alone() {
     let spec = spec("q").max_attempts(5);
     let world = World::new(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a", "bomb", "b"]).await;
-    let batches: Arc<Mutex<Vec<Vec<(String, u32)>>>> = Arc::default();
+    let batches: Batches = Arc::default();
     let noted = batches.clone();
     let stage = Script::batch("stage", move |batch| {
         let count = batch.len();
