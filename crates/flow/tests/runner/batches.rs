@@ -57,7 +57,7 @@ async fn a_batch_that_is_not_full_goes_after_its_linger() {
     assert_eq!(batches.lock().unwrap().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_fails_while_a_batch_lingers_is_left_in_peace() {
     let spec = spec("q");
     let world = World::new(std::slice::from_ref(&spec)).await;

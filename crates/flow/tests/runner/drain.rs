@@ -82,6 +82,39 @@ async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
 }
 
 #[tokio::test]
+async fn what_is_being_finished_is_not_handed_back_as_well() {
+    let (first, second) = (spec("first"), spec("second"));
+    let world = World::new(&[first.clone(), second]).await;
+    world.publish("first", ["a", "stuck"]).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let waiting = gate.clone();
+    let stage = Script::each("stage", async |item| {
+        if item.value == "stuck" { std::future::pending().await } else { passed_on(&item, "second") }
+    })
+    .applying(move |_| {
+        let gate = waiting.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Ok(())
+        }
+    });
+    let going = world.go(stage, &first, hurried());
+    eventually("one is stuck and one is being finished", async || {
+        let reading = going.meter.read();
+        reading.running == 1 && reading.finishing == 1
+    })
+    .await;
+    world.stop.request();
+    eventually("what is stuck is handed over", async || going.meter.read().running == 0).await;
+    gate.add_permits(1);
+    let meter = going.meter.clone();
+    going.ended().await;
+    assert_eq!((meter.read().fenced, meter.read().ended()), (0, 2), "each is settled once");
+    assert_eq!(world.trails.ends("a"), [End::Passed]);
+    assert_eq!(world.trails.ends("stuck"), [End::Deferred]);
+}
+
+#[tokio::test]
 async fn items_that_cannot_be_published_are_handed_back() {
     let (first, second) = (spec("first"), spec("second").max_length(MaxLength::Exact(1)));
     let world = World::new(&[first.clone(), second]).await;
