@@ -80,20 +80,26 @@ impl Meter {
         self.running.fetch_sub(items as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn finished(&self, ended: impl Iterator<Item = (&'static str, Duration)>) {
+    pub(crate) fn finished(&self, outcome: &'static str, took: Duration) {
         let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (outcome, took) in ended {
-            *outcomes.entry(outcome).or_default() += 1;
-            let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            let place = BUCKETS_MS.partition_point(|bound| *bound < millis);
-            self.took[place].fetch_add(1, Ordering::Relaxed);
-            self.took_ms.fetch_add(millis, Ordering::Relaxed);
-            self.finishing.fetch_sub(1, Ordering::Relaxed);
-        }
+        *outcomes.entry(outcome).or_default() += 1;
+        drop(outcomes);
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let place = BUCKETS_MS.partition_point(|bound| *bound < millis);
+        self.took[place].fetch_add(1, Ordering::Relaxed);
+        self.took_ms.fetch_add(millis, Ordering::Relaxed);
+        self.unfinished(1);
     }
 
+    /// So many were left as they are, since the process ends.
+    pub(crate) fn unfinished(&self, items: usize) {
+        self.finishing.fetch_sub(items as u64, Ordering::Relaxed);
+    }
+
+    /// One is somebody else's now, who will count how it ends.
     pub(crate) fn fenced(&self) {
         self.fenced.fetch_add(1, Ordering::Relaxed);
+        self.unfinished(1);
     }
 
     pub(crate) fn outage(&self) {

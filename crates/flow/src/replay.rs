@@ -1,8 +1,9 @@
 //! Replaying dead letters so that their trails go on.
 
-use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadLetter, QueueName, Replayed};
+use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadLetter, MessageId, QueueName, Replayed};
 use crawlway_clock::Clock;
 use crawlway_store::{End, StoreError, TrailEntry, Trails};
+use std::{cmp::Ordering, collections::HashSet};
 
 /// How many letters are looked at together.
 const PAGE: usize = 256;
@@ -18,8 +19,8 @@ pub enum ReplayError {
     Store(#[from] StoreError),
 }
 
-/// Puts matching dead letters back into their queue, noting it in their trails first: a letter whose note was written
-/// and that could not be put back is still a dead letter, and says so.
+/// Puts matching dead letters back into their queue, noting it in their trails first, so that no replayed item lacks the
+/// note. Those that could then not be put back are still dead letters, and their trails say that too.
 pub async fn replay(
     broker: &dyn Broker,
     trails: &dyn Trails,
@@ -30,28 +31,53 @@ pub async fn replay(
     filter: &DeadFilter,
 ) -> Result<Replayed, ReplayError> {
     let mut all = Replayed::default();
-    // Those that die again meanwhile are left for the next time.
+    // Those that die again meanwhile are left for the next time. The clock cannot tell those of the first moment.
     let started = clock.now();
+    let mut at_once: HashSet<MessageId> = HashSet::new();
     let mut after = None;
     loop {
         let page = broker.dead_letters(queue, filter, after.as_ref(), PAGE).await?;
-        let due: Vec<&DeadLetter> = page.letters.iter().filter(|letter| letter.dead_at <= started).collect();
-        let note = |letter: &&DeadLetter| TrailEntry {
+        let due: Vec<&DeadLetter> = page
+            .letters
+            .iter()
+            .filter(|letter| match letter.dead_at.cmp(&started) {
+                Ordering::Less => true,
+                Ordering::Equal => !at_once.contains(&letter.message.id),
+                Ordering::Greater => false,
+            })
+            .collect();
+        let note = |letter: &DeadLetter, end: End, error: &str| TrailEntry {
             item: letter.message.id.as_str().to_owned(),
             subject: None,
             flow: flow.to_owned(),
             stage: queue.as_str().to_owned(),
             at: clock.now(),
-            end: End::Replayed,
-            outcome: "replayed".to_owned(),
+            end,
+            outcome: end.as_str().to_owned(),
             attempt: letter.attempts,
             took_ms: 0,
             worker: by.to_owned(),
-            error: Some(letter.reason.clone()),
+            error: Some(error.to_owned()),
         };
-        trails.record(&due.iter().map(note).collect::<Vec<_>>()).await?;
-        for letter in due {
-            let one = broker.replay(queue, &DeadFilter::one(letter.id.clone())).await?;
+        let notes: Vec<_> = due.iter().map(|letter| note(letter, End::Replayed, &letter.reason)).collect();
+        trails.record(&notes).await?;
+        for (place, letter) in due.iter().enumerate() {
+            if clock.now() <= started {
+                at_once.insert(letter.message.id.clone());
+            }
+            let one = broker.replay(queue, &DeadFilter::one(letter.id.clone())).await;
+            let why = match &one {
+                Ok(Replayed { stopped: None, .. }) => None,
+                Ok(Replayed { stopped: Some(error), .. }) => Some(error.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = why {
+                let still = |letter: &&DeadLetter| {
+                    note(letter, End::Dead, &format!("{}; could not be replayed: {why}", letter.reason))
+                };
+                trails.record(&due[place..].iter().map(still).collect::<Vec<_>>()).await?;
+            }
+            let one = one?;
             all.count += one.count;
             if one.stopped.is_some() {
                 all.stopped = one.stopped;

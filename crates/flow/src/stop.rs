@@ -40,7 +40,11 @@ impl Stop {
     /// Returns so long after somebody has asked.
     pub async fn over_since(&self, time: Duration) {
         let asked = self.requested().await;
-        tokio::time::sleep_until(asked + time).await;
+        match asked.checked_add(time) {
+            Some(until) => tokio::time::sleep_until(until).await,
+            // Longer than there is time: as good as never.
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether somebody asked at least so long ago.

@@ -1,132 +1,101 @@
 //! Seeing items through to the end: publish, effects, trail, settle, in this order and for many at once.
 
 use super::{
-    engine::{Engine, Worked},
-    outage::Outage,
+    engine::{Engine, Worked, out_of_time},
+    outage::Backoff,
 };
-use crate::{EffectError, Ended, Stage, StageError, fail};
-use crawlway_broker::{Outgoing, PublishError, SettleError, Verdict};
+use crate::{Ended, Stage, StageError, fail};
+use crawlway_broker::{SettleError, Verdict};
 use crawlway_store::{End, StoreError, TrailEntry};
 use std::{sync::Arc, time::Duration};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
-/// Why items are handed back instead of finished.
-const OUT_OF_TIME: &str = "handed back, since the process ends";
+/// How soon it is tried again to publish to a queue that is full.
+const FULL: Duration = Duration::from_millis(100);
 
 impl<S: Stage> Engine<S> {
-    /// Finishes items until nobody works any more, as many together as have gathered meanwhile.
+    /// Finishes items until nobody works any more, as many together as have gathered meanwhile. Those that cannot be
+    /// published yet wait here; when they are many nothing new is taken up.
     pub(super) async fn finish_all(self: Arc<Self>, mut worked: mpsc::Receiver<Worked<S>>) {
         let most = self.settings.finish_together.max(1);
-        let mut gathered = Vec::with_capacity(most);
-        while worked.recv_many(&mut gathered, most).await > 0 {
-            self.finish(std::mem::take(&mut gathered)).await;
+        let mut waiting: Vec<Worked<S>> = Vec::new();
+        let mut again_at = Instant::now();
+        let mut backoff = Backoff::default();
+        let mut open = true;
+        while open || !waiting.is_empty() {
+            let mut items = Vec::new();
+            let room = most - waiting.len();
+            tokio::select! {
+                count = worked.recv_many(&mut items, room), if open && room > 0 => open = count > 0,
+                () = tokio::time::sleep_until(again_at), if !waiting.is_empty() => {}
+                () = self.stop.over_since(self.settings.drain), if !waiting.is_empty() => {}
+            }
+            let over = self.stop.is_over_since(self.settings.drain);
+            let all = over || waiting.is_empty() || again_at <= Instant::now();
+            if all {
+                // Those that have waited come first.
+                items.splice(0..0, waiting.drain(..));
+            }
+            self.drop_lost(&mut items);
+            let mut published = self.publish(items).await;
+            match &published.trouble {
+                // The next try is settled already.
+                _ if !all => {}
+                None => backoff.over(),
+                Some(error) if published.is_full() => {
+                    tracing::debug!(stage = self.stage.name(), %error, "waiting for room");
+                    again_at = Instant::now() + FULL;
+                }
+                Some(error) => {
+                    self.out_of_order("the broker", error);
+                    again_at = Instant::now() + backoff.next();
+                }
+            }
+            if over {
+                for mut item in published.missing.drain(..) {
+                    item.result = Err(out_of_time(self.parts.clock.now()));
+                    published.through.push(item);
+                }
+            }
+            waiting.append(&mut published.missing);
+            self.finish(published.through).await;
         }
     }
 
+    /// What is somebody else's by now is neither published nor noted: that is up to them.
+    fn drop_lost(&self, items: &mut Vec<Worked<S>>) {
+        items.retain(|item| {
+            let lost = self.held.is_lost(&item.receipt);
+            if lost {
+                self.lost(&item.receipt);
+            }
+            !lost
+        });
+    }
+
+    /// Sees published items through.
     async fn finish(&self, mut items: Vec<Worked<S>>) {
-        self.publish(&mut items).await;
+        if items.is_empty() {
+            return;
+        }
         fail::passed(self.stage.name(), fail::Step::Published.name());
         self.apply(&mut items).await;
         fail::passed(self.stage.name(), fail::Step::Applied.name());
         let rest = self.rest_after_outage(&items);
-        let (entries, ended): (Vec<_>, Vec<_>) =
+        let (entries, mut ended): (Vec<_>, Vec<_>) =
             items.into_iter().map(|item| self.conclude(item, rest)).unzip();
-        self.record(&entries).await;
+        if !self.record(&entries).await {
+            // What has no trail must not be settled for good. Its next taker does it all again.
+            let until = self.parts.clock.now();
+            for ended in &mut ended {
+                ended.verdict = Verdict::Defer { until };
+                ended.outcome = "deferred";
+                ended.note = S::Note::default();
+            }
+        }
         fail::passed(self.stage.name(), fail::Step::Trailed.name());
-        self.settle(&ended).await;
+        self.settle(ended, entries.iter().map(|entry| Duration::from_millis(entry.took_ms)).collect()).await;
         fail::passed(self.stage.name(), fail::Step::Settled.name());
-        self.held.remove(ended.iter().map(|ended| &ended.receipt));
-        let took = entries.iter().map(|entry| Duration::from_millis(entry.took_ms));
-        self.meter.finished(ended.iter().map(|ended| ended.outcome).zip(took));
-    }
-
-    /// Publishes what came out, and again what did not arrive, for as long as it takes.
-    async fn publish(&self, items: &mut [Worked<S>]) {
-        let mut pending: Vec<(usize, Outgoing)> = Vec::new();
-        for (place, item) in items.iter().enumerate() {
-            if let Ok(output) = &item.result {
-                pending.extend(output.publish.iter().map(|outgoing| (place, outgoing.clone())));
-            }
-        }
-        let outage = Outage::default();
-        while !pending.is_empty() {
-            let batch = pending.iter().map(|(_, outgoing)| outgoing.clone()).collect();
-            let answers = self.parts.broker.publish(batch).await;
-            let mut missing = Vec::new();
-            let mut trouble = None;
-            for ((place, outgoing), answer) in pending.into_iter().zip(answers) {
-                match answer {
-                    Ok(()) => {}
-                    Err(error @ (PublishError::TooLarge { .. } | PublishError::Invalid { .. })) => {
-                        let reason = format!("what came of it cannot be published: {error}");
-                        items[place].result = Err(StageError::Permanent { reason });
-                    }
-                    // All else is our wiring, our broker or its limit, and no fault of the item.
-                    Err(error) => {
-                        trouble = Some(error);
-                        missing.push((place, outgoing));
-                    }
-                }
-            }
-            pending = missing;
-            let Some(error) = trouble else { break };
-            if !self.wait_out(&outage, "the broker", &error).await {
-                for (place, _) in pending {
-                    items[place].result = Err(self.out_of_time());
-                }
-                return;
-            }
-        }
-    }
-
-    /// Applies effects, and again until they are. What can never be applied makes its item a dead letter.
-    async fn apply(&self, items: &mut [Worked<S>]) {
-        let effects = |items: &[Worked<S>]| -> Vec<usize> {
-            let has = |item: &Worked<S>| item.result.as_ref().is_ok_and(|output| output.effect.is_some());
-            (0..items.len()).filter(|place| has(&items[*place])).collect()
-        };
-        let all = effects(items);
-        match self.apply_these(items, &all).await {
-            Applied::Yes => {}
-            Applied::OutOfTime => {
-                for place in all {
-                    items[place].result = Err(self.out_of_time());
-                }
-            }
-            Applied::Never(_) => {
-                // One of them is at fault. They may be repeated, so find it one by one.
-                for place in all {
-                    let error = match self.apply_these(items, &[place]).await {
-                        Applied::Yes => continue,
-                        Applied::OutOfTime => self.out_of_time(),
-                        Applied::Never(reason) => StageError::Permanent { reason },
-                    };
-                    items[place].result = Err(error);
-                }
-            }
-        }
-    }
-
-    async fn apply_these(&self, items: &[Worked<S>], places: &[usize]) -> Applied {
-        let effects: Vec<&S::Effect> = places
-            .iter()
-            .filter_map(|place| items[*place].result.as_ref().ok().and_then(|output| output.effect.as_ref()))
-            .collect();
-        if effects.is_empty() {
-            return Applied::Yes;
-        }
-        let outage = Outage::default();
-        loop {
-            match self.stage.after_publish(&effects, &self.context).await {
-                Ok(()) => return Applied::Yes,
-                Err(EffectError::Never(reason)) => return Applied::Never(reason),
-                Err(EffectError::Ours(error)) => {
-                    if !self.wait_out(&outage, "the effects' stores", &error).await {
-                        return Applied::OutOfTime;
-                    }
-                }
-            }
-        }
     }
 
     /// The item's trail entry and how it is settled.
@@ -136,7 +105,8 @@ impl<S: Stage> Engine<S> {
         let mut note = S::Note::default();
         let (verdict, end, outcome, error) = match item.result {
             Ok(output) => {
-                let end = if output.publish.is_empty() { End::Done } else { End::Passed };
+                // What goes on under other ids has trails of its own; this one ends here.
+                let end = if item.passed { End::Passed } else { End::Done };
                 note = output.note;
                 (Verdict::Done, end, output.outcome, output.detail)
             }
@@ -171,87 +141,116 @@ impl<S: Stage> Engine<S> {
         (entry, Ended { receipt: item.receipt, verdict, outcome, note })
     }
 
-    /// Writes the trail before the item is settled, so that no settled item lacks its last entry.
-    async fn record(&self, entries: &[TrailEntry]) {
-        let outage = Outage::default();
-        loop {
-            match self.parts.trails.record(entries).await {
-                Ok(()) => return,
+    /// Writes the trail before the item is settled, so that no settled item lacks its last entry. Says false when
+    /// there is no time left to write it.
+    async fn record(&self, entries: &[TrailEntry]) -> bool {
+        let mut backoff = Backoff::default();
+        let mut rest = entries;
+        let mut together = rest.len();
+        while !rest.is_empty() {
+            match self.parts.trails.record(&rest[..together]).await {
+                Ok(()) => rest = &rest[together..],
+                Err(StoreError::Invalid { .. }) if together > 1 => {
+                    // One of them is at fault, and must not take the others' with it.
+                    together = 1;
+                    continue;
+                }
                 Err(error @ StoreError::Invalid { .. }) => {
-                    tracing::error!(stage = self.stage.name(), %error, "a trail could not be written");
-                    return;
+                    tracing::error!(stage = self.stage.name(), item = rest[0].item, %error, "a trail could not be written");
+                    rest = &rest[1..];
                 }
                 Err(error) => {
-                    if !self.wait_out(&outage, "the trails", &error).await {
-                        return;
+                    if !self.wait_out(&mut backoff, "the trails", &error).await {
+                        return false;
                     }
                 }
             }
+            together = together.min(rest.len());
+        }
+        true
+    }
+
+    /// Settles items, and again those that could not be, together, until they are.
+    async fn settle(&self, mut ended: Vec<Ended<S::Note>>, mut took: Vec<Duration>) {
+        let mut backoff = Backoff::default();
+        loop {
+            let silence = || Err(SettleError::Unavailable { detail: "the source gave no answer".to_owned() });
+            let answers = self.source.settle(&ended).await.into_iter();
+            let answers = answers.chain(std::iter::repeat_with(silence));
+            let (mut left, mut left_took, mut trouble) = (Vec::new(), Vec::new(), None);
+            for ((ended, took), answer) in ended.into_iter().zip(took).zip(answers) {
+                match answer {
+                    Ok(_) => {
+                        self.held.remove(&ended.receipt);
+                        self.meter.finished(ended.outcome, took);
+                    }
+                    Err(SettleError::Fenced { .. }) => self.lost(&ended.receipt),
+                    Err(error) => {
+                        trouble = Some(error);
+                        left.push(ended);
+                        left_took.push(took);
+                    }
+                }
+            }
+            let Some(error) = trouble else { return };
+            if !self.wait_out(&mut backoff, "the source", &error).await {
+                // The process ends; they come back when their leases end.
+                for ended in &left {
+                    self.held.remove(&ended.receipt);
+                }
+                self.meter.unfinished(left.len());
+                return;
+            }
+            (ended, took) = (left, left_took);
         }
     }
 
-    async fn settle(&self, ended: &[Ended<S::Note>]) {
-        let outage = Outage::default();
-        let answers = self.source.settle(ended).await;
-        for (ended, answer) in ended.iter().zip(answers) {
-            let mut answer = answer;
-            loop {
-                match answer {
-                    Ok(_) => break,
-                    Err(SettleError::Fenced { .. }) => {
-                        self.meter.fenced();
-                        tracing::info!(stage = self.stage.name(), receipt = ?ended.receipt, "lost before it was settled");
-                        break;
-                    }
-                    Err(error) => {
-                        if !self.wait_out(&outage, "the source", &error).await {
-                            return;
-                        }
-                    }
-                }
-                let one = std::slice::from_ref(ended);
-                answer = self.source.settle(one).await.pop().unwrap_or(Err(SettleError::Closed));
-            }
-        }
+    fn lost(&self, receipt: &crawlway_broker::Receipt) {
+        tracing::info!(stage = self.stage.name(), ?receipt, "lost before it was settled");
+        self.held.remove(receipt);
+        self.meter.fenced();
     }
 
     /// Something of ours is out of order: waits a while. Says false when there is no time left for another try.
-    async fn wait_out(
+    pub(super) async fn wait_out(
         &self,
-        outage: &Outage,
+        backoff: &mut Backoff,
         what: &'static str,
         error: &(dyn std::fmt::Display + Sync),
     ) -> bool {
+        self.out_of_order(what, error);
+        if self.stop.is_over_since(self.settings.drain) {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next()) => {}
+            // One last try, then.
+            () = self.stop.over_since(self.settings.drain) => {}
+        }
+        true
+    }
+
+    fn out_of_order(&self, what: &'static str, error: &(dyn std::fmt::Display + Sync)) {
         self.meter.outage();
         tracing::warn!(stage = self.stage.name(), what, %error, "out of order; waiting for it");
-        outage.wait(&self.stop, self.settings.drain).await
     }
 
     /// How long items wait that found something of ours out of order. The taking waits as long.
     fn rest_after_outage(&self, items: &[Worked<S>]) -> Duration {
-        let ours = |item: &Worked<S>| match &item.result {
-            Err(StageError::Ours { error }) => Some(error.clone()),
-            _ => None,
-        };
-        let Some(error) = items.iter().find_map(ours) else {
-            // A turn that has not come says nothing about us.
-            if items.iter().any(|item| !matches!(item.result, Err(StageError::NotYet { .. }))) {
-                self.outage.over();
+        let ours = |item: &&Worked<S>| matches!(item.result, Err(StageError::Ours { .. }));
+        // The one that began last knows best.
+        let Some(latest) = items.iter().filter(ours).max_by_key(|item| item.began) else {
+            // A turn that has not come says nothing about us, nor does what the stage never saw.
+            let tells =
+                |item: &&Worked<S>| item.ran && !matches!(item.result, Err(StageError::NotYet { .. }));
+            if let Some(latest) = items.iter().filter(tells).map(|item| item.began).max() {
+                self.outage.over_since(latest);
             }
             return Duration::ZERO;
         };
-        self.meter.outage();
-        tracing::warn!(stage = self.stage.name(), %error, "out of order; items wait");
-        self.outage.again()
+        if let Err(error) = &latest.result {
+            self.out_of_order("what the stage needs", error);
+        }
+        self.outage.again(latest.began)
     }
-
-    fn out_of_time(&self) -> StageError {
-        StageError::NotYet { until: self.parts.clock.now(), why: OUT_OF_TIME.into() }
-    }
-}
-
-enum Applied {
-    Yes,
-    OutOfTime,
-    Never(String),
 }

@@ -1,10 +1,11 @@
 //! The items that this runner holds, for renewing their leases and handing them back.
 
-use crawlway_broker::{MessageId, Receipt};
+use crawlway_broker::{Delivery, MessageId, Receipt};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
+use tokio::time::Instant;
 
 /// What is known of an item that is held.
 #[derive(Debug, Clone)]
@@ -12,8 +13,19 @@ pub(super) struct Holding {
     pub(super) id: MessageId,
     pub(super) subject: Option<String>,
     pub(super) attempt: u32,
+    pub(super) taken: Instant,
+    /// Whose turn it is.
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The stage has it, or is about to.
+    Working,
     /// The stage is done with it; the finisher has it.
-    pub(super) finishing: bool,
+    Finishing,
+    /// Its lease was lost: it is somebody else's.
+    Lost,
 }
 
 #[derive(Debug, Default)]
@@ -24,31 +36,57 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, receipt: Receipt, holding: Holding) {
-        self.lock().insert(receipt, holding);
+    pub(super) fn insert(&self, delivery: &Delivery) {
+        let holding = Holding {
+            id: delivery.message.id.clone(),
+            subject: None,
+            attempt: delivery.attempt,
+            taken: Instant::now(),
+            state: State::Working,
+        };
+        self.lock().insert(delivery.receipt.clone(), holding);
+    }
+
+    /// Notes what an item is about, should it have to be handed back.
+    pub(super) fn about(&self, receipt: &Receipt, subject: Option<&String>) {
+        if let Some(holding) = self.lock().get_mut(receipt) {
+            holding.subject = subject.cloned();
+        }
     }
 
     pub(super) fn finishing(&self, receipt: &Receipt) {
+        if let Some(holding) = self.lock().get_mut(receipt)
+            && holding.state == State::Working
+        {
+            holding.state = State::Finishing;
+        }
+    }
+
+    pub(super) fn lost(&self, receipt: &Receipt) {
         if let Some(holding) = self.lock().get_mut(receipt) {
-            holding.finishing = true;
+            holding.state = State::Lost;
         }
     }
 
-    pub(super) fn remove<'r>(&self, receipts: impl Iterator<Item = &'r Receipt>) {
-        let mut held = self.lock();
-        for receipt in receipts {
-            held.remove(receipt);
-        }
+    pub(super) fn is_lost(&self, receipt: &Receipt) -> bool {
+        self.lock().get(receipt).is_some_and(|holding| holding.state == State::Lost)
     }
 
+    pub(super) fn remove(&self, receipt: &Receipt) {
+        self.lock().remove(receipt);
+    }
+
+    /// All whose lease is to be renewed.
     pub(super) fn receipts(&self) -> Vec<Receipt> {
-        self.lock().keys().cloned().collect()
+        let held = self.lock();
+        let ours = held.iter().filter(|(_, holding)| holding.state != State::Lost);
+        ours.map(|(receipt, _)| receipt.clone()).collect()
     }
 
     /// What the stage has not finished with.
     pub(super) fn unfinished(&self) -> Vec<(Receipt, Holding)> {
         let held = self.lock();
-        let unfinished = held.iter().filter(|(_, holding)| !holding.finishing);
+        let unfinished = held.iter().filter(|(_, holding)| holding.state == State::Working);
         unfinished.map(|(receipt, holding)| (receipt.clone(), holding.clone())).collect()
     }
 }

@@ -1,12 +1,16 @@
 //! The runner: takes items from a source, has the stage work on them, and sees them through to the end.
 //!
 //! Two bounds hold: so many items are worked on at once, and so many more may be waiting to be published, noted and
-//! settled. When the latter takes long (a full queue, a database that is down) taking stops by itself.
+//! settled. When the latter takes long (a full queue, a database that is down) taking stops by itself. Whatever is held
+//! has its lease renewed, wherever it is, until it is settled or handed back.
 
+mod effects;
 mod engine;
 mod finish;
 mod held;
 mod outage;
+mod panics;
+mod publish;
 mod settings;
 mod take;
 

@@ -2,12 +2,16 @@
 
 use super::{
     engine::{Engine, Worked},
-    held::Holding,
+    panics::said,
 };
-use crate::{Item, Stage, StageError, fail};
+use crate::{Invalid, Item, Stage, StageError, fail};
 use crawlway_broker::{Delivery, Receipt};
 use futures::FutureExt;
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -21,11 +25,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// From this attempt on an item runs alone: it may be what killed its workers, and must not take others with it.
 const SUSPECT: u32 = 3;
 
-/// An item in the hands of a task.
+/// Items that the stage gets together.
 struct Batch<S: Stage> {
     receipts: Vec<(Receipt, Option<String>)>,
     items: Vec<Item<S::In>>,
-    permit: OwnedSemaphorePermit,
+}
+
+/// What was taken, read.
+struct Read<S: Stage> {
+    batches: Vec<Batch<S>>,
+    /// Those that the stage cannot read.
+    unread: Vec<Worked<S>>,
 }
 
 impl<S: Stage> Engine<S> {
@@ -35,32 +45,35 @@ impl<S: Stage> Engine<S> {
         let mut tasks = JoinSet::new();
         while !self.stop.is_requested() {
             while tasks.try_join_next().is_some() {}
-            if !self.room_further_down().await {
-                continue;
-            }
-            let place = tokio::select! {
+            let ready = tokio::select! {
                 _ = self.stop.requested() => break,
-                place = places.clone().acquire_owned() => place,
+                ready = self.ready(&places) => ready,
             };
-            let Ok(place) = place else { break };
-            let rest = self.outage.rest();
+            let Some(place) = ready else { break };
             // While something of ours is out of order, one item at a time finds out whether it still is.
-            let free = if rest.is_zero() { 1 + places.available_permits() } else { 1 };
-            tokio::select! {
-                _ = self.stop.requested() => break,
-                () = tokio::time::sleep(rest), if !rest.is_zero() => {}
-                () = std::future::ready(()), if rest.is_zero() => {}
-            }
+            let probing = self.outage.is_on();
+            let free = if probing { 1 } else { 1 + places.available_permits() };
             let gathered = self.gather(free).await;
             if gathered.is_empty() {
                 continue;
             }
+            if probing {
+                self.outage.probed();
+            }
+            let mut permits = place;
             let more = u32::try_from(gathered.len() - 1).unwrap_or(u32::MAX);
-            let Ok(more) = places.clone().acquire_many_owned(more).await else { break };
-            let mut permit = place;
-            permit.merge(more);
-            for batch in self.read(gathered, permit, &worked).await {
-                tasks.spawn(self.clone().work(batch, worked.clone()));
+            // Nobody else takes places, so that those counted above are still free.
+            if let Ok(more) = places.clone().try_acquire_many_owned(more) {
+                permits.merge(more);
+            }
+            let Read { batches, unread } = self.read(gathered);
+            for batch in batches {
+                let permit = permits.split(batch.items.len());
+                tasks.spawn(self.clone().work(batch, permit, worked.clone()));
+            }
+            if !unread.is_empty() {
+                // Not here, where it would hold up the others while the finisher is busy.
+                tasks.spawn(self.clone().pass_over(unread, permits, worked.clone()));
             }
         }
         let ended = tokio::select! {
@@ -73,11 +86,22 @@ impl<S: Stage> Engine<S> {
         }
     }
 
+    /// Returns when there is reason to take an item, with a place for it.
+    async fn ready(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        self.source_outage.rested().await;
+        let place = places.clone().acquire_owned().await.ok()?;
+        // In this order, since much may change while there is no place.
+        self.room_further_down().await;
+        self.outage.rested().await;
+        Some(place)
+    }
+
     /// Takes up to a batch, or as many as there are places for; waits for more only where batches are made.
     async fn gather(&self, free: usize) -> Vec<Delivery> {
-        let want = if self.settings.batch > 1 { free.min(self.settings.batch) } else { free };
-        let mut gathered = self.take(want, PATIENCE).await;
-        if gathered.is_empty() || self.settings.batch == 1 {
+        let batch = self.settings.batch.max(1);
+        let want = if batch > 1 { free.min(batch) } else { free };
+        let Some(mut gathered) = self.take(want, PATIENCE).await else { return Vec::new() };
+        if gathered.is_empty() || batch == 1 {
             return gathered;
         }
         let until = Instant::now() + self.settings.linger;
@@ -86,178 +110,215 @@ impl<S: Stage> Engine<S> {
             if rest.is_zero() {
                 break;
             }
-            gathered.extend(self.take(want - gathered.len(), rest.min(PATIENCE)).await);
+            match self.take(want - gathered.len(), rest.min(PATIENCE)).await {
+                Some(more) => gathered.extend(more),
+                // What is there goes on; the source is tried again after a rest.
+                None => break,
+            }
         }
         gathered
     }
 
-    async fn take(&self, max: usize, wait: Duration) -> Vec<Delivery> {
-        match self.source.take(max, wait).await {
+    /// Takes items; `None` if the source is out of order, or does not answer before the drain is over.
+    async fn take(&self, max: usize, wait: Duration) -> Option<Vec<Delivery>> {
+        let taken = tokio::select! {
+            taken = self.source.take(max, wait) => taken,
+            () = self.stop.over_since(self.settings.drain) => return None,
+        };
+        match taken {
             Ok(deliveries) => {
+                self.source_outage.over();
                 for delivery in &deliveries {
-                    let holding = Holding {
-                        id: delivery.message.id.clone(),
-                        subject: None,
-                        attempt: delivery.attempt,
-                        finishing: false,
-                    };
-                    self.held.insert(delivery.receipt.clone(), holding);
+                    self.held.insert(delivery);
                 }
                 if !deliveries.is_empty() {
                     fail::passed(self.stage.name(), fail::Step::Taken.name());
                 }
-                deliveries
+                Some(deliveries)
             }
             Err(error) => {
                 self.meter.outage();
                 tracing::warn!(stage = self.stage.name(), source = self.source.name(), %error, "cannot take items");
-                self.outage.again();
-                Vec::new()
+                self.source_outage.again(Instant::now());
+                None
             }
         }
     }
 
-    /// Reads what was taken. What cannot be read goes straight to the finisher.
-    async fn read(
-        &self,
-        gathered: Vec<Delivery>,
-        mut permits: OwnedSemaphorePermit,
-        worked: &mpsc::Sender<Worked<S>>,
-    ) -> Vec<Batch<S>> {
-        let mut batches: Vec<Batch<S>> = Vec::new();
+    /// Reads what was taken, and makes batches of it.
+    fn read(&self, gathered: Vec<Delivery>) -> Read<S> {
+        let mut read = Read { batches: Vec::<Batch<S>>::new(), unread: Vec::new() };
+        // The last attempt of all is made alone in any case.
+        let suspect_from = SUSPECT.min(self.source.max_attempts().max(2));
         let mut open = false;
         for delivery in gathered {
-            let Some(permit) = permits.split(1) else { break };
-            let value = match self.stage.decode(&delivery) {
+            let (value, subject) = match self.read_one(&delivery) {
                 Ok(value) => value,
-                Err(invalid) => {
-                    self.meter.started(1);
-                    let error = StageError::Permanent { reason: invalid.to_string() };
-                    self.hand_over(worked, self.ended(&delivery, error)).await;
+                Err(error) => {
+                    read.unread.push(Worked::unworked(&delivery, error, self.parts.clock.now()));
                     continue;
                 }
             };
-            let suspect = delivery.attempt >= SUSPECT;
-            let subject = self.stage.subject(&value);
+            self.held.about(&delivery.receipt, subject.as_ref());
+            let suspect = delivery.attempt >= suspect_from;
             let item = Item { id: delivery.message.id, value, attempt: delivery.attempt };
-            match batches.last_mut() {
+            match read.batches.last_mut() {
                 Some(batch) if open && !suspect && batch.items.len() < self.settings.batch => {
                     batch.receipts.push((delivery.receipt, subject));
                     batch.items.push(item);
-                    batch.permit.merge(permit);
                 }
                 _ => {
                     let receipts = vec![(delivery.receipt, subject)];
-                    batches.push(Batch { receipts, items: vec![item], permit });
+                    read.batches.push(Batch { receipts, items: vec![item] });
                     open = !suspect;
                 }
             }
         }
-        batches
+        read
     }
 
-    fn ended(&self, delivery: &Delivery, error: StageError) -> Worked<S> {
-        Worked {
-            receipt: delivery.receipt.clone(),
-            id: delivery.message.id.clone(),
-            subject: None,
-            attempt: delivery.attempt,
-            ended_at: self.parts.clock.now(),
-            took: Duration::ZERO,
-            result: Err(error),
-        }
+    fn read_one(&self, delivery: &Delivery) -> Result<(S::In, Option<String>), StageError> {
+        let reading = || {
+            let value = self.stage.decode(delivery)?;
+            let subject = self.stage.subject(&value);
+            Ok((value, subject))
+        };
+        catch_unwind(AssertUnwindSafe(reading))
+            .unwrap_or_else(|panic| {
+                let error = format!("the stage panicked while reading it: {}", said(&*panic));
+                tracing::error!(stage = self.stage.name(), error, "a stage panicked");
+                Err(ReadError::Panic(error))
+            })
+            .map_err(|error| match error {
+                ReadError::Invalid(invalid) => StageError::Permanent { reason: invalid.to_string() },
+                ReadError::Panic(error) => StageError::Transient { after: None, error },
+            })
     }
 
     /// Has the stage work on a batch and hands the items on, one by one.
-    async fn work(self: Arc<Self>, batch: Batch<S>, worked: mpsc::Sender<Worked<S>>) {
-        let Batch { receipts, items, permit } = batch;
+    async fn work(
+        self: Arc<Self>,
+        batch: Batch<S>,
+        permit: Option<OwnedSemaphorePermit>,
+        worked: mpsc::Sender<Worked<S>>,
+    ) {
+        let Batch { receipts, items } = batch;
         let known: Vec<_> = items.iter().map(|item| (item.id.clone(), item.attempt)).collect();
-        self.meter.started(known.len());
-        let mut given_up = GivenUp { engine: &self, left: known.len() };
-        let start = Instant::now();
+        let mut running = Running::start(&self, known.len());
+        let began = Instant::now();
         let results = AssertUnwindSafe(self.stage.run(items, &self.context)).catch_unwind().await;
         fail::passed(self.stage.name(), fail::Step::Ran.name());
-        let (took, ended_at) = (start.elapsed(), self.parts.clock.now());
-        let mut results = match results {
-            Ok(results) => results,
-            Err(panic) => {
-                let error = format!("the stage panicked: {}", said(&*panic));
-                tracing::error!(stage = self.stage.name(), error, "a stage panicked");
-                let error = || StageError::Transient { after: None, error: error.clone() };
-                known.iter().map(|_| Err(error())).collect()
-            }
-        }
-        .into_iter();
-        for ((receipt, subject), (id, attempt)) in receipts.into_iter().zip(known) {
-            let result = results.next().unwrap_or_else(|| {
-                Err(StageError::Transient {
-                    after: None,
-                    error: "the stage gave no answer for it".to_owned(),
-                })
-            });
-            let item = Worked { receipt, id, subject, attempt, ended_at, took, result };
-            self.hand_over(&worked, item).await;
-            given_up.left -= 1;
+        let (took, ended_at) = (began.elapsed(), self.parts.clock.now());
+        let failed = |error: String| {
+            tracing::error!(stage = self.stage.name(), error, "a stage broke");
+            let error = StageError::Transient { after: None, error };
+            known.iter().map(|_| Err(error.clone())).collect()
+        };
+        let results: Vec<_> = match results {
+            Ok(results) if results.len() == known.len() => results,
+            // Whose answers these are is anybody's guess, and a wrong guess would lose an item.
+            Ok(results) => failed(format!(
+                "the stage gave {} answers for {} items; expected one each",
+                results.len(),
+                known.len()
+            )),
+            Err(panic) => failed(format!("the stage panicked: {}", said(&*panic))),
+        };
+        let known = receipts.into_iter().zip(known).zip(results);
+        for (((receipt, subject), (id, attempt)), mut result) in known {
+            let unsent =
+                result.as_mut().map(|output| std::mem::take(&mut output.publish)).unwrap_or_default();
+            let passed = unsent.iter().any(|outgoing| outgoing.id == id);
+            let item = Worked {
+                receipt,
+                id,
+                subject,
+                attempt,
+                began,
+                ended_at,
+                took,
+                ran: true,
+                unsent,
+                passed,
+                result,
+            };
+            running.hand_over(&worked, item).await;
         }
         drop(permit);
     }
 
-    /// Hands an item to the finisher. Cancelled, the item is still the runner's to hand back.
-    async fn hand_over(&self, worked: &mpsc::Sender<Worked<S>>, item: Worked<S>) {
-        let Ok(place) = worked.reserve().await else { return };
-        self.held.finishing(&item.receipt);
-        self.meter.ran(1);
-        place.send(item);
+    /// Hands over what the stage could not read.
+    async fn pass_over(
+        self: Arc<Self>,
+        unread: Vec<Worked<S>>,
+        permit: OwnedSemaphorePermit,
+        worked: mpsc::Sender<Worked<S>>,
+    ) {
+        let mut running = Running::start(&self, unread.len());
+        for item in unread {
+            running.hand_over(&worked, item).await;
+        }
+        drop(permit);
     }
 
     /// Gives back what the stage could not finish in time: it counts nothing.
     async fn hand_back(&self, worked: &mpsc::Sender<Worked<S>>) {
         let now = self.parts.clock.now();
-        for (receipt, holding) in self.held.unfinished() {
-            self.meter.started(1);
-            let error = StageError::NotYet { until: now, why: "handed back, since the process ends".into() };
-            let item = Worked {
-                receipt,
-                id: holding.id,
-                subject: holding.subject,
-                attempt: holding.attempt,
-                ended_at: now,
-                took: Duration::ZERO,
-                result: Err(error),
-            };
-            self.hand_over(worked, item).await;
+        let unfinished = self.held.unfinished();
+        let mut running = Running::start(self, unfinished.len());
+        for (receipt, holding) in unfinished {
+            running.hand_over(worked, Worked::unfinished(receipt, holding, now)).await;
         }
     }
 
-    /// Whether the queue further down has room; if not, waits a little first.
-    async fn room_further_down(&self) -> bool {
-        let Some(hold_back) = &self.settings.hold_back else { return true };
-        let depth = self.parts.broker.depth(&hold_back.queue).await;
+    /// Returns when the queue further down has room.
+    async fn room_further_down(&self) {
+        let Some(hold_back) = &self.settings.hold_back else { return };
         // A broker that does not say how much waits does not take more either, so that nothing is lost by going on.
-        if depth.is_ok_and(|depth| depth.ready >= hold_back.most) {
+        while let Ok(depth) = self.parts.broker.depth(&hold_back.queue).await
+            && depth.waiting() >= hold_back.most
+        {
             tokio::time::sleep(LOOK_AGAIN).await;
-            return false;
         }
-        true
     }
 }
 
-/// Keeps the meter right when a task is cancelled.
-struct GivenUp<'e, S: Stage> {
+/// Why an item could not be read.
+enum ReadError {
+    Invalid(Invalid),
+    Panic(String),
+}
+
+impl From<Invalid> for ReadError {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+/// Items that are worked on, as the meter shows them, also when the task is cancelled.
+struct Running<'e, S: Stage> {
     engine: &'e Engine<S>,
     left: usize,
 }
 
-impl<S: Stage> Drop for GivenUp<'_, S> {
-    fn drop(&mut self) {
-        self.engine.meter.given_up(self.left);
+impl<'e, S: Stage> Running<'e, S> {
+    fn start(engine: &'e Engine<S>, items: usize) -> Self {
+        engine.meter.started(items);
+        Self { engine, left: items }
+    }
+
+    /// Hands an item to the finisher. Cancelled, the item is still the runner's to hand back.
+    async fn hand_over(&mut self, worked: &mpsc::Sender<Worked<S>>, item: Worked<S>) {
+        let Ok(place) = worked.reserve().await else { return };
+        self.engine.held.finishing(&item.receipt);
+        self.engine.meter.ran(1);
+        self.left -= 1;
+        place.send(item);
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a word")
+impl<S: Stage> Drop for Running<'_, S> {
+    fn drop(&mut self) {
+        self.engine.meter.given_up(self.left);
+    }
 }

@@ -1,0 +1,175 @@
+//! How items are handed to the stage: by count, by time, suspects alone, and nobody held up by a slow one.
+
+use crate::support::*;
+use crawlway_flow::{HoldBack, Settings};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::sync::Semaphore;
+
+/// What the stage was given together, with the attempts.
+type Batches = Arc<Mutex<Vec<Vec<(String, u32)>>>>;
+
+/// A stage that notes its batches and is done with everything.
+fn noting(batches: &Batches) -> Script {
+    let batches = batches.clone();
+    Script::batch("stage", move |batch| {
+        let count = batch.len();
+        batches.lock().unwrap().push(batch.into_iter().map(|item| (item.value, item.attempt)).collect());
+        async move { (0..count).map(|_| done()).collect() }
+    })
+}
+
+#[tokio::test]
+async fn a_full_batch_goes_at_once_and_another_after_its_linger() {
+    let spec = spec("q");
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    let batches = Arc::default();
+    world.publish("q", ["a", "b", "c", "d", "e", "f"]).await;
+    // So long that a full batch that waited for it would not be done in time.
+    let settings = Settings { batch: 3, at_once: 6, linger: LIMIT * 10, ..quick() };
+    let going = world.go(noting(&batches), &spec, settings);
+    world.until_empty("q").await;
+    assert_eq!(batches.lock().unwrap().iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
+    world.publish("q", ["g"]).await;
+    eventually("it is taken", async || world.depth("q").await.in_flight == 1).await;
+    stays("it waits for company", async || batches.lock().unwrap().len() == 2).await;
+    // The stop ends every linger.
+    going.end().await;
+    assert_eq!(batches.lock().unwrap()[2], [("g".to_owned(), 1)]);
+    assert_eq!(world.depth("q").await.in_flight, 0);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_not_full_goes_after_its_linger() {
+    let spec = spec("q");
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    let batches = Arc::default();
+    world.publish("q", ["a", "b"]).await;
+    let settings = Settings { batch: 50, at_once: 100, linger: Duration::from_millis(30), ..quick() };
+    let going = world.go(noting(&batches), &spec, settings);
+    world.until_empty("q").await;
+    going.end().await;
+    assert_eq!(batches.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_fails_while_a_batch_lingers_is_left_in_peace() {
+    let spec = spec("q");
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    let batches = Arc::default();
+    world.publish("q", ["a"]).await;
+    let settings = Settings { batch: 3, at_once: 6, linger: LIMIT * 10, ..quick() };
+    let going = world.go(noting(&batches), &spec, settings);
+    eventually("it is taken", async || world.depth("q").await.in_flight == 1).await;
+    world.broker.no_receive.store(true, SeqCst);
+    eventually("what is there goes on", async || batches.lock().unwrap().len() == 1).await;
+    let asked = world.broker.receives.load(SeqCst);
+    stays("it is not asked all the time", async || world.broker.receives.load(SeqCst) < asked + 20).await;
+    going.end().await;
+}
+
+#[tokio::test]
+async fn a_suspect_runs_alone() {
+    let spec = spec("q").max_attempts(5);
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["a", "bomb", "b"]).await;
+    let batches: Batches = Arc::default();
+    let noted = batches.clone();
+    let stage = Script::batch("stage", move |batch| {
+        let count = batch.len();
+        let values: Vec<_> = batch.into_iter().map(|item| (item.value, item.attempt)).collect();
+        noted.lock().unwrap().push(values.clone());
+        async move {
+            assert!(values.iter().all(|(value, _)| value != "bomb"), "boom");
+            (0..count).map(|_| done()).collect()
+        }
+    });
+    let settings = Settings { batch: 3, at_once: 3, linger: Duration::from_millis(50), ..quick() };
+    let going = world.go(stage, &spec, settings);
+    eventually("the bomb is dead", async || world.depth("q").await.dead == 1).await;
+    world.until_empty("q").await;
+    going.end().await;
+    for batch in batches.lock().unwrap().iter() {
+        assert!(batch.len() == 1 || batch.iter().all(|(_, attempt)| *attempt < 3), "{batch:?}");
+    }
+    assert_eq!(world.dead("q").await[0].message.id.as_str(), "bomb");
+    assert!(["a", "b"].iter().all(|item| !world.trails.is_open(item)));
+}
+
+#[tokio::test]
+async fn a_slow_item_holds_up_no_other() {
+    let spec = spec("q");
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let waiting = gate.clone();
+    let stage = Script::each("stage", move |item| {
+        let gate = waiting.clone();
+        async move {
+            if item.value == "slow" {
+                gate.acquire().await.unwrap().forget();
+            }
+            done()
+        }
+    });
+    world.publish("q", ["slow"]).await;
+    let going = world.go(stage, &spec, Settings { at_once: 2, ..quick() });
+    world.publish("q", (0..20).map(|number| number.to_string())).await;
+    eventually("all others are done", async || {
+        let depth = world.depth("q").await;
+        depth.waiting() == 0 && depth.in_flight == 1
+    })
+    .await;
+    assert_eq!(going.meter.read().running, 1);
+    gate.add_permits(1);
+    world.until_empty("q").await;
+    going.end().await;
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_published_holds_up_no_other() {
+    let (first, full, free) = (spec("first"), spec("full"), spec("free"));
+    let full = full.max_length(crawlway_broker::MaxLength::Exact(1));
+    let world = World::new(&[first.clone(), full, free]).await;
+    world.publish("full", ["in the way"]).await;
+    let stage = Script::each("stage", async |item| {
+        let to = if item.value == "stuck" { "full" } else { "free" };
+        passed_on(&item, to)
+    });
+    world.publish("first", ["stuck"]).await;
+    let going = world.go(stage, &first, quick());
+    eventually("it waits", async || going.meter.read().finishing == 1).await;
+    world.publish("first", ["a", "b"]).await;
+    eventually("the others go on", async || world.depth("free").await.ready == 2).await;
+    eventually("and are settled", async || world.depth("first").await.in_flight == 1).await;
+    assert!(world.trails.of("stuck").is_empty());
+    world.purge("full").await;
+    world.until_empty("first").await;
+    assert_eq!(world.depth("full").await.ready, 1);
+    going.end().await;
+}
+
+#[tokio::test]
+async fn nothing_is_taken_while_a_queue_further_down_is_too_long() {
+    let (first, second) = (spec("first"), spec("second"));
+    let world = World::new(&[first.clone(), second]).await;
+    world.publish("first", ["a", "b", "c"]).await;
+    world.publish("second", ["x", "y"]).await;
+    let ran = Arc::new(AtomicBool::new(false));
+    let noted = ran.clone();
+    let stage = Script::each("stage", move |_| {
+        noted.store(true, SeqCst);
+        async { done() }
+    });
+    let hold_back = Some(HoldBack { queue: queue("second"), most: 2 });
+    let going = world.go(stage, &first, Settings { hold_back, ..quick() });
+    stays("nothing is taken", async || world.depth("first").await.ready == 3).await;
+    assert!(!ran.load(SeqCst));
+    world.purge("second").await;
+    world.until_empty("first").await;
+    going.end().await;
+}

@@ -1,0 +1,142 @@
+//! Whatever stages answer and whatever fails meanwhile: each item ends once, and its trail is closed.
+
+use crate::support::*;
+use crawlway_flow::{EffectError, Settings, StageError};
+use crawlway_store::End;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+const ITEMS: usize = 300;
+
+/// Numbers that look random and are the same each time.
+struct Dice(AtomicU64);
+
+impl Dice {
+    fn roll(&self, sides: u64) -> u64 {
+        let mut x = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, SeqCst);
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (x ^ (x >> 31)) % sides
+    }
+}
+
+fn some_answer(dice: &Dice, clock: &crawlway_clock::Clock, sent_on: impl Fn() -> Done) -> Done {
+    match dice.roll(24) {
+        0..=3 => transient("bad luck"),
+        4 => permanent("hopeless"),
+        5 | 6 => Err(StageError::NotYet {
+            until: clock.now() + Duration::from_millis(dice.roll(5)),
+            why: "not its turn".into(),
+        }),
+        7 => ours("something of ours"),
+        8 => panic!("boom"),
+        9 | 10 => done(),
+        _ => sent_on(),
+    }
+}
+
+async fn every_item_ends(seed: u64, batch: usize) {
+    let (first, second) = (spec("first").prefetch(64), spec("second").prefetch(64));
+    let world = World::new(&[first.clone(), second.clone()]).await;
+    let ids: Vec<String> = (0..ITEMS)
+        .map(|number| if number % 29 == 0 { format!("invalid-{number}") } else { format!("item-{number}") })
+        .collect();
+    world.publish("first", &ids).await;
+    let dice = Arc::new(Dice(AtomicU64::new(seed)));
+    let stage = |name: &'static str, to: Option<&'static str>| {
+        let (dice, clock, effects) = (dice.clone(), world.clock.clone(), dice.clone());
+        Script::each(name, move |item| {
+            let (dice, clock) = (dice.clone(), clock.clone());
+            async move {
+                tokio::task::yield_now().await;
+                some_answer(&dice, &clock, || {
+                    let mut output = passed_on(&item, "second")?;
+                    if to.is_none() {
+                        output.publish.clear();
+                    }
+                    Ok(output)
+                })
+            }
+        })
+        .applying(move |_| {
+            let answer = match effects.roll(20) {
+                // Only where nothing goes on: an item that was sent on and then given up ends twice, as it must.
+                0 if to.is_none() => Err(EffectError::Never("cannot be".into())),
+                1 => Err(EffectError::Ours("switched off".into())),
+                _ => Ok(()),
+            };
+            async { answer }
+        })
+    };
+    let settings = Settings { batch, at_once: 20, linger: Duration::from_millis(1), ..quick() };
+    let flow = world
+        .flow()
+        .stage(stage("one", Some("second")), world.source(&first), settings.clone())
+        .stage(stage("two", None), world.source(&second), settings);
+    let going = world.set_going(flow);
+    let over = Arc::new(AtomicBool::new(false));
+    let trouble = {
+        let (broker, trails, over) = (world.broker.clone(), world.trails.clone(), over.clone());
+        tokio::spawn(async move {
+            let trouble = Dice(AtomicU64::new(seed + 1));
+            while !over.load(SeqCst) {
+                let switch = match trouble.roll(4) {
+                    0 => &broker.no_publish,
+                    1 => &broker.no_settle,
+                    2 => &broker.no_receive,
+                    _ => &trails.down,
+                };
+                switch.store(true, SeqCst);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                switch.store(false, SeqCst);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        })
+    };
+    world.until_empty("first").await;
+    world.until_empty("second").await;
+    over.store(true, SeqCst);
+    trouble.await.unwrap();
+    let meter = going.meter.clone();
+    going.end().await;
+
+    let mut dead = BTreeMap::new();
+    for name in ["first", "second"] {
+        for letter in world.dead(name).await {
+            assert!(!letter.reason.is_empty() && letter.attempts >= 1);
+            let twice = dead.insert(letter.message.id.to_string(), letter);
+            assert!(twice.is_none(), "{twice:?}");
+        }
+    }
+    for id in &ids {
+        let trail = world.trails.of(id);
+        let closing: Vec<_> = trail.iter().filter(|entry| entry.end.closes()).collect();
+        assert_eq!(closing.len(), 1, "{id}: {trail:#?}");
+        assert!(!world.trails.is_open(id), "{id}: {trail:#?}");
+        assert_eq!(closing[0].end == End::Dead, dead.contains_key(id), "{id}: {trail:#?}");
+        let passed = trail.iter().filter(|entry| entry.end == End::Passed).count();
+        assert!(passed <= 1, "{id}: {trail:#?}");
+    }
+    let known: BTreeSet<_> = world.trails.all().into_iter().map(|entry| entry.item).collect();
+    assert_eq!(known.len(), ITEMS);
+    let reading = meter.read();
+    assert_eq!((reading.running, reading.finishing, reading.fenced), (0, 0, 0));
+    let first_stage = world.trails.all().iter().filter(|entry| entry.stage == "one").count();
+    assert_eq!(reading.ended(), first_stage as u64, "the meter and the trails agree");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_item_ends_once_one_by_one() {
+    every_item_ends(1, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_item_ends_once_in_batches() {
+    every_item_ends(2, 7).await;
+}

@@ -1,0 +1,178 @@
+//! Leases: kept while an item is held, wherever it is, and respected when they are lost.
+
+use crate::support::*;
+use crawlway_broker::MaxLength;
+use crawlway_clock::ManualClock;
+use crawlway_flow::Settings;
+use crawlway_store::End;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::sync::Semaphore;
+
+const LEASE: Duration = Duration::from_millis(300);
+
+/// Lets several leases pass, giving each beat the time that it needs.
+async fn let_leases_pass(world: &World, clock: &ManualClock) {
+    for _ in 0..6 {
+        // The first of the two may have been under way when the clock was moved.
+        let beats = world.broker.extends.load(SeqCst) + 2;
+        clock.advance(LEASE * 2 / 3);
+        eventually("the lease is renewed", async || world.broker.extends.load(SeqCst) >= beats).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_kept_while_the_stage_works_longer_than_it() {
+    let spec = spec("q").lease(LEASE);
+    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let waiting = gate.clone();
+    let stage = Script::each("stage", move |_| {
+        let gate = waiting.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            done()
+        }
+    });
+    world.publish("q", ["a"]).await;
+    let going = world.go(stage, &spec, quick());
+    eventually("it runs", async || going.meter.read().running == 1).await;
+    let_leases_pass(&world, &clock).await;
+    gate.add_permits(1);
+    world.until_empty("q").await;
+    assert_eq!(going.meter.read().fenced, 0);
+    going.end().await;
+    assert_eq!(
+        world.trails.of("a").iter().map(|entry| (entry.end, entry.attempt)).collect::<Vec<_>>(),
+        [(End::Done, 1)]
+    );
+}
+
+#[tokio::test]
+async fn a_lease_is_kept_while_a_batch_lingers_and_while_the_trails_are_down() {
+    let spec = spec("q").lease(LEASE);
+    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    world.trails.down.store(true, SeqCst);
+    let settings = Settings { batch: 2, at_once: 4, linger: LIMIT * 10, ..quick() };
+    let going = world.go(Script::each("stage", async |_| done()), &spec, settings);
+    world.publish("q", ["a"]).await;
+    eventually("it lingers", async || world.depth("q").await.in_flight == 1).await;
+    let_leases_pass(&world, &clock).await;
+    world.publish("q", ["b"]).await;
+    eventually("they cannot be noted", async || world.trails.calls.load(SeqCst) > 0).await;
+    let_leases_pass(&world, &clock).await;
+    world.trails.down.store(false, SeqCst);
+    world.until_empty("q").await;
+    assert_eq!(going.meter.read().fenced, 0);
+    going.end().await;
+    assert!(["a", "b"].iter().all(|item| world.trails.ends(item) == [End::Done]));
+}
+
+#[tokio::test]
+async fn a_lease_is_kept_while_the_next_queue_is_full() {
+    let first = spec("first").lease(LEASE);
+    let second = spec("second").max_length(MaxLength::Exact(1));
+    let (world, clock) = World::standing_still(&[first.clone(), second]).await;
+    world.publish("second", ["in the way"]).await;
+    world.publish("first", ["a"]).await;
+    let going = world.go(Script::each("stage", async |item| passed_on(&item, "second")), &first, quick());
+    eventually("it waits", async || world.broker.publishes.load(SeqCst) >= 4).await;
+    let_leases_pass(&world, &clock).await;
+    world.purge("second").await;
+    world.until_empty("first").await;
+    going.end().await;
+    assert_eq!(world.trails.ends("a"), [End::Passed]);
+    assert_eq!(world.depth("second").await.ready, 1);
+}
+
+/// A stage whose first attempt waits at a gate, and what it is given.
+fn first_one_waits(gate: &Arc<Semaphore>, attempts: &Arc<Mutex<Vec<u32>>>) -> Script {
+    let (gate, attempts) = (gate.clone(), attempts.clone());
+    Script::each("stage", move |item| {
+        attempts.lock().unwrap().push(item.attempt);
+        let gate = gate.clone();
+        async move {
+            if item.attempt == 1 {
+                gate.acquire().await.unwrap().forget();
+            }
+            passed_on(&item, "second")
+        }
+    })
+}
+
+#[tokio::test]
+async fn who_lost_a_lease_unawares_is_fenced_and_settles_nothing() {
+    let first = spec("first").lease(LEASE);
+    let (world, clock) = World::standing_still(&[first.clone(), spec("second")]).await;
+    let (gate, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
+    world.publish("first", ["a"]).await;
+    let going = world.go(first_one_waits(&gate, &attempts), &first, quick());
+    eventually("it runs", async || going.meter.read().running == 1).await;
+    world.broker.no_extend.store(true, SeqCst);
+    clock.advance(LEASE * 2);
+    eventually("it comes again, and is done", async || going.meter.read().ended() == 1).await;
+    assert_eq!(*attempts.lock().unwrap(), [1, 2]);
+    assert_eq!(world.depth("first").await.in_flight, 0);
+    gate.add_permits(1);
+    eventually("the first one is fenced", async || going.meter.read().fenced == 1).await;
+    let reading = going.meter.read();
+    assert_eq!((reading.ended(), reading.running, reading.finishing), (1, 0, 0), "counted once");
+    going.end().await;
+    // What a zombie publishes may be a duplicate, and is never a loss.
+    assert_eq!(world.depth("second").await.ready, 2);
+}
+
+#[tokio::test]
+async fn who_knows_that_the_lease_is_lost_leaves_everything_to_the_next() {
+    let first = spec("first").lease(LEASE);
+    let (world, clock) = World::standing_still(&[first.clone(), spec("second")]).await;
+    let (gate, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
+    world.publish("first", ["a"]).await;
+    let going = world.go(first_one_waits(&gate, &attempts), &first, quick());
+    eventually("it runs", async || going.meter.read().running == 1).await;
+    world.broker.no_extend.store(true, SeqCst);
+    clock.advance(LEASE * 2);
+    eventually("it comes again, and is done", async || going.meter.read().ended() == 1).await;
+    world.broker.no_extend.store(false, SeqCst);
+    // Another one keeps the heart beating. When the second beat is through, what the first one told is known.
+    world.publish("first", ["b"]).await;
+    eventually("both run", async || going.meter.read().running == 2).await;
+    let beats = world.broker.extends.load(SeqCst) + 2;
+    eventually("a beat tells", async || world.broker.extends.load(SeqCst) >= beats).await;
+    gate.add_permits(2);
+    eventually("the first one is fenced", async || going.meter.read().fenced == 1).await;
+    world.until_empty("first").await;
+    going.end().await;
+    assert_eq!(world.depth("second").await.ready, 2, "each published once");
+    assert_eq!(world.trails.of("a").iter().map(|entry| entry.attempt).collect::<Vec<_>>(), [2]);
+}
+
+#[tokio::test]
+async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
+    let spec = spec("q").lease(LEASE);
+    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["a"]).await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let stage = Script::each("stage", move |_| {
+        counted.fetch_add(1, SeqCst);
+        std::future::pending()
+    });
+    let flow = world.flow().stage(stage, world.source(&spec), quick());
+    let task = tokio::spawn(flow.run());
+    eventually("it runs", async || runs.load(SeqCst) == 1).await;
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    // Whatever was under way when it was ended may still come through.
+    tokio::time::sleep(LEASE).await;
+    let beats = world.broker.extends.load(SeqCst);
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(world.broker.extends.load(SeqCst), beats);
+    clock.advance(LEASE * 2);
+    assert_eq!(world.depth("q").await.ready, 1, "it comes again");
+}

@@ -1,0 +1,81 @@
+//! Dead letters come back under their ids, and their trails go on.
+
+use crate::support::*;
+use crawlway_broker::DeadFilter;
+use crawlway_flow::{ReplayError, replay};
+use crawlway_store::End;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+
+async fn with_dead_letters(count: usize) -> (World, std::sync::Arc<crawlway_clock::ManualClock>) {
+    let spec = spec("q");
+    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    world.publish("q", (0..count).map(|number| format!("item-{number}"))).await;
+    let going = world.go(Script::each("stage", async |_| permanent("no price")), &spec, quick());
+    eventually("all are dead", async || world.depth("q").await.dead == count as u64).await;
+    going.end().await;
+    clock.advance(Duration::from_secs(1));
+    (world.again(), clock)
+}
+
+async fn replay_all(world: &World) -> Result<crawlway_broker::Replayed, ReplayError> {
+    replay(&*world.broker, &*world.trails, &world.clock, "test", "someone", &queue("q"), &DeadFilter::all())
+        .await
+}
+
+#[tokio::test]
+async fn replayed_items_keep_their_ids_and_their_trails() {
+    let (world, clock) = with_dead_letters(3).await;
+    let replayed = replay_all(&world).await.unwrap();
+    assert_eq!((replayed.count, replayed.stopped), (3, None));
+    assert!(world.trails.is_open("item-1"));
+    clock.advance(Duration::from_secs(1));
+    let spec = spec("q");
+    let going = world.go(Script::each("stage", async |_| done()), &spec, quick());
+    world.until_empty("q").await;
+    going.end().await;
+    for number in 0..3 {
+        let trail = world.trails.of(&format!("item-{number}"));
+        let ends: Vec<_> = trail.iter().map(|entry| (entry.end, entry.attempt)).collect();
+        assert_eq!(ends, [(End::Dead, 1), (End::Replayed, 1), (End::Done, 1)]);
+        assert_eq!((trail[1].worker.as_str(), trail[1].error.as_deref()), ("someone", Some("no price")));
+        assert!(!world.trails.is_open(&trail[0].item));
+    }
+    assert_eq!(world.depth("q").await.dead, 0);
+}
+
+#[tokio::test]
+async fn what_could_not_be_put_back_is_still_dead_and_its_trail_says_so() {
+    let (world, clock) = with_dead_letters(3).await;
+    world.broker.no_replay.store(true, SeqCst);
+    assert!(matches!(replay_all(&world).await, Err(ReplayError::Broker(_))));
+    assert_eq!(world.depth("q").await.dead, 3);
+    for number in 0..3 {
+        let item = format!("item-{number}");
+        assert!(!world.trails.is_open(&item), "{:#?}", world.trails.of(&item));
+    }
+    world.broker.no_replay.store(false, SeqCst);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(replay_all(&world).await.unwrap().count, 3);
+    assert!(world.trails.is_open("item-2"));
+}
+
+#[tokio::test]
+async fn without_trails_nothing_is_replayed() {
+    let (world, _) = with_dead_letters(2).await;
+    world.trails.down.store(true, SeqCst);
+    assert!(matches!(replay_all(&world).await, Err(ReplayError::Store(_))));
+    assert_eq!(world.depth("q").await.dead, 2);
+}
+
+#[tokio::test]
+async fn those_that_die_again_meanwhile_are_left_for_the_next_time() {
+    // The clock stands still, so that the time of death cannot tell them apart.
+    let (world, _) = with_dead_letters(300).await;
+    let spec = spec("q");
+    let going = world.go(Script::each("stage", async |_| permanent("again")), &spec, quick());
+    let replayed = replay_all(&world).await.unwrap();
+    assert_eq!(replayed.count, 300);
+    eventually("all are dead again", async || world.depth("q").await.dead == 300).await;
+    going.end().await;
+    assert!(world.dead("q").await.iter().all(|letter| letter.replays == 1));
+}

@@ -1,0 +1,101 @@
+//! Trails in memory, which fail on command.
+
+use crawlway_clock::Timestamp;
+use crawlway_store::{End, StoreError, TrailEntry, Trails};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    entries: Mutex<Vec<TrailEntry>>,
+    /// Fails every call.
+    pub(crate) down: AtomicBool,
+    /// Never comes back from a call.
+    pub(crate) hangs: AtomicBool,
+    /// How often it was written to, in vain or not.
+    pub(crate) calls: AtomicU64,
+    /// Refuses the entries of this item.
+    pub(crate) refused: Mutex<Option<String>>,
+}
+
+impl Memory {
+    pub(crate) fn all(&self) -> Vec<TrailEntry> {
+        self.entries.lock().unwrap().clone()
+    }
+
+    /// The trail of one item as the contract orders it.
+    pub(crate) fn of(&self, item: &str) -> Vec<TrailEntry> {
+        let mut entries = self.all();
+        entries.retain(|entry| entry.item == item);
+        entries.sort_by_key(|entry| entry.at);
+        entries
+    }
+
+    pub(crate) fn ends(&self, item: &str) -> Vec<End> {
+        self.of(item).iter().map(|entry| entry.end).collect()
+    }
+
+    /// Whether the trail is open, as the contract has it.
+    pub(crate) fn is_open(&self, item: &str) -> bool {
+        let trail = self.of(item);
+        let latest = |closes: bool| {
+            trail.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max()
+        };
+        latest(false) > latest(true)
+    }
+}
+
+#[async_trait::async_trait]
+impl Trails for Memory {
+    async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        if self.down.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable { detail: "switched off".into() });
+        }
+        let refused = self.refused.lock().unwrap().clone();
+        if entries.iter().any(|entry| Some(&entry.item) == refused.as_ref()) {
+            return Err(StoreError::Invalid { problem: "not this item".into() });
+        }
+        self.entries.lock().unwrap().extend_from_slice(entries);
+        Ok(())
+    }
+
+    async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError> {
+        Ok(self.of(item))
+    }
+
+    async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
+        let all = self.all();
+        let items: BTreeSet<_> =
+            all.iter().filter(|entry| entry.subject.as_deref() == Some(subject)).collect_items();
+        Ok(items.iter().take(most).map(|item| self.of(item)).collect())
+    }
+
+    async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
+        let all = self.all();
+        let items = all.iter().collect_items();
+        Ok(items.into_iter().filter(|item| self.is_open(item)).take(most).collect())
+    }
+
+    async fn expire(&self, _before: Timestamp, _most: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}
+
+trait CollectItems {
+    fn collect_items(self) -> BTreeSet<String>;
+}
+
+impl<'e, I: Iterator<Item = &'e TrailEntry>> CollectItems for I {
+    fn collect_items(self) -> BTreeSet<String> {
+        self.map(|entry| entry.item.clone()).collect()
+    }
+}

@@ -1,0 +1,154 @@
+//! A real queue that fails on command.
+
+use crawlway_broker::{
+    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
+    QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+};
+use crawlway_broker_embedded::EmbeddedBroker;
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    time::Duration,
+};
+
+const OFF: &str = "switched off";
+
+#[derive(Debug)]
+pub(crate) struct Shaky {
+    inner: EmbeddedBroker,
+    /// Switches for what fails.
+    pub(crate) no_publish: AtomicBool,
+    pub(crate) no_receive: AtomicBool,
+    pub(crate) no_settle: AtomicBool,
+    pub(crate) no_extend: AtomicBool,
+    pub(crate) no_replay: AtomicBool,
+    /// How often each was called, in vain or not.
+    pub(crate) publishes: AtomicU64,
+    pub(crate) receives: AtomicU64,
+    pub(crate) settles: AtomicU64,
+    pub(crate) extends: AtomicU64,
+}
+
+impl Shaky {
+    pub(crate) fn new(inner: EmbeddedBroker) -> Self {
+        Self {
+            inner,
+            no_publish: AtomicBool::new(false),
+            no_receive: AtomicBool::new(false),
+            no_settle: AtomicBool::new(false),
+            no_extend: AtomicBool::new(false),
+            no_replay: AtomicBool::new(false),
+            publishes: AtomicU64::new(0),
+            receives: AtomicU64::new(0),
+            settles: AtomicU64::new(0),
+            extends: AtomicU64::new(0),
+        }
+    }
+
+    /// The queue itself, which never fails.
+    pub(crate) fn inner(&self) -> &EmbeddedBroker {
+        &self.inner
+    }
+
+    /// Switches everything that a runner needs.
+    pub(crate) fn down(&self, down: bool) {
+        for switch in [&self.no_publish, &self.no_receive, &self.no_settle, &self.no_extend] {
+            switch.store(down, SeqCst);
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Broker for Shaky {
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
+        self.inner.declare(queues).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.inner.queues().await
+    }
+
+    async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        self.publishes.fetch_add(1, SeqCst);
+        if self.no_publish.load(SeqCst) {
+            return batch.iter().map(|_| Err(PublishError::Unavailable { detail: OFF.into() })).collect();
+        }
+        self.inner.publish(batch).await
+    }
+
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        self.receives.fetch_add(1, SeqCst);
+        if self.no_receive.load(SeqCst) {
+            return Err(BrokerError::Unavailable { detail: OFF.into() });
+        }
+        self.inner.receive(queue, max, wait).await
+    }
+
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+        self.settles.fetch_add(1, SeqCst);
+        if self.no_settle.load(SeqCst) {
+            return verdicts.iter().map(|_| Err(SettleError::Unavailable { detail: OFF.into() })).collect();
+        }
+        self.inner.settle(verdicts).await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
+        let answers = if self.no_extend.load(SeqCst) {
+            receipts.iter().map(|_| Err(SettleError::Unavailable { detail: OFF.into() })).collect()
+        } else {
+            self.inner.extend(receipts, lease).await
+        };
+        // Counted afterwards, so that who sees the number knows that it has happened.
+        self.extends.fetch_add(1, SeqCst);
+        answers
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
+        self.inner.depth(queue).await
+    }
+
+    async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.inner.purge(queue).await
+    }
+
+    async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.inner.pause(queue).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.inner.resume(queue).await
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        self.inner.dead_letters(queue, filter, after, limit).await
+    }
+
+    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+        if self.no_replay.load(SeqCst) {
+            return Err(BrokerError::Unavailable { detail: OFF.into() });
+        }
+        self.inner.replay(queue, filter).await
+    }
+
+    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+        self.inner.drop_dead(queue, filter).await
+    }
+
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.inner.close().await
+    }
+}
