@@ -1,6 +1,6 @@
 //! Fail points: places at which a test has the process killed, as by `kill -9`.
 //!
-//! The variable `CRAWLWAY_DIE_AT` names one, `stage.step` or `stage.step#n` for the n-th time it is passed. Only debug
+//! The variable `FAIL_POINT_OF_CRAWLWAY` names one, `stage.step` or `stage.step#n` for the n-th time it is passed. Only debug
 //! builds heed it.
 
 use std::sync::{
@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 /// The variable that names where to die.
-pub const VARIABLE: &str = "CRAWLWAY_DIE_AT";
+pub const VARIABLE: &str = "FAIL_POINT_OF_CRAWLWAY";
 
 /// The steps of an item's way through any stage, in order. A process may die after each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
