@@ -6,7 +6,7 @@ use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup};
 use crawlway_flow::{Meter, Parts, Stop};
-use crawlway_flows::search::{FLOW, Search, Stages, Stores, crawler_queue};
+use crawlway_flows::search::{FLOW, PagesInto, Search, Stages, Stores, crawler_queue};
 use crawlway_store::PageIndex;
 use std::{process, sync::Arc};
 use tokio::{
@@ -66,7 +66,7 @@ impl Worker {
         let stores = Stores {
             frontier: records.frontier.clone(),
             seen: records.seen.clone(),
-            index: Some(index.clone()),
+            pages: Some(PagesInto::Index(index.clone())),
         };
         let settings = config.search.settings(request.clone());
         let stages = Stages { crawl: true, index: true };
