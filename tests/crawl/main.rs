@@ -6,6 +6,7 @@
 mod bad_input;
 mod kills;
 mod lab;
+mod postgres;
 mod recrawl;
 mod steps;
 mod traps;
