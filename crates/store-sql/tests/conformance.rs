@@ -1,7 +1,7 @@
 //! The seen URLs, the trails and the frontier pass their suites, on SQLite and on PostgreSQL.
 
-mod suites;
 mod harness;
+mod suites;
 
 use suites::{Backend, SqlHarness};
 
