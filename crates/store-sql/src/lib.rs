@@ -8,6 +8,16 @@
 //!     store.rs ─ link.rs             transactions, retries, connections; down.rs: when the server is away
 //! ```
 //!
+//! # What survives
+//!
+//! What a call did survives the end of the process, however that comes. A power cut, or the end of the operating
+//! system, is another matter on SQLite, whose commits are written at once and synced together later: it may undo the
+//! latest of them, in order, and so set the store back in time by some moments. That costs work and nothing else: URLs
+//! are fetched again (a page is never done without its links, which were added before), claims and notes of seen
+//! URLs are missing, and so may be entries of trails. What somebody asked for is synced before the call returns,
+//! with everything before it: `open_crawl`, `set_state`, `reopen`, `insist`, `replay`, `drop_dead`, `forget`, and `add`
+//! when there is a seed among the URLs that it adds. On PostgreSQL every commit is as durable as the server makes it.
+//!
 //! Texts are kept as they are, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
 mod dialect;

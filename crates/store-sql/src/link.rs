@@ -10,13 +10,16 @@ use crate::{
     rows::{Rows, storable},
 };
 use sqlx::{
-    Column, Connection, Postgres, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef,
+    Column, Connection, Executor, Postgres, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef,
     pool::PoolConnection,
     postgres::PgRow,
     sqlite::{SqliteConnectOptions, SqliteRow},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// As a writer is opened, see `pools` in `store.rs`.
+const RELAXED: &str = "PRAGMA synchronous = NORMAL";
 
 /// The one connection that writes to a SQLite file.
 #[derive(Debug, Clone)]
@@ -69,32 +72,63 @@ pub(crate) struct Tx {
     answer_within: Duration,
     /// Whether it may be used by somebody else as it is now.
     clean: bool,
+    lasts: Lasts,
+}
+
+/// What a transaction on SQLite outlives. On PostgreSQL every one outlives what its server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// The end of the process. A power cut may undo the latest of these, and none without all that came after it.
+    Process,
+    /// A power cut, with all that was committed before it.
+    PowerCut,
 }
 
 impl Tx {
     /// Begins a transaction that may write.
-    pub(crate) async fn begin(link: Link, answer_within: Duration) -> Result<Self, Fault> {
+    pub(crate) async fn begin(link: Link, answer_within: Duration, lasts: Lasts) -> Result<Self, Fault> {
         static BEGIN: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN");
-        let mut tx = Self { link: Some(link), answer_within, clean: false };
+        let mut tx = Self { link: Some(link), answer_within, clean: false, lasts };
+        if lasts == Lasts::PowerCut {
+            tx.sync_commits("PRAGMA synchronous = FULL").await?;
+        }
         tx.run(&BEGIN, vec![]).await?;
         Ok(tx)
     }
 
     /// Only reads, each statement for itself.
     pub(crate) fn reading(link: Link, answer_within: Duration) -> Self {
-        Self { link: Some(link), answer_within, clean: true }
+        Self { link: Some(link), answer_within, clean: true, lasts: Lasts::Process }
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), Fault> {
         static COMMIT: Sql = Sql::new("COMMIT");
         self.run(&COMMIT, vec![]).await?;
-        self.clean = true;
+        self.end().await;
         Ok(())
     }
 
     pub(crate) async fn roll_back(mut self) {
         static ROLLBACK: Sql = Sql::new("ROLLBACK");
-        self.clean = self.run(&ROLLBACK, vec![]).await.is_ok();
+        if self.run(&ROLLBACK, vec![]).await.is_ok() {
+            self.end().await;
+        }
+    }
+
+    /// Leaves the connection as the next one expects it.
+    async fn end(&mut self) {
+        self.clean = self.lasts == Lasts::Process || self.sync_commits(RELAXED).await.is_ok();
+    }
+
+    /// Sets how commits are synced; cannot be done within a transaction. As raw SQL, because such a statement does
+    /// its work while it is prepared, and one that is kept prepared would do nothing the second time.
+    async fn sync_commits(&mut self, pragma: &'static str) -> Result<(), Fault> {
+        if let Some(Link::Writer(slot)) = self.link.as_mut()
+            && let Some(connection) = slot.as_mut()
+        {
+            connection.execute(sqlx::raw_sql(pragma)).await?;
+        }
+        Ok(())
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

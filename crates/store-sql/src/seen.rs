@@ -4,7 +4,7 @@ use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Tx},
+    link::{Arg, Lasts, Tx},
     rows::{Rows, storable},
     store::{SqlStore, transact},
     time::{after, timestamp, whole},
@@ -99,7 +99,7 @@ impl SeenUrls for SqlStore {
             return Ok(0);
         }
         let now = self.0.time.now();
-        let gone = transact!(self, tx, async {
+        let gone = transact!(Lasts::PowerCut, self, tx, async {
             lock(tx, urls.iter().map(|url| Key::of(url))).await?;
             tx.run(&FORGET, vec![Arg::Rows(keys(urls.iter().map(|url| Key::of(url))))]).await
         })?;

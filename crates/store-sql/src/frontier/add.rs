@@ -9,7 +9,7 @@ use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Tx},
+    link::{Arg, Lasts, Tx},
     rows::Rows,
     store::{SqlStore, transact},
 };
@@ -27,7 +27,10 @@ pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Resu
         return Ok(vec![Added::Known; urls.len()]);
     }
     let now = store.0.time.now();
-    let added = transact!(store, tx, add_new(tx, crawl, urls, &keys, &unsure, now))?;
+    // A link is found again, on its page, which is not done yet. A seed is somebody's word.
+    let seeds = urls.iter().any(|url| url.found_on.is_none());
+    let lasts = if seeds { Lasts::PowerCut } else { Lasts::Process };
+    let added = transact!(lasts, store, tx, add_new(tx, crawl, urls, &keys, &unsure, now))?;
     for (key, added) in keys.iter().zip(&added) {
         if *added != Added::OverBudget {
             store.0.known.note(crawl, *key);

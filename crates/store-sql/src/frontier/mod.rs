@@ -14,7 +14,10 @@ mod next;
 mod settle;
 mod tally;
 
-use crate::store::{SqlStore, read, transact};
+use crate::{
+    link::Lasts,
+    store::{SqlStore, read, transact},
+};
 use crawlway_store::{
     Frontier, FrontierPolicy, StoreError, Timestamp,
     frontier::{
@@ -37,7 +40,7 @@ impl Frontier for SqlStore {
 
     async fn open_crawl(&self, crawl: &NewCrawl) -> Result<(Crawl, bool), StoreError> {
         let now = self.0.time.now();
-        transact!(self, tx, crawls::open(tx, crawl, now))
+        transact!(Lasts::PowerCut, self, tx, crawls::open(tx, crawl, now))
     }
 
     async fn crawl(&self, id: &CrawlId) -> Result<Option<Crawl>, StoreError> {
@@ -50,12 +53,12 @@ impl Frontier for SqlStore {
 
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError> {
         let now = self.0.time.now();
-        transact!(self, tx, crawls::set_state(tx, id, state, now))
+        transact!(Lasts::PowerCut, self, tx, crawls::set_state(tx, id, state, now))
     }
 
     async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError> {
         let now = self.0.time.now();
-        transact!(self, tx, crawls::reopen(tx, id, now))
+        transact!(Lasts::PowerCut, self, tx, crawls::reopen(tx, id, now))
     }
 
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
@@ -102,7 +105,7 @@ impl Frontier for SqlStore {
 
     async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError> {
         let now = self.0.time.now();
-        transact!(self, tx, crawls::insist(tx, crawl, url, now))
+        transact!(Lasts::PowerCut, self, tx, crawls::insist(tx, crawl, url, now))
     }
 
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError> {
@@ -120,11 +123,11 @@ impl Frontier for SqlStore {
 
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
         let now = self.0.time.now();
-        transact!(self, tx, dead::end(tx, items, now, dead::Then::Waits))
+        transact!(Lasts::PowerCut, self, tx, dead::end(tx, items, now, dead::Then::Waits))
     }
 
     async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
         let now = self.0.time.now();
-        transact!(self, tx, dead::end(tx, items, now, dead::Then::IsDone))
+        transact!(Lasts::PowerCut, self, tx, dead::end(tx, items, now, dead::Then::IsDone))
     }
 }
