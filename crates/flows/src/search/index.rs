@@ -4,7 +4,7 @@ use super::message::{self, CheckedPage};
 use crawlway_broker::Delivery;
 use crawlway_content::simhash::simhash;
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
-use crawlway_store::{IndexedPage, PageIndex};
+use crawlway_store::{IndexedPage, PageIndex, StoreError};
 use std::sync::Arc;
 
 /// The step of a page's way that is this stage's own, for fail points; the runner has its own besides.
@@ -65,17 +65,28 @@ impl Stage for IndexStage {
         batch: Vec<Item<CheckedPage>>,
         _context: &Context,
     ) -> Vec<Result<Output<(), ()>, StageError>> {
-        let count = batch.len();
         fail::passed("index", IndexStep::Read.name());
-        let pages = batch.into_iter().map(indexed).collect();
-        let written = self.index.write(pages).await;
+        let pages: Vec<IndexedPage> = batch.into_iter().map(indexed).collect();
+        let count = pages.len();
+        let written = match self.index.write(pages.clone()).await {
+            // One of them cannot be stored, ever. It must not keep the others out.
+            Err(StoreError::Invalid { .. }) if count > 1 => {
+                let mut written = Vec::with_capacity(count);
+                for page in pages {
+                    written.push(self.index.write(vec![page]).await);
+                }
+                written
+            }
+            written => vec![written; count],
+        };
         fail::passed("index", IndexStep::Committed.name());
         // However long the outage lasts, the message stays: nothing about storing is the message's fault.
-        let ended = || match &written {
+        let ended = |written: Result<(), StoreError>| match written {
             Ok(()) => Ok(Output::nothing("indexed")),
+            Err(StoreError::Invalid { problem }) => Err(StageError::Permanent { reason: problem }),
             Err(error) => Err(StageError::Ours { error: error.to_string() }),
         };
-        (0..count).map(|_| ended()).collect()
+        written.into_iter().map(ended).collect()
     }
 
     async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
@@ -95,5 +106,81 @@ fn indexed(item: Item<CheckedPage>) -> IndexedPage {
         text: page.text,
         crawled_at: page.crawled_at,
         status_code: page.status_code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_broker::MessageId;
+    use crawlway_clock::{Clock, Timestamp};
+    use crawlway_flow::Stop;
+    use crawlway_store::pages::{Results, Search, SearchError};
+    use std::sync::Mutex;
+
+    /// An index that cannot store pages with a certain title, or nothing at all.
+    #[derive(Debug, Default)]
+    struct Fussy {
+        down: Mutex<bool>,
+        stored: Mutex<Vec<String>>,
+    }
+
+    #[async_trait::async_trait]
+    impl PageIndex for Fussy {
+        async fn write(&self, pages: Vec<IndexedPage>) -> Result<(), StoreError> {
+            if *self.down.lock().unwrap() {
+                return Err(StoreError::Unavailable { detail: "no space left on device".to_owned() });
+            }
+            if pages.iter().any(|page| page.title == "bad") {
+                return Err(StoreError::Invalid { problem: "that title".to_owned() });
+            }
+            self.stored.lock().unwrap().extend(pages.into_iter().map(|page| page.url));
+            Ok(())
+        }
+        async fn search(&self, _: &Search) -> Result<Results, SearchError> {
+            unimplemented!()
+        }
+        async fn get(&self, _: &str) -> Result<Option<IndexedPage>, StoreError> {
+            unimplemented!()
+        }
+        async fn count(&self) -> Result<u64, StoreError> {
+            unimplemented!()
+        }
+        async fn scan(&self, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
+            unimplemented!()
+        }
+        async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
+            unimplemented!()
+        }
+        async fn close(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    fn item(title: &str) -> Item<CheckedPage> {
+        let value = CheckedPage {
+            url: format!("http://a.test/{title}").parse().unwrap(),
+            text: String::new(),
+            title: title.to_owned(),
+            description: None,
+            crawled_at: Timestamp::now(),
+            status_code: 200,
+        };
+        Item { id: MessageId::random(), value, attempt: 1 }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_can_never_be_stored_keeps_no_other_out_and_a_full_disk_is_waited_for() {
+        let index = Arc::new(Fussy::default());
+        let stage = IndexStage::new(index.clone(), 1 << 20);
+        let context = Context { worker: "test".into(), clock: Clock::System, stop: Stop::default() };
+        *index.down.lock().unwrap() = true;
+        let ended = stage.run(vec![item("a"), item("b")], &context).await;
+        assert!(ended.iter().all(|ended| matches!(ended, Err(StageError::Ours { .. }))), "{ended:?}");
+        *index.down.lock().unwrap() = false;
+        let ended = stage.run(vec![item("a"), item("bad"), item("b")], &context).await;
+        assert!(ended[0].is_ok() && ended[2].is_ok(), "{ended:?}");
+        assert!(matches!(&ended[1], Err(StageError::Permanent { .. })), "{ended:?}");
+        assert_eq!(*index.stored.lock().unwrap(), ["http://a.test/a", "http://a.test/b"]);
     }
 }

@@ -34,6 +34,16 @@ pub struct Stores {
     pub pages: Option<PagesInto>,
 }
 
+impl Stores {
+    /// The index, if that is where pages end.
+    fn index(&self) -> Option<Arc<dyn PageIndex>> {
+        match &self.pages {
+            Some(PagesInto::Index(index)) => Some(index.clone()),
+            Some(PagesInto::File(_)) | None => None,
+        }
+    }
+}
+
 /// Where crawled pages end.
 #[derive(Debug, Clone)]
 pub enum PagesInto {
@@ -117,6 +127,7 @@ impl Search {
                 stores.seen.clone(),
                 queue.name.clone(),
                 options,
+                stores.index(),
             );
             let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
             flow = flow.stage(

@@ -101,6 +101,7 @@ macro_rules! frontier_conformance_suite {
                 a_page_fetched_again_counts_once,
                 insisting_makes_a_url_wait_again,
                 insisting_twice_has_no_effect,
+                what_was_left_out_for_a_url_is_found_by_it,
                 insisting_sets_a_finished_crawl_running,
                 insisting_takes_a_url_from_its_worker,
                 what_is_known_of_a_url_is_found,
