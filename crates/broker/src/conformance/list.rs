@@ -7,7 +7,7 @@ use super::{
 
 /// Writes one test per conformance case, in modules by theme below a module `conformance`.
 ///
-/// The expression makes a [`Harness`](crate::conformance::Harness); it is evaluated once per case and
+/// The expression makes a [`Harness`]; it is evaluated once per case and
 /// may `await`.
 ///
 /// ```text

@@ -138,19 +138,19 @@ mod tests {
             Ok(())
         }
         async fn search(&self, _: &Search) -> Result<Results, SearchError> {
-            unimplemented!()
+            unreachable!("only writing is tested")
         }
         async fn get(&self, _: &str) -> Result<Option<IndexedPage>, StoreError> {
-            unimplemented!()
+            unreachable!("only writing is tested")
         }
         async fn count(&self) -> Result<u64, StoreError> {
-            unimplemented!()
+            unreachable!("only writing is tested")
         }
         async fn scan(&self, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
-            unimplemented!()
+            unreachable!("only writing is tested")
         }
         async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
-            unimplemented!()
+            unreachable!("only writing is tested")
         }
         async fn close(&self) -> Result<(), StoreError> {
             Ok(())

@@ -4,7 +4,7 @@ use super::{Harness, back_off, breaker, clock, flight, groups, leases, load, mem
 
 /// Writes one test per conformance case of the gate, in modules by theme below a module `conformance`.
 ///
-/// The expression makes a [`Harness`](crate::conformance::gate::Harness); it is evaluated once per case and
+/// The expression makes a [`Harness`]; it is evaluated once per case and
 /// may `await`.
 ///
 /// ```text

@@ -4,7 +4,7 @@ use super::{Harness, batches, reading, shared, writing};
 
 /// Writes one test per conformance case of the page index, in modules by theme below a module `conformance`.
 ///
-/// The expression makes a [`Harness`](crate::conformance::pages::Harness); it is evaluated once per case and
+/// The expression makes a [`Harness`]; it is evaluated once per case and
 /// may `await`.
 ///
 /// ```text

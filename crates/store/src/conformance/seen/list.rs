@@ -4,7 +4,7 @@ use super::{Harness, batches, claims, load, marks, shared};
 
 /// Writes one test per conformance case of the seen URLs, in modules by theme below a module `conformance`.
 ///
-/// The expression makes a [`Harness`](crate::conformance::seen::Harness); it is evaluated once per case and
+/// The expression makes a [`Harness`]; it is evaluated once per case and
 /// may `await`.
 ///
 /// ```text

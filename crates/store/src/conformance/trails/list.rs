@@ -4,7 +4,7 @@ use super::{Harness, entries, expiry, load, open};
 
 /// Writes one test per conformance case of the trails, in modules by theme below a module `conformance`.
 ///
-/// The expression makes a [`Harness`](crate::conformance::trails::Harness); it is evaluated once per case and
+/// The expression makes a [`Harness`]; it is evaluated once per case and
 /// may `await`.
 ///
 /// ```text
