@@ -72,12 +72,12 @@ fn a_valid_config_is_said_to_be() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 21 settings are given, the others have their defaults\n"
+        "ok: no config file; 0 of 51 settings are given, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 21 settings are given, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 51 settings are given, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
 }
@@ -149,7 +149,15 @@ fn problems_for_programs() {
 fn every_command_refuses_wrong_settings_before_it_does_anything() {
     let home = Home::new();
     home.write("crawlway.toml", "data_dri = \"x\"\n");
-    for line in ["queues", "dead list", "config show"] {
+    for line in [
+        "queues",
+        "dead list",
+        "config show",
+        "crawl http://a.example/",
+        "search x",
+        "trail x",
+        "replay index",
+    ] {
         assert_eq!(
             home.run(line).refused(2),
             "error: crawlway.toml:1: `data_dri`: unknown key; did you mean `data_dir`?\n"

@@ -8,6 +8,10 @@ fn help_of_every_command() {
     let home = Home::new();
     for command in [
         "",
+        "crawl",
+        "search",
+        "trail",
+        "replay",
         "fetch",
         "robots",
         "robots check",

@@ -22,6 +22,13 @@ fn a_missing_data_directory_is_not_created_by_looking() {
         let said = home.run(line).refused(1);
         assert!(said.contains("there is no data directory `crawlway-data`"), "{said}");
     }
+    for line in ["search word", "trail https://a.example/", "replay index"] {
+        let said = home.run(line).refused(1);
+        assert!(
+            said.contains("`crawlway-data` holds no ") && said.contains("`crawlway crawl URL`"),
+            "{said}"
+        );
+    }
     assert!(!home.data().exists());
 }
 
@@ -40,6 +47,8 @@ fn a_data_directory_that_is_a_file() {
     let home = Home::new();
     home.write("crawlway-data", "");
     assert!(home.run("queues").refused(1).contains("`crawlway-data` is not a directory"));
+    let said = home.run("crawl http://a.example/").refused(1);
+    assert!(said.contains("crawlway-data") && said.contains("Not a directory"), "{said}");
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     home.write("crawlway-data/queue", "");
@@ -51,8 +60,10 @@ fn a_data_directory_that_is_a_file() {
 fn a_data_directory_in_use_says_by_whom() {
     let home = filled(three_minutes_ago());
     let broker = home.open_broker(Options::default());
-    let said = home.run("queues").refused(1);
-    assert!(said.contains(&format!("is in use by process {}", std::process::id())), "{said}");
+    for line in ["queues", "dead list", "crawl http://a.example/"] {
+        let said = home.run(line).refused(1);
+        assert!(said.contains(&format!("is in use by process {}", std::process::id())), "{said}");
+    }
     drop(broker);
     home.wait_until_let_go();
     home.run("queues").ok();
@@ -129,6 +140,15 @@ fn a_data_directory_of_somebody_else() {
     assert!(said.contains("queue/lock") && said.contains("must own the data directory"), "{said}");
 }
 
+#[test]
+fn a_place_where_nothing_may_be_written() {
+    let home = Home::new();
+    fs::create_dir(home.data()).unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o555)).unwrap();
+    let said = run_as_stranger_with(&home, &["crawl", "http://a.example/"]).refused(1);
+    assert!(said.contains("crawlway-data") && said.contains("Permission denied"), "{said}");
+}
+
 /// Five messages that can be found in their segment.
 fn with_needles() -> Home {
     let home = Home::new();
@@ -142,9 +162,13 @@ fn with_needles() -> Home {
     home
 }
 
-/// Nothing is forbidden to root, so root runs the program as somebody else.
 fn run_as_stranger(home: &Home) -> Ran {
-    let mut command = home.command(&["queues"]);
+    run_as_stranger_with(home, &["queues"])
+}
+
+/// Nothing is forbidden to root, so root runs the program as somebody else.
+fn run_as_stranger_with(home: &Home, arguments: &[&str]) -> Ran {
+    let mut command = home.command(arguments);
     if rustix::process::geteuid().is_root() {
         let public = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         // The build's own directory may be closed to others.
@@ -153,7 +177,7 @@ fn run_as_stranger(home: &Home) -> Ran {
         public(home.path());
         public(&copy);
         command = std::process::Command::new(copy);
-        command.arg("queues").current_dir(home.path()).env_clear().uid(NOBODY);
+        command.args(arguments).current_dir(home.path()).env_clear().uid(NOBODY);
     }
     Ran::of(command)
 }

@@ -4,8 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
 
 mod bad_input;
+mod commands;
 mod kills;
 mod lab;
+mod left_out;
 mod recrawl;
+mod site;
 mod steps;
 mod traps;
+mod vanish;

@@ -95,6 +95,7 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
         return Ok(Queues { broker, records: None });
     }
     let records = records(config).await?;
+    records.take_back(config).await?;
     let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
     Ok(Queues { broker, records: Some(records) })
 }
@@ -123,6 +124,15 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Takes back what was in flight when its process was killed. For who has the queues of this data directory, which
+    /// one process can have at a time, so that whoever had something in flight is gone.
+    pub(crate) async fn take_back(&self, config: &Config) -> anyhow::Result<()> {
+        if config.records.kind == RecordKind::Embedded {
+            self.frontier.take_back().await?;
+        }
+        Ok(())
+    }
+
     /// Lets go of files and connections.
     pub(crate) async fn close(&self) {
         self.store.close().await;
@@ -170,10 +180,6 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
     })
     .await
     .context("cannot open the records")?;
-    if config.records.kind == RecordKind::Embedded {
-        // The data directory is this process's alone, so that whoever had something in flight is gone.
-        store.take_back().await?;
-    }
     let shared = Arc::new(store.clone());
     Ok(Records { store, frontier: shared.clone(), seen: shared.clone(), trails: shared })
 }

@@ -1,13 +1,17 @@
 //! The flow `search` at work in this process: everything it needs, opened, and how it ends.
 
-use crate::{config::Config, open};
+use crate::{
+    config::{Config, RecordKind},
+    open,
+    output::warn,
+};
 use anyhow::Context;
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup};
 use crawlway_flow::{Meter, Parts, Stop};
 use crawlway_flows::search::{FLOW, Search, Stages, Stores, crawler_queue};
-use crawlway_store::PageIndex;
+use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
 use std::{process, sync::Arc};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -37,15 +41,22 @@ pub(crate) fn worker_name() -> Arc<str> {
 }
 
 impl Worker {
-    /// Opens everything and starts the stages. They stop when asked to.
+    /// Opens everything and starts these stages. They stop when asked to. What is to be fetched politely on the terms
+    /// of one command must not be fetched on those of another, so that other crawls wait for theirs.
     pub(crate) async fn start(
         config: &Config,
         allow: &[Allowed],
         robots: bool,
+        stages: Stages,
+        only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
         let broker = open::broker(config)?;
         let records = open::records(config).await?;
+        records.take_back(config).await?;
+        if let (Some(only), RecordKind::Embedded) = (only, config.records.kind) {
+            pause_others(&*records.frontier, only).await?;
+        }
         let index = open::page_index(config).await?;
         let mut setup = Setup::new(open::lasting_gate(config)?);
         setup.guard = config.fetch.guard(allow)?;
@@ -56,6 +67,12 @@ impl Worker {
         let spec = config.queue.spec(crawler_queue());
         let queue = spec.clone().prefetch(spec.prefetch.max(config.search.least_prefetch()));
         broker.declare(std::slice::from_ref(&queue)).await?;
+        if broker.depth(&queue.name).await?.paused {
+            warn(&format!(
+                "queue `{0}` is paused: nothing is indexed until `crawlway queues resume {0}`",
+                queue.name
+            ));
+        }
         let parts = Parts {
             flow: FLOW,
             broker: broker.clone(),
@@ -69,16 +86,18 @@ impl Worker {
             index: Some(index.clone()),
         };
         let settings = config.search.settings(request.clone());
-        let stages = Stages { crawl: true, index: true };
         let search = Search::new(parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
         let (meters, wake) = (search.flow().meters(), Box::new(search.wake()));
         let running = tokio::spawn(search.run());
         Ok(Self { broker, records, index, fetcher, request, queue, meters, wake, running, stop })
     }
 
-    /// How many pages wait to be indexed, or are being indexed.
+    /// How many pages wait to be indexed, or are being indexed. None as long as the queue is paused.
     pub(crate) async fn to_be_indexed(&self) -> anyhow::Result<u64> {
         let depth = self.broker.depth(&self.queue.name).await?;
+        if depth.paused {
+            return Ok(depth.in_flight);
+        }
         Ok(depth.waiting() + depth.in_flight)
     }
 
@@ -87,17 +106,37 @@ impl Worker {
         self.running.is_finished() && !self.stop.is_requested()
     }
 
-    /// Has the stages finish what is in flight, and closes everything.
-    pub(crate) async fn end(self) -> anyhow::Result<()> {
+    /// Has the stages finish what is in flight. What is left to do can still be asked for.
+    pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
         self.stop.request();
-        let ran = self.running.await;
+        (&mut self.running).await.context("the stages broke")
+    }
+
+    /// Closes everything. To be called after [`drain`](Self::drain).
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
         let closed = self.broker.close().await;
         let index = self.index.close().await;
         self.records.close().await;
-        ran.context("the stages broke")?;
         closed?;
         index?;
         Ok(())
+    }
+}
+
+/// Pauses all crawls but one that were not finished. Their own commands go on with them.
+async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result<()> {
+    const PAGE: usize = 500;
+    let mut after = None;
+    loop {
+        let crawls = frontier.crawls(after.as_ref(), PAGE).await?;
+        for crawl in crawls.iter().filter(|crawl| crawl.state == CrawlState::Running && crawl.id != *only) {
+            frontier.set_state(&crawl.id, CrawlState::Paused).await?;
+            tracing::info!(crawl = %crawl.id, "was not finished, and is paused");
+        }
+        match crawls.last() {
+            Some(last) if crawls.len() == PAGE => after = Some(last.id.clone()),
+            _ => return Ok(()),
+        }
     }
 }
 

@@ -103,7 +103,7 @@ impl RobotsCache {
                     Err(error)
                         if matches!(error.code, Code::GateWait | Code::GateOpen | Code::GateUnavailable) =>
                     {
-                        return Err(error);
+                        return Err(FetchError { url: url.as_str().to_owned(), ..error });
                     }
                     Err(error) => (Err(error), RETRIED),
                 };

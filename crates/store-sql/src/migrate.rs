@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Step 1 is the first. A change to the tables is a new step at the end.
-const STEPS: &[&str] = &[include_str!("schema/0001.sql")];
+const STEPS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
 /// Brings the database to the last step. The transaction holds off everyone else who tries the same.
 pub(crate) async fn run(tx: &mut Tx) -> Result<(), Fault> {

@@ -91,6 +91,7 @@ crawlway_conformance::finds! {
         a_page_fetched_again_counts_once: FetchedCountsEach;
         insisting_makes_a_url_wait_again: InsistOnDoneOnly;
         insisting_twice_has_no_effect: InsistsAgain;
+        what_was_left_out_for_a_url_is_found_by_it: DropsCanonical;
         what_is_known_of_a_url_is_found: OldestCrawlFirst;
     }
     dead {

@@ -2,16 +2,19 @@
 
 use crate::{
     config::Config,
+    failure::{ExitKind, Told},
     output::Output,
     worker::{Worker, stop_on_signals, worker_name},
 };
 use clap::{Args, Subcommand};
 use crawlway_clock::Clock;
-use crawlway_flows::search::reindex;
+use crawlway_flow::Stop;
+use crawlway_flows::search::{Stages, reindex};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use std::{
     io::{IsTerminal, stderr},
+    ops::ControlFlow,
     time::Duration,
 };
 
@@ -24,7 +27,9 @@ Examples:
 What was given up is replayed with `crawlway dead replay`.
 
 JSON:
-  {\"stage\", \"replayed\"}")]
+  {\"stage\", \"replayed\"}
+
+Exit codes: 0 everything is indexed anew; 1 it failed; 3 it was asked to stop before the end.")]
 pub(super) struct ReplayArgs {
     #[command(subcommand)]
     stage: Stage,
@@ -40,8 +45,36 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
     let Stage::Index = args.stage;
     crate::open::existing_page_index(config).await?.close().await?;
     let stop = stop_on_signals()?;
-    let worker = Worker::start(config, &[], true, stop.clone()).await?;
+    // Nothing is fetched meanwhile, whatever crawl was not finished.
+    let stages = Stages { crawl: false, index: true };
+    let mut worker = Worker::start(config, &[], true, stages, None, stop.clone()).await?;
+    let replayed = replay(&worker, &stop).await;
+    let asked_to_stop = stop.is_requested();
+    let drained = worker.drain().await;
+    let left = worker.to_be_indexed().await;
+    worker.close().await?;
+    drained?;
+    let (replayed, left) = (replayed?, left?);
+    let whole = left == 0 && !asked_to_stop;
+    if output.is_json() {
+        output.json(&json!({ "stage": "index", "replayed": replayed }))?;
+    } else if whole {
+        output.line(&format!("indexed {} anew", super::counted(replayed, "page", "pages")))?;
+    } else {
+        let pages = super::counted(replayed, "page was", "pages were");
+        output.line(&format!("{pages} published again before it was asked to stop"))?;
+    }
+    output.flush()?;
+    if whole { Ok(()) } else { Err(Told(ExitKind::Stopped).into()) }
+}
+
+/// Publishes everything again and waits until it is indexed, or until asked to stop. Says how many were published.
+async fn replay(worker: &Worker, stop: &Stop) -> anyhow::Result<u64> {
     let bar = bar(worker.index.count().await?);
+    let told = |count| {
+        bar.set_position(count);
+        if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
     let replayed = reindex(
         &*worker.index,
         &*worker.broker,
@@ -49,19 +82,14 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
         &Clock::System,
         &worker_name(),
         &worker.queue.name,
-        |count| bar.set_position(count),
+        told,
     )
-    .await;
+    .await?;
     while !stop.is_requested() && !worker.broke() && worker.to_be_indexed().await? > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     bar.finish_and_clear();
-    worker.end().await?;
-    let replayed = replayed?;
-    if output.is_json() {
-        return Ok(output.json(&json!({ "stage": "index", "replayed": replayed }))?);
-    }
-    Ok(output.line(&format!("indexed {} anew", super::counted(replayed, "page", "pages")))?)
+    Ok(replayed)
 }
 
 fn bar(pages: u64) -> ProgressBar {

@@ -1,6 +1,9 @@
 //! What a crawl is asked to do. Stored with the crawl, as JSON.
 
-use super::Traps;
+use super::{
+    Traps,
+    scope::{HostRule, Scope},
+};
 use crawlway_content::NormalUrl;
 use crawlway_store::{CrawlId, Ticket};
 use serde::{Deserialize, Serialize};
@@ -62,6 +65,14 @@ pub enum DefinitionError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A host is no host.
+    #[error("the host `{host}`: {problem}")]
+    Host {
+        /// The host.
+        host: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A limit is 0.
     #[error("{0} is 0, so that nothing would be crawled; use 1 or more, or no limit")]
     Zero(&'static str),
@@ -83,7 +94,7 @@ impl Definition {
         }
     }
 
-    /// Brings the seeds into normal form, and says what is wrong if something is.
+    /// Brings seeds and hosts into normal form, and says what is wrong if something is.
     pub fn checked(mut self) -> Result<Self, DefinitionError> {
         if self.seeds.is_empty() {
             return Err(DefinitionError::NoSeeds);
@@ -95,9 +106,14 @@ impl Definition {
             let normal: Result<NormalUrl, _> = seed.parse();
             let normal = normal
                 .map_err(|error| DefinitionError::Seed { seed: seed.clone(), problem: error.to_string() })?;
-            *seed = normal.into_string();
+            *seed = Scope::tidy(normal).into_string();
         }
-        let scope = super::scope::Scope::new(&self);
+        for host in &mut self.hosts {
+            let rule = HostRule::new(host)
+                .map_err(|problem| DefinitionError::Host { host: host.clone(), problem })?;
+            *host = rule.to_string();
+        }
+        let scope = Scope::new(&self);
         for seed in &self.seeds {
             if let Ok(url) = seed.parse::<NormalUrl>()
                 && let Err(why) = scope.has(&url)
@@ -131,6 +147,14 @@ mod tests {
     fn a_definition_is_checked_and_its_seeds_are_brought_into_normal_form() {
         let good = Definition::of_seeds(["HTTP://A.test:80/x#y"]).checked().unwrap();
         assert_eq!(good.seeds, ["http://a.test/x"]);
+        let session = Definition::of_seeds(["http://a.test/x?PHPSESSID=0a1b2c"]).checked().unwrap();
+        assert_eq!(session.seeds, ["http://a.test/x"], "a session is nobody else's");
+        let mut hosts = Definition::of_seeds(["http://bücher.test/"]);
+        hosts.hosts = vec!["BÜCHER.test".into()];
+        assert_eq!(hosts.clone().checked().unwrap().hosts, ["xn--bcher-kva.test"]);
+        hosts.hosts.push("https://a.test/".into());
+        let error = hosts.checked().unwrap_err().to_string();
+        assert!(error.contains("the host `https://a.test/`: expected a host such as"), "{error}");
         let none: [&str; 0] = [];
         assert_eq!(Definition::of_seeds(none).checked(), Err(DefinitionError::NoSeeds));
         for (seed, part) in [("mailto:x@y.z", "mailto"), ("", "seed ``")] {

@@ -4,7 +4,7 @@ use super::message::{self, CheckedPage};
 use crawlway_broker::Delivery;
 use crawlway_content::simhash::simhash;
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
-use crawlway_store::{IndexedPage, PageIndex};
+use crawlway_store::{IndexedPage, PageIndex, StoreError};
 use std::sync::Arc;
 
 /// The step of a page's way that is this stage's own, for fail points; the runner has its own besides.
@@ -65,17 +65,28 @@ impl Stage for IndexStage {
         batch: Vec<Item<CheckedPage>>,
         _context: &Context,
     ) -> Vec<Result<Output<(), ()>, StageError>> {
-        let count = batch.len();
         fail::passed("index", IndexStep::Read.name());
-        let pages = batch.into_iter().map(indexed).collect();
-        let written = self.index.write(pages).await;
+        let pages: Vec<IndexedPage> = batch.into_iter().map(indexed).collect();
+        let count = pages.len();
+        let written = match self.index.write(pages.clone()).await {
+            // One of them cannot be stored, ever. It must not keep the others out.
+            Err(StoreError::Invalid { .. }) if count > 1 => {
+                let mut written = Vec::with_capacity(count);
+                for page in pages {
+                    written.push(self.index.write(vec![page]).await);
+                }
+                written
+            }
+            written => vec![written; count],
+        };
         fail::passed("index", IndexStep::Committed.name());
         // However long the outage lasts, the message stays: nothing about storing is the message's fault.
-        let ended = || match &written {
+        let ended = |written: Result<(), StoreError>| match written {
             Ok(()) => Ok(Output::nothing("indexed")),
+            Err(StoreError::Invalid { problem }) => Err(StageError::Permanent { reason: problem }),
             Err(error) => Err(StageError::Ours { error: error.to_string() }),
         };
-        (0..count).map(|_| ended()).collect()
+        written.into_iter().map(ended).collect()
     }
 
     async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {

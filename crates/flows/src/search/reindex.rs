@@ -5,12 +5,13 @@ use crawlway_broker::{Broker, Outgoing, QueueName};
 use crawlway_clock::Clock;
 use crawlway_flow::ReplayError;
 use crawlway_store::{End, IndexedPage, PageIndex, StoreError, TrailEntry, Trails};
+use std::ops::ControlFlow;
 
 /// How many pages are published together.
 const TOGETHER: usize = 256;
 
 /// Publishes every stored page to `crawler_queue` again, under the id of its item, and says how many. `told` is called
-/// with the number so far.
+/// with the number so far, and may end it.
 pub async fn reindex(
     index: &dyn PageIndex,
     broker: &dyn Broker,
@@ -18,7 +19,7 @@ pub async fn reindex(
     clock: &Clock,
     worker: &str,
     queue: &QueueName,
-    mut told: impl FnMut(u64),
+    mut told: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<u64, ReplayError> {
     let mut count = 0;
     let mut after: Option<String> = None;
@@ -45,7 +46,9 @@ pub async fn reindex(
             answer.map_err(|error| StoreError::Unavailable { detail: error.to_string() })?;
             count += 1;
         }
-        told(count);
+        if told(count).is_break() {
+            return Ok(count);
+        }
     }
 }
 

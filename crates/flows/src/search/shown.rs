@@ -73,19 +73,29 @@ impl WithFrontier {
         let mut letters = Vec::new();
         let mut after = after.map(|DeadId(after)| after.clone());
         while letters.len() < limit {
-            let page =
-                self.frontier.dead(None, after.as_deref(), PAGE.min(limit)).await.map_err(unavailable)?;
-            letters.extend(
-                page.urls.into_iter().map(|url| letter(&queue, url)).filter(|letter| filter.matches(letter)),
-            );
+            let page = self.frontier.dead(None, after.as_deref(), PAGE).await.map_err(unavailable)?;
+            let (mut looked_at, in_page) = (0, page.urls.len());
+            for url in page.urls {
+                if letters.len() == limit {
+                    break;
+                }
+                looked_at += 1;
+                let letter = letter(&queue, url);
+                if filter.matches(&letter) {
+                    letters.push(letter);
+                }
+            }
+            if looked_at < in_page {
+                // Only the frontier knows how the place is called up to which was looked.
+                let page =
+                    self.frontier.dead(None, after.as_deref(), looked_at).await.map_err(unavailable)?;
+                after = page.next;
+                break;
+            }
             after = page.next;
             if after.is_none() {
                 break;
             }
-        }
-        if letters.len() > limit {
-            letters.truncate(limit);
-            after = letters.last().map(|letter| letter.id.0.clone());
         }
         Ok(DeadPage { letters, next: after.map(DeadId) })
     }

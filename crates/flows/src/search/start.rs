@@ -112,8 +112,9 @@ async fn sitemaps(
                 let failed =
                     found.files.iter().filter_map(|file| file.read.as_ref().err().map(|error| (file, error)));
                 troubles.extend(failed.map(|(file, error)| format!("{}: {error}", file.url)));
-                let inside = found.pages.into_iter().filter(|page| scope.has(&page.url).is_ok());
-                pages.extend(inside.map(|page| new_url(page.url, 0, 0, None)));
+                let found = found.pages.into_iter().map(|page| Scope::tidy(page.url));
+                let inside = found.filter(|url| scope.has(url).is_ok());
+                pages.extend(inside.map(|url| new_url(url, 0, 0, None)));
             }
             Err(error) => troubles.push(error.to_string()),
         }

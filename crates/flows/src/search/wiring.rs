@@ -107,6 +107,7 @@ impl Search {
                 stores.seen.clone(),
                 queue.name.clone(),
                 options,
+                stores.index.clone(),
             );
             let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
             flow = flow.stage(

@@ -6,9 +6,10 @@ use crate::{
     fault::Fault,
     key::Key,
     link::{Arg, Row, Tx},
-    time::timestamp,
+    rows::storable,
+    time::{timestamp, whole},
 };
-use crawlway_store::frontier::{Entry, EntryState};
+use crawlway_store::frontier::{CrawlId, Entry, EntryState};
 
 pub(super) async fn find(tx: &mut Tx, url: &str) -> Result<Vec<Entry>, Fault> {
     static FIND: Sql = Sql::new(
@@ -18,6 +19,26 @@ pub(super) async fn find(tx: &mut Tx, url: &str) -> Result<Vec<Entry>, Fault> {
          WHERE e.hash = $1 ORDER BY e.crawl DESC",
     );
     tx.run(&FIND, vec![Arg::Key(Key::of(url))]).await?.iter().map(entry).collect()
+}
+
+pub(super) async fn left_out_for(
+    tx: &mut Tx,
+    crawl: &CrawlId,
+    url: &str,
+    most: usize,
+) -> Result<Vec<Entry>, Fault> {
+    // The beginning is what the index has: a whole URL may be longer than an index can hold.
+    static LEFT_OUT: Sql = Sql::new(
+        "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
+                e.last_error, e.canonical
+         FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host
+         WHERE c.id = $1 AND substr(e.canonical, 1, 200) = substr($2, 1, 200) AND e.canonical = $2
+               AND e.state = 2 AND e.insist = 0
+         ORDER BY e.num LIMIT $3",
+    );
+    let url = storable(url);
+    let args = vec![Arg::Text(crawl.as_str()), Arg::Text(&url), Arg::Int(whole(most as u64))];
+    tx.run(&LEFT_OUT, args).await?.iter().map(entry).collect()
 }
 
 fn entry(row: &Row) -> Result<Entry, Fault> {

@@ -109,6 +109,10 @@ impl Frontier for SqlStore {
         read!(self, tx, look::find(tx, url))
     }
 
+    async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {
+        read!(self, tx, look::left_out_for(tx, crawl, url, most))
+    }
+
     async fn dead(
         &self,
         crawl: Option<&CrawlId>,

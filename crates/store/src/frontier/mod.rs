@@ -101,6 +101,10 @@ pub trait Frontier: Debug + Send + Sync {
     /// What is known of a URL, in every crawl that knows it, newest crawl first.
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError>;
 
+    /// Up to so many of the URLs of a crawl that are done, were left out for this one ([`PageFacts::canonical`]), and
+    /// are not insisted on, in the order in which they were added.
+    async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError>;
+
     /// The dead of all crawls, or of one, oldest first, up to so many after this one, which is a
     /// [`DeadUrls::next`] and holds even if what it stands for was replayed or dropped.
     async fn dead(

@@ -225,6 +225,17 @@ impl Frontier for Oracle {
         Ok(found.into_iter().map(World::entry).collect())
     }
 
+    async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let world = self.world();
+        let left_out = |row: &&world::Row| {
+            row.crawl == *crawl
+                && row.state == EntryState::Done
+                && !row.new.insist
+                && row.facts.canonical.as_deref() == Some(url)
+        };
+        Ok(world.rows.iter().filter(left_out).take(most).map(World::entry).collect())
+    }
+
     async fn dead(
         &self,
         crawl: Option<&CrawlId>,

@@ -14,7 +14,7 @@ use anyhow::bail;
 use clap::Args;
 use crawlway_fetch::Allowed;
 use crawlway_flow::Stop;
-use crawlway_flows::search::{Definition, StartError, Started, start};
+use crawlway_flows::search::{Definition, Stages, StartError, Started, start};
 use crawlway_store::frontier::{Crawl, CrawlState};
 use progress::Progress;
 use std::{
@@ -107,12 +107,24 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let definition = definition.checked().map_err(|error| UsageError(error.to_string()))?;
     config.fetch.override_pace(args.in_flight, args.gap).map_err(UsageError)?;
     let stop = stop_on_signals()?;
-    let worker = Worker::start(&config, &args.allow, !args.no_robots, stop.clone()).await?;
+    let stages = Stages { crawl: true, index: true };
     let began = Instant::now();
+    let only = Some(definition.id());
+    let mut worker =
+        Worker::start(&config, &args.allow, !args.no_robots, stages, only.as_ref(), stop.clone()).await?;
     let crawled = crawl(&worker, definition, &stop).await;
+    let drained = worker.drain().await;
     let indexed = told::indexed(&worker);
-    worker.end().await?;
-    let (started, crawl, left) = crawled?;
+    let ended = match &crawled {
+        // As it is now that what was in flight is finished.
+        Ok(started) => how_far(&worker, started).await,
+        Err(_) => Ok((None, 0)),
+    };
+    worker.close().await?;
+    drained?;
+    let started = crawled?;
+    let (crawl, left) = ended?;
+    let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
     let finished = left == 0 && crawl.state == CrawlState::Finished;
     let told = told::Crawled::new(&started, crawl, indexed, began.elapsed());
     if output.is_json() {
@@ -124,13 +136,8 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     if finished { Ok(()) } else { Err(Told(ExitKind::Stopped).into()) }
 }
 
-/// Crawls until the crawl is finished and everything is indexed, or until asked to stop. Answers how it began, how it is
-/// now, and how many pages are still to be indexed.
-async fn crawl(
-    worker: &Worker,
-    definition: Definition,
-    stop: &Stop,
-) -> anyhow::Result<(Started, Crawl, u64)> {
+/// Crawls until the crawl is finished and everything is indexed, or until asked to stop. Answers how it began.
+async fn crawl(worker: &Worker, definition: Definition, stop: &Stop) -> anyhow::Result<Started> {
     let frontier = &*worker.records.frontier;
     let started = match start(frontier, &worker.fetcher, &worker.request, definition).await {
         Ok(started) => started,
@@ -143,13 +150,13 @@ async fn crawl(
     (worker.wake)();
     let mut progress = Progress::new();
     loop {
-        let crawl = frontier.crawl(&started.crawl.id).await?.unwrap_or_else(|| started.crawl.clone());
-        let left = worker.to_be_indexed().await?;
+        let (crawl, left) = how_far(worker, &started).await?;
+        let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
         progress.show(&crawl, left, worker);
         let over = matches!(crawl.state, CrawlState::Finished | CrawlState::Cancelled) && left == 0;
         if over || stop.is_requested() {
             progress.end();
-            return Ok((started, crawl, left));
+            return Ok(started);
         }
         if worker.broke() {
             bail!("the stages ended by themselves; the log says why");
@@ -159,4 +166,10 @@ async fn crawl(
             _ = stop.requested() => {}
         }
     }
+}
+
+/// The crawl as it is now, and how many pages are still to be indexed.
+async fn how_far(worker: &Worker, started: &Started) -> anyhow::Result<(Option<Crawl>, u64)> {
+    let crawl = worker.records.frontier.crawl(&started.crawl.id).await?;
+    Ok((crawl, worker.to_be_indexed().await?))
 }

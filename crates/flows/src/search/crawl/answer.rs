@@ -1,9 +1,11 @@
 //! What an answer means for an item of the crawl stage.
 
 use crawlway_clock::{Clock, Timestamp};
+use crawlway_content::NormalUrl;
 use crawlway_fetch::{Code, FetchError, Fetched};
 use crawlway_flow::StageError;
 use http::{StatusCode, header};
+use std::time::Duration;
 
 /// What a fetch came to.
 #[derive(Debug)]
@@ -12,55 +14,85 @@ pub(super) enum Answer {
     Page(Box<Fetched>),
     /// Nothing has changed since last time.
     Unchanged(Box<Fetched>),
-    /// There is nothing to publish, and trying again would not change that.
-    Nothing { outcome: &'static str, detail: String, asked: bool },
+    /// It redirects to another host, which is not to be asked now.
+    Elsewhere { url: NormalUrl, why: String },
+    /// There is nothing to publish, and trying again would not change that. `gone` if that is for good, as far as
+    /// anyone can tell.
+    Nothing { outcome: &'static str, detail: String, asked: bool, gone: bool },
 }
 
-/// What a fetch means: an answer, or why there is none.
-pub(super) fn answer(fetched: Result<Fetched, FetchError>, clock: &Clock) -> Result<Answer, StageError> {
+/// Who asks to be left alone for longer is asked again after this time all the same: or a crawl would never end.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a fetch of a URL means: an answer, or why there is none. `known_before` if it was asked whether the page has
+/// changed.
+pub(super) fn answer(
+    fetched: Result<Fetched, FetchError>,
+    url: &NormalUrl,
+    known_before: bool,
+    clock: &Clock,
+) -> Result<Answer, StageError> {
     match fetched {
-        Ok(fetched) => of_status(fetched),
-        Err(error) => of_error(error, clock.now()),
+        Ok(fetched) => of_status(fetched, known_before),
+        Err(error) => of_error(error, url, clock.now()),
     }
 }
 
-fn of_status(fetched: Fetched) -> Result<Answer, StageError> {
+fn of_status(fetched: Fetched, known_before: bool) -> Result<Answer, StageError> {
     let status = fetched.status;
-    let nothing = |outcome, detail: String| Ok(Answer::Nothing { outcome, detail, asked: true });
+    let nothing = |outcome, detail: String, gone| Ok(Answer::Nothing { outcome, detail, asked: true, gone });
     if status == StatusCode::NOT_MODIFIED {
-        return Ok(Answer::Unchanged(Box::new(fetched)));
+        if known_before {
+            return Ok(Answer::Unchanged(Box::new(fetched)));
+        }
+        // Nothing was said that could be unchanged, so that there is no page to rely on.
+        let error = "http.304: answered that nothing has changed, and nothing was known".to_owned();
+        return Err(StageError::Transient { after: None, error });
     }
     if status.is_success() {
         return match not_a_page(&fetched) {
             None => Ok(Answer::Page(Box::new(fetched))),
-            Some(detail) => nothing("not_a_page", detail),
+            Some(detail) => nothing("not_a_page", detail, true),
         };
     }
     if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
-        return nothing("gone", format!("answered {status}"));
+        return nothing("gone", format!("answered {status}"), true);
     }
     let passing = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY);
     if status.is_server_error() || passing {
-        let after = fetched.retry_after();
+        let after = wait(fetched.retry_after());
         return Err(StageError::Transient {
             after,
             error: format!("http.{}: answered {status}", status.as_u16()),
         });
     }
-    nothing("refused", format!("answered {status}"))
+    nothing("refused", format!("answered {status}"), false)
 }
 
-fn of_error(error: FetchError, now: Timestamp) -> Result<Answer, StageError> {
+/// How long to wait for who asks for that. No time at all is left to the settings, as if nothing had been said.
+fn wait(asked_for: Option<Duration>) -> Option<Duration> {
+    asked_for.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST_WAIT))
+}
+
+fn of_error(error: FetchError, url: &NormalUrl, now: Timestamp) -> Result<Answer, StageError> {
     let text = error.to_string();
+    let at: Option<NormalUrl> = error.url.parse().ok();
     match error.code {
+        Code::GateWait | Code::GateOpen if at.as_ref().is_some_and(|at| at.host() != url.host()) => {
+            // Waiting for another host would hold up everything of this one.
+            Ok(Answer::Elsewhere { url: at.unwrap_or_else(|| url.clone()), why: error.detail })
+        }
         Code::GateWait | Code::GateOpen => Err(StageError::NotYet {
             until: error.not_before.unwrap_or(now + std::time::Duration::from_secs(1)),
             why: text.into(),
         }),
         Code::GateUnavailable => Err(StageError::Ours { error: text }),
-        Code::RobotsDisallowed => Ok(Answer::Nothing { outcome: "disallowed", detail: text, asked: false }),
+        Code::RobotsDisallowed => {
+            Ok(Answer::Nothing { outcome: "disallowed", detail: text, asked: false, gone: false })
+        }
         code if code.is_transient() => {
-            Err(StageError::Transient { after: error.not_before.map(|time| time.since(now)), error: text })
+            let after = wait(error.not_before.map(|time| time.since(now)));
+            Err(StageError::Transient { after, error: text })
         }
         _ => Err(StageError::Permanent { reason: text }),
     }

@@ -1,6 +1,8 @@
 //! The stage `crawl`: claims a URL, fetches it, reads the page, and says what is to be published and noted.
 
 mod answer;
+mod claims;
+mod left_out;
 mod links;
 
 pub(super) use links::new_url;
@@ -12,15 +14,17 @@ use super::{
     source::{CrawlJob, CrawlNote},
 };
 use answer::{Answer, answer};
+use claims::{Claims, First};
 use crawlway_broker::{Delivery, Outgoing, QueueName};
-use crawlway_clock::Timestamp;
-use crawlway_content::{NormalUrl, Page, ParseOptions, html::Robots, index_text, parse_bytes};
+use crawlway_content::{
+    NormalUrl, Page, ParseOptions, html::Robots, index_text, parse_bytes, url::normalise,
+};
 use crawlway_fetch::{Fetched, Fetcher, Request, Validators};
-use crawlway_flow::{Coalesce, Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{
-    CrawlId, Frontier, SeenUrls, StoreError, Ticket,
+    CrawlId, Frontier, PageIndex, SeenUrls, Ticket,
     frontier::{self, NewUrl},
-    seen::{Claim, Claimed, Seen},
+    seen::Seen,
 };
 use futures::future::join_all;
 use std::{
@@ -72,12 +76,8 @@ pub struct CrawlOptions {
 
 /// Bodies from this size on are read off the threads that everything else waits for.
 const LARGE: usize = 256 << 10;
-/// How long to wait for somebody else who is at the same URL.
-const SOMEBODY_ELSE: Duration = Duration::from_secs(2);
 /// How many scopes are kept; more crawls than that at once ask the store more often.
 const MOST_SCOPES: usize = 1_000;
-/// How many claims are made by one call at most.
-const MOST_CLAIMS: usize = 256;
 
 /// The stage.
 #[derive(Debug)]
@@ -88,7 +88,9 @@ pub(super) struct CrawlStage {
     queue: QueueName,
     options: CrawlOptions,
     parse: ParseOptions,
-    claims: Coalesce<Claim, Result<Claimed, StoreError>>,
+    claims: Claims,
+    /// What can be searched, if that is kept where this process can reach it.
+    index: Option<Arc<dyn PageIndex>>,
     scopes: Mutex<HashMap<CrawlId, Arc<Terms>>>,
 }
 
@@ -105,8 +107,15 @@ pub(super) struct Crawled {
     crawl: CrawlId,
     url: String,
     links: Vec<NewUrl>,
-    /// The page names another URL as the proper one, which is to be crawled instead.
-    canonical: Option<String>,
+    /// Nothing is published under this URL, but under another: the one that the page names as the proper one, or that
+    /// it redirects to.
+    left_out_for: Option<String>,
+    /// It is left out because it redirects.
+    redirected: bool,
+    /// There is no page under this URL, so that none can be left out for it.
+    no_page: bool,
+    /// What was to be found under these URLs before is no longer there, or no longer wanted.
+    unfindable: Vec<String>,
     seen: Vec<Seen>,
 }
 
@@ -119,23 +128,15 @@ impl CrawlStage {
         seen: Arc<dyn SeenUrls>,
         queue: QueueName,
         options: CrawlOptions,
+        index: Option<Arc<dyn PageIndex>>,
     ) -> Self {
-        let (store, term) = (seen.clone(), options.claim);
-        let claims = Coalesce::new(MOST_CLAIMS, move |claims: Vec<Claim>| {
-            let store = store.clone();
-            Box::pin(async move {
-                match store.claim(&claims, term).await {
-                    Ok(answers) => answers.into_iter().map(Ok).collect(),
-                    Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
-                }
-            })
-        });
+        let claims = Claims::new(seen.clone(), options.claim);
         let parse = ParseOptions {
             url: options.links.clone(),
             agent: Some(options.request.identity.robots_token().to_owned()),
             ..ParseOptions::default()
         };
-        Self { fetcher, frontier, seen, queue, options, parse, claims, scopes: Mutex::default() }
+        Self { fetcher, frontier, seen, queue, options, parse, claims, index, scopes: Mutex::default() }
     }
 
     async fn crawl(&self, item: Item<CrawlJob>, context: &Context) -> Result<Done, StageError> {
@@ -146,7 +147,10 @@ impl CrawlStage {
             .parse()
             .map_err(|error| StageError::Permanent { reason: format!("url.invalid: {error}") })?;
         let terms = self.terms(&job.crawl).await?;
-        if let Some(done) = self.claim_first(&job, id, context.clock.now()).await? {
+        if let First::Seen { owner, until } = self.claims.first(&job.url, id, context.clock.now()).await? {
+            let mut done = Done::nothing("seen");
+            done.detail = Some(format!("crawled lately by item {owner}, again from {}", until.to_iso()));
+            done.note.facts.due_again = Some(until);
             return Ok(done);
         }
         fail::passed("crawl", CrawlStep::Claimed.name());
@@ -169,7 +173,10 @@ impl CrawlStage {
             crawl: job.crawl.clone(),
             url: job.url.clone(),
             links: Vec::new(),
-            canonical: None,
+            left_out_for: None,
+            redirected: false,
+            no_page: false,
+            unfindable: Vec::new(),
             seen: vec![mark(&job.url)],
         };
         let done = |outcome, detail, crawled, note| Done {
@@ -179,56 +186,85 @@ impl CrawlStage {
             outcome,
             detail,
         };
-        let fetched = match answer(fetched, &context.clock)? {
+        let known_before = job.validators != frontier::Validators::default();
+        let fetched = match answer(fetched, &url, known_before, &context.clock)? {
             Answer::Page(fetched) => fetched,
             Answer::Unchanged(fetched) => {
                 note.facts.fetched = true;
                 note.facts.validators = kept(&fetched, job.validators);
                 return Ok(done("unchanged", None, crawled, note));
             }
-            Answer::Nothing { outcome, detail, asked } => {
+            Answer::Nothing { outcome, detail, asked, gone } => {
                 note.asked = asked;
                 note.facts.fetched = asked;
+                crawled.no_page = true;
+                crawled.unfindable.extend(gone.then_some(job.url));
                 return Ok(done(outcome, Some(detail), crawled, note));
+            }
+            Answer::Elsewhere { url: target, why } => {
+                note.facts.fetched = true;
+                crawled.unfindable.push(job.url);
+                let target = self.tidy(target);
+                if let Err(scope) = terms.scope.has(&target) {
+                    crawled.no_page = true;
+                    let detail = format!("redirected to {target}: {scope}");
+                    return Ok(done("out_of_scope", Some(detail), crawled, note));
+                }
+                let detail = format!("redirected to {target}, which is not to be asked now: {why}");
+                crawled.links.push(new_url(target.clone(), job.depth, job.chain, Some(id)));
+                note.facts.canonical = Some(target.as_str().to_owned());
+                crawled.left_out_for = Some(target.into_string());
+                crawled.redirected = true;
+                return Ok(done("redirected", Some(detail), crawled, note));
             }
         };
         note.facts.fetched = true;
-        if fetched.url != url {
-            if let Err(why) = terms.scope.has(&fetched.url) {
-                let detail = format!("redirected to {}: {why}", fetched.url);
+        // Under a session's URL it would be another page each time.
+        let here = self.tidy(fetched.url.clone());
+        if here != url {
+            crawled.unfindable.push(job.url);
+            if let Err(why) = terms.scope.has(&here) {
+                crawled.no_page = true;
+                let detail = format!("redirected to {here}: {why}");
                 return Ok(done("out_of_scope", Some(detail), crawled, note));
             }
-            if !self.claim_target(&fetched.url, id).await? {
-                let detail = format!("redirected to {}, which has an item of its own", fetched.url);
+            if !self.claims.target(here.as_str(), id).await? {
+                let detail = format!("redirected to {here}, which has an item of its own");
+                note.facts.canonical = Some(here.as_str().to_owned());
+                crawled.left_out_for = Some(here.into_string());
+                crawled.redirected = true;
                 return Ok(done("redirected", Some(detail), crawled, note));
             }
-            crawled.seen.push(mark(fetched.url.as_str()));
+            crawled.seen.push(mark(here.as_str()));
         }
         note.facts.validators = kept(&fetched, frontier::Validators::default());
         let page = self.read(&fetched).await?;
         let robots = page.robots.or(header_robots(&fetched, self.options.request.identity.robots_token()));
-        let kind = Scope::kind(&fetched.url);
+        let kind = Scope::kind(&here);
         let from = From { kind: &kind, depth: job.depth, chain: job.chain };
         let sorted = links::sort(page.links, &terms.scope, from, id, robots.nofollow, now.civil().0);
         let told = sorted.told();
         crawled.links = sorted.followed;
-        if let Some(canonical) = page.canonical
-            && canonical != fetched.url
+        if let Some(canonical) = page.canonical.map(Scope::tidy)
+            && canonical != here
             && canonical != url
             && !job.insist
             && terms.scope.has(&canonical).is_ok()
+            && !left_out::has_no_page(&*self.frontier, &job.crawl, canonical.as_str()).await?
         {
             let detail = format!("names {canonical} as its proper URL");
             crawled.links.push(new_url(canonical.clone(), job.depth, job.chain, Some(id)));
             note.facts.canonical = Some(canonical.as_str().to_owned());
-            crawled.canonical = Some(canonical.into_string());
+            crawled.left_out_for = Some(canonical.into_string());
+            crawled.unfindable.push(here.into_string());
             return Ok(done("canonical_elsewhere", Some(detail), crawled, note));
         }
         if robots.noindex && !self.options.publish_noindex {
+            crawled.unfindable.push(here.into_string());
             return Ok(done("noindex", told, crawled, note));
         }
         let message = PageMessage {
-            url: fetched.url.as_str().to_owned(),
+            url: here.into_string(),
             text: index_text(&page.text),
             metadata: Metadata {
                 title: page.title,
@@ -244,47 +280,9 @@ impl CrawlStage {
         Ok(done)
     }
 
-    /// Claims the URL. What need not be crawled is done already.
-    async fn claim_first(
-        &self,
-        job: &CrawlJob,
-        id: &str,
-        now: Timestamp,
-    ) -> Result<Option<Done>, StageError> {
-        let (owner, until) = match self.claim(&job.url, id).await? {
-            Claimed::Ours => return Ok(None),
-            Claimed::Seen { owner, until } => (owner, until),
-            Claimed::Taken { owner, until } => {
-                let until = until.min(now + SOMEBODY_ELSE);
-                return Err(StageError::NotYet { until, why: format!("item {owner} is at it").into() });
-            }
-        };
-        if job.insist && owner == id {
-            // Seen by ourselves, when it was left out for another URL. This time it is wanted.
-            self.seen.forget(std::slice::from_ref(&job.url)).await?;
-            self.claim(&job.url, id).await?;
-            return Ok(None);
-        }
-        let mut done = Done::nothing("seen");
-        done.detail = Some(format!("crawled lately by item {owner}, again from {}", until.to_iso()));
-        done.note.facts.due_again = Some(until);
-        Ok(Some(done))
-    }
-
-    /// Claims what a redirect led to. Says false if it is somebody else's.
-    async fn claim_target(&self, url: &NormalUrl, id: &str) -> Result<bool, StageError> {
-        Ok(match self.claim(url.as_str(), id).await? {
-            Claimed::Ours => true,
-            Claimed::Seen { owner, .. } | Claimed::Taken { owner, .. } => owner == id,
-        })
-    }
-
-    async fn claim(&self, url: &str, id: &str) -> Result<Claimed, StageError> {
-        let claim = Claim { url: url.to_owned(), owner: id.to_owned() };
-        match self.claims.ask(claim).await {
-            Some(answer) => Ok(answer?),
-            None => Err(StageError::Ours { error: "the store gave no answer to a claim".to_owned() }),
-        }
+    /// The URL under which a page is known: without session ids and what is dropped from links.
+    fn tidy(&self, url: NormalUrl) -> NormalUrl {
+        Scope::tidy(normalise(url.as_str(), &self.options.links).unwrap_or(url))
     }
 
     async fn read(&self, fetched: &Fetched) -> Result<Page, StageError> {
@@ -336,27 +334,30 @@ impl CrawlStage {
         Ok(())
     }
 
-    /// Two pages that each name the other as the proper one would both be left out: one of them is wanted after all.
-    async fn settle_canonical_loops(&self, effects: &[&Crawled]) -> Result<(), EffectError> {
-        for effect in effects {
-            let Some(canonical) = &effect.canonical else { continue };
-            let together = effects.iter().any(|other| {
-                other.crawl == effect.crawl
-                    && other.url == *canonical
-                    && other.canonical.as_ref() == Some(&effect.url)
-                    && effect.url < other.url
-            });
-            let before = || async {
-                let entries = self.frontier.find(canonical).await?;
-                Ok::<_, EffectError>(entries.iter().any(|entry| {
-                    entry.crawl == effect.crawl && entry.canonical.as_ref() == Some(&effect.url)
-                }))
-            };
-            if together || before().await? {
-                self.frontier.insist(&effect.crawl, canonical).await?;
-            }
+    /// Takes out of the index what is no longer to be found. Only a process that has the index can: the messages of
+    /// the queue know no removal.
+    async fn remove(&self, effects: &[&Crawled]) -> Result<(), EffectError> {
+        let Some(index) = &self.index else { return Ok(()) };
+        let urls: Vec<String> = effects.iter().flat_map(|effect| effect.unfindable.iter().cloned()).collect();
+        if !urls.is_empty() {
+            index.remove(&urls).await?;
         }
         Ok(())
+    }
+
+    /// Crawls an item. If it is about to be given up, what was left out for its URL is wanted after all.
+    async fn crawl_or_give_up(&self, item: Item<CrawlJob>, context: &Context) -> Result<Done, StageError> {
+        let (crawl, url, attempt) = (item.value.crawl.clone(), item.value.url.clone(), item.attempt);
+        let done = self.crawl(item, context).await;
+        let over = match &done {
+            Err(StageError::Permanent { .. }) => true,
+            Err(StageError::Transient { .. }) => attempt >= self.frontier.policy().max_attempts,
+            _ => false,
+        };
+        if over {
+            left_out::take_in(&*self.frontier, &crawl, &url).await?;
+        }
+        done
     }
 }
 
@@ -380,12 +381,13 @@ impl Stage for CrawlStage {
     }
 
     async fn run(&self, batch: Vec<Item<CrawlJob>>, context: &Context) -> Vec<Result<Done, StageError>> {
-        join_all(batch.into_iter().map(|item| self.crawl(item, context))).await
+        join_all(batch.into_iter().map(|item| self.crawl_or_give_up(item, context))).await
     }
 
     async fn after_publish(&self, effects: &[&Crawled], _context: &Context) -> Result<(), EffectError> {
         self.store_links(effects).await?;
-        self.settle_canonical_loops(effects).await?;
+        left_out::settle(&*self.frontier, effects).await?;
+        self.remove(effects).await?;
         fail::passed("crawl", CrawlStep::LinksStored.name());
         let seen: Vec<Seen> = effects.iter().flat_map(|effect| effect.seen.iter().cloned()).collect();
         self.seen.mark(&seen).await?;

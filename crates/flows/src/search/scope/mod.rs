@@ -9,6 +9,7 @@ use super::Definition;
 use crawlway_content::NormalUrl;
 use crawlway_store::frontier::Budget;
 use glob::Glob;
+use std::fmt;
 
 /// Which links a crawl follows, ready to be asked.
 #[derive(Debug)]
@@ -40,13 +41,15 @@ pub(crate) struct From<'a> {
 
 impl Scope {
     pub(crate) fn new(definition: &Definition) -> Self {
-        let mut hosts: Vec<HostRule> = definition.hosts.iter().map(|host| HostRule::new(host)).collect();
-        if hosts.is_empty() {
+        // What is stored has been checked.
+        let mut hosts: Vec<HostRule> =
+            definition.hosts.iter().filter_map(|host| HostRule::new(host).ok()).collect();
+        if definition.hosts.is_empty() {
             hosts = definition
                 .seeds
                 .iter()
                 .filter_map(|seed| seed.parse::<NormalUrl>().ok())
-                .map(|seed| HostRule::new(seed.host()))
+                .map(|seed| HostRule { host: seed.host().to_owned(), below: false, port: None })
                 .collect();
         }
         let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern)).collect();
@@ -62,6 +65,11 @@ impl Scope {
     /// What a URL is like, for telling chains of one kind.
     pub(crate) fn kind(url: &NormalUrl) -> String {
         traps::kind(url)
+    }
+
+    /// The URL under which a page is known, whatever session it was found in.
+    pub(crate) fn tidy(url: NormalUrl) -> NormalUrl {
+        traps::without_session(url)
     }
 
     /// Whether a URL is in the scope, its depth aside; else why not.
@@ -89,7 +97,7 @@ impl Scope {
         if self.max_depth.is_some_and(|most| depth > most) {
             return Err("scope.depth");
         }
-        let url = traps::without_session(link);
+        let url = Self::tidy(link);
         self.has(&url)?;
         let chain = if traps::kind(&url) == from.kind { from.chain.saturating_add(1) } else { 0 };
         if let Some(trap) = traps::caught(&url, chain, this_year, &self.traps) {
@@ -102,23 +110,27 @@ impl Scope {
 
 /// `example.org`, `*.example.org` for that and everything below, either with a port.
 #[derive(Debug)]
-struct HostRule {
+pub(crate) struct HostRule {
     host: String,
     below: bool,
     port: Option<u16>,
 }
 
 impl HostRule {
-    fn new(rule: &str) -> Self {
-        let (rule, below) = match rule.strip_prefix("*.") {
+    /// Reads a rule; the host may be in any spelling that a URL may have it in.
+    pub(crate) fn new(rule: &str) -> Result<Self, String> {
+        let (rest, below) = match rule.strip_prefix("*.") {
             Some(rest) => (rest, true),
             None => (rule, false),
         };
-        let (host, port) = match rule.rsplit_once(':') {
-            Some((host, port)) if !rule.ends_with(']') => (host, port.parse().ok()),
-            _ => (rule, None),
-        };
-        Self { host: host.to_ascii_lowercase(), below, port }
+        let expected = "expected a host such as `example.org`, `*.example.org` or `example.org:8080`";
+        if rest.is_empty() || rest.contains(['/', '?', '#', '@', '*', '\\']) {
+            return Err(expected.to_owned());
+        }
+        let url: NormalUrl =
+            format!("http://{rest}/").parse().map_err(|error| format!("{expected}: {error}"))?;
+        let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        Ok(Self { host: url.host().to_owned(), below, port: has_port.then(|| url.port()) })
     }
 
     fn fits(&self, url: &NormalUrl) -> bool {
@@ -126,6 +138,15 @@ impl HostRule {
         let same = host == self.host
             || self.below && host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.'));
         same && self.port.is_none_or(|port| port == url.port())
+    }
+}
+
+/// The rule in its one spelling.
+impl fmt::Display for HostRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let below = if self.below { "*." } else { "" };
+        write!(f, "{below}{}", self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
@@ -156,6 +177,25 @@ mod tests {
         assert_eq!(follow(&named, "http://a.test/"), Err("scope.host"));
         assert_eq!(follow(&named, "http://[::1]:81/"), Ok(2));
         assert_eq!(follow(&named, "http://[::1]/"), Err("scope.host"));
+    }
+
+    #[test]
+    fn a_host_is_known_in_any_spelling() {
+        for (rule, spelling, url) in [
+            ("A.Test", "a.test", "http://a.test/"),
+            ("bücher.test", "xn--bcher-kva.test", "https://b%C3%BCcher.test/"),
+            ("*.BÜCHER.test:8080", "*.xn--bcher-kva.test:8080", "http://www.bücher.test:8080/"),
+            ("a.test:80", "a.test:80", "http://a.test/"),
+            ("a.test:443", "a.test:443", "https://a.test/"),
+            ("[::1]", "[::1]", "http://[0:0::1]:99/"),
+        ] {
+            let rule = HostRule::new(rule).unwrap();
+            assert_eq!(rule.to_string(), spelling);
+            assert!(rule.fits(&url.parse().unwrap()), "{spelling} {url}");
+        }
+        for wrong in ["", "*.", "https://a.test/", "a.test/x", "a.test:http", "a b", "*", "a.*.test"] {
+            assert!(HostRule::new(wrong).unwrap_err().contains("expected a host"), "{wrong}");
+        }
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | session ids | taken out of the URL, so that one page has one URL |
 //! | ever longer paths (`a/a/a/…`) | a segment four times, or too many segments, is left out |
-//! | endless calendars | a year further ahead or back than a site can mean, reached by paging; and any paging that goes on too long |
-//! | query explosions | a budget of URLs per path for combinations of parameters, a larger one for a single parameter |
+//! | endless calendars | a date further ahead or back than a site can mean, reached by paging; and any paging that goes on too long |
+//! | query explosions | a budget of URLs per path for combinations of parameters, a larger one for a single parameter; what has an id among its parameters, as topics and products have, has many times as much |
+//!
+//! Ordinary sites must not be taken for traps: ids look like years, and every topic of a forum is `?f=2&t=1234`.
 
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
-use crawlway_store::frontier::Budget;
+use crawlway_store::{Ticket, frontier::Budget};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::HashMap};
 
@@ -18,9 +20,9 @@ use std::{borrow::Cow, collections::HashMap};
 pub struct Traps {
     /// How many links in a row may lead to URLs that differ in their numbers or values only.
     pub longest_chain: u32,
-    /// How many URLs of one path may differ in the values of one parameter.
+    /// How many URLs of one path may differ in the values of one parameter; a hundred times as many if that is an id.
     pub queries_per_path: u64,
-    /// How many URLs of one path may differ in several parameters.
+    /// How many URLs of one path may differ in several parameters; a hundred times as many if one of them is an id.
     pub combinations_per_path: u64,
     /// How many segments a path may have.
     pub most_segments: usize,
@@ -31,7 +33,7 @@ pub struct Traps {
 impl Default for Traps {
     fn default() -> Self {
         Self {
-            longest_chain: 200,
+            longest_chain: 500,
             queries_per_path: 10_000,
             combinations_per_path: 500,
             most_segments: 24,
@@ -108,13 +110,16 @@ pub(super) fn caught(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps)
         return Some("trap.chain");
     }
     if chain >= PAGING
-        && let Some(year) = year(url.path_and_query())
+        && let Some(year) = year(url)
         && (year > this_year + YEARS_AHEAD || year + YEARS_BACK < this_year)
     {
         return Some("trap.calendar");
     }
     None
 }
+
+/// Things that have an id are charged to so many budgets, by their id.
+const PARTS: u64 = 100;
 
 /// The budget that a URL is charged to, if it has a query.
 pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<Budget> {
@@ -127,8 +132,23 @@ pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<Budget> {
     } else {
         ("?", traps.queries_per_path, "trap.queries")
     };
-    let kind = format!("{}{}{mark}", url.origin(), path(url));
+    let mut kind = format!("{}{}{mark}", url.origin(), path(url));
+    // Filters have few values each; an id has one for every topic or product, and all of them are wanted.
+    let ids: Vec<&str> =
+        parameters(url.as_str()).filter(|(name, value)| is_id(name, value)).map(|(_, value)| value).collect();
+    if !ids.is_empty() {
+        let part = Ticket::of(&ids.join(" ")).as_u128() % u128::from(PARTS);
+        kind = format!("{kind}{part}");
+    }
     Some(Budget { kind, most, reason: reason.to_owned() })
+}
+
+/// Three digits or more, and not where in a list one is.
+fn is_id(name: &str, value: &str) -> bool {
+    const PLACES: &[&str] = &["page", "p", "pg", "start", "offset", "skip", "from", "limit"];
+    value.len() >= 3
+        && value.bytes().all(|byte| byte.is_ascii_digit())
+        && !PLACES.iter().any(|place| name.eq_ignore_ascii_case(place))
 }
 
 /// What a URL is like: numbers and values left out, so that the pages of a list or a calendar are of one kind.
@@ -170,14 +190,47 @@ fn looks_random(value: &str) -> bool {
     value.len() >= 16 && digits >= 3 && letters >= 3 && digits + letters >= value.len() - 2
 }
 
-/// The first number that is a year, or begins with one as 202611 and 20261115 do.
-fn year(text: &str) -> Option<u64> {
-    let numbers = text.split(|character: char| !character.is_ascii_digit());
-    numbers.filter(|number| matches!(number.len(), 4 | 6 | 8)).find_map(|number| {
-        let year: u64 = number[..4].parse().ok()?;
-        let month: u64 = if number.len() > 4 { number[4..6].parse().ok()? } else { 1 };
-        ((1000..3000).contains(&year) && (1..=12).contains(&month)).then_some(year)
-    })
+/// Names of things that go by dates.
+const DATED: &[&str] =
+    &["cal", "date", "day", "week", "month", "year", "event", "archive", "agenda", "schedule"];
+
+/// The year that a URL is about. A number alone may be anything, such as the id of a topic: it is a year if it is the
+/// start of a whole date such as 2026/11/15 or 2026-11, or if the URL says that it goes by dates.
+fn year(url: &NormalUrl) -> Option<u64> {
+    let text = url.path_and_query();
+    let lower = text.to_ascii_lowercase();
+    let dated = DATED.iter().any(|name| lower.contains(name));
+    let mut rest = text;
+    while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
+        rest = &rest[start..];
+        let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        if let Some(year) = year_of(number, after, dated) {
+            return Some(year);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The year of a number, given what comes after it.
+fn year_of(number: &str, after: &str, dated: bool) -> Option<u64> {
+    let year: u64 = number.get(..4)?.parse().ok().filter(|year| (1000..3000).contains(year))?;
+    let is_month = |text: &str| text.parse().is_ok_and(|month: u64| (1..=12).contains(&month));
+    let fits = match number.len() {
+        4 => {
+            dated || {
+                // Only a month of two digits: `/2031/5` may well be the fifth page of something.
+                let month = after.strip_prefix(['-', '/', '.', '_']).and_then(|after| after.get(..2));
+                let more = |character: char| character.is_ascii_digit();
+                month.is_some_and(|month| month.starts_with(['0', '1']) && is_month(month))
+                    && !after.get(3..).is_some_and(|after| after.starts_with(more))
+            }
+        }
+        6 | 8 => dated && is_month(&number[4..6]),
+        _ => false,
+    };
+    fits.then_some(year)
 }
 
 #[cfg(test)]
@@ -221,8 +274,18 @@ mod tests {
             ("http://a.test/calendar?d=1950-05-01", 3, Some("trap.calendar")),
             ("http://a.test/vision-2050", 0, None),
             ("http://a.test/calendar/2027/05", 9, None),
+            ("http://a.test/event?d=2031-05", 3, Some("trap.calendar")),
+            ("http://a.test/x/2031/05/01", 3, Some("trap.calendar")),
+            ("http://a.test/list?page=501", 501, Some("trap.chain")),
+            // Ids of shops and forums, whatever they look like.
             ("http://a.test/item/99990001", 50, None),
-            ("http://a.test/list?page=201", 201, Some("trap.chain")),
+            ("http://a.test/item/1500", 50, None),
+            ("http://a.test/product/150012", 50, None),
+            ("http://a.test/viewtopic.php?f=12&t=1234", 50, None),
+            ("http://a.test/viewtopic.php?f=12&t=2900&start=15", 50, None),
+            ("http://a.test/forum/2031/5", 50, None),
+            ("http://a.test/forum/2031/123", 50, None),
+            ("http://a.test/list?page=1200", 50, None),
         ] {
             assert_eq!(caught(&url(text), chain, 2026, &traps), expected, "{text}");
         }
@@ -247,5 +310,28 @@ mod tests {
         assert_eq!(budget("http://a.test/x?a=1"), Some(("http://a.test/x?".to_owned(), 10_000)));
         assert_eq!(budget("http://a.test/x?a=1&b=2"), Some(("http://a.test/x&".to_owned(), 500)));
         assert_eq!(budget("http://a.test/x?b=1&a=2&c=3"), Some(("http://a.test/x&".to_owned(), 500)));
+        assert_eq!(budget("http://a.test/x?a=1&page=200"), Some(("http://a.test/x&".to_owned(), 500)));
+    }
+
+    #[test]
+    fn a_large_forum_is_no_query_explosion() {
+        let traps = Traps::default();
+        let mut used: HashMap<String, u64> = HashMap::new();
+        let mut charge = |text: String| {
+            let budget = budget(&url(&text), &traps).unwrap();
+            let used = used.entry(budget.kind).or_default();
+            *used += 1;
+            *used <= budget.most
+        };
+        for topic in 0..30_000 {
+            assert!(
+                charge(format!("http://a.test/viewtopic.php?f={}&t={topic}", topic % 20)),
+                "topic {topic}"
+            );
+            assert!(charge(format!("http://a.test/showthread.php?t={topic}")), "thread {topic}");
+        }
+        let colours =
+            (0..1000).filter(|colour| charge(format!("http://a.test/find?colour=c{colour}&size=m")));
+        assert_eq!(colours.count(), 500, "filters are still bounded");
     }
 }

@@ -133,6 +133,33 @@ pub(super) async fn insisting_makes_a_url_wait_again(h: &mut dyn Harness) {
     assert!(taken.iter().all(|taken| taken.attempt == 1), "attempts start anew: {taken:?}");
 }
 
+pub(super) async fn what_was_left_out_for_a_url_is_found_by_it(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    let other = t.start("other", None).await;
+    let long = |end: &str| format!("https://proper.example/{}{end}", "x".repeat(3000));
+    for host in ["a.example", "b.example", "c.example", "d.example"] {
+        t.seed(&id, host).await;
+    }
+    t.seed(&other, "e.example").await;
+    for taken in t.next(10, 1).await {
+        // One differs from the others only far behind, and one is of another crawl.
+        let proper = if taken.host == "b.example" { long("2") } else { long("1") };
+        let facts = PageFacts { canonical: Some(proper), ..due_in_a_while(&t) };
+        let ending = if taken.host == "d.example" { dead() } else { done_with(facts) };
+        t.settle(&taken, ending).await;
+    }
+    let found = async |url: &str, most: usize| -> Vec<String> {
+        let entries = works(t.frontier.left_out_for(&id, url, most).await, "finding what was left out");
+        entries.into_iter().map(|entry| entry.host).collect()
+    };
+    assert_eq!(found(&long("1"), 10).await, ["a.example", "c.example"], "in the order of adding");
+    assert_eq!(found(&long("1"), 1).await, ["a.example"], "no more than asked for");
+    assert_eq!(found(&long("2"), 10).await, ["b.example"], "the other one");
+    assert!(found(&long("3"), 10).await.is_empty(), "nothing was left out for it");
+    works(t.frontier.insist(&id, "https://a.example/").await, "insisting");
+    assert_eq!(found(&long("1"), 10).await, ["c.example"], "what is insisted on is no longer left out");
+}
+
 pub(super) async fn insisting_twice_has_no_effect(h: &mut dyn Harness) {
     let (t, id) = Trial::crawling(h).await;
     t.seed(&id, "keeps-it-running.example").await;

@@ -97,6 +97,7 @@ macro_rules! frontier_conformance_suite {
                 a_page_fetched_again_counts_once,
                 insisting_makes_a_url_wait_again,
                 insisting_twice_has_no_effect,
+                what_was_left_out_for_a_url_is_found_by_it,
                 what_is_known_of_a_url_is_found,
             }
             dead {
