@@ -24,6 +24,8 @@ pub(crate) struct Lab {
     pub(crate) home: TempDir,
     pub(crate) gap: Duration,
     pub(crate) runtime: Runtime,
+    /// Where the records are, if not in the data directory.
+    pub(crate) postgres: Option<String>,
 }
 
 impl Lab {
@@ -31,7 +33,7 @@ impl Lab {
     pub(crate) fn new(plan: Plan, gap: Duration) -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(Web::builder(plan).serve()).unwrap();
-        Self { server, home: tempfile::tempdir().unwrap(), gap, runtime }
+        Self { server, home: tempfile::tempdir().unwrap(), gap, runtime, postgres: None }
     }
 
     /// How many requests were made so far.
@@ -68,6 +70,10 @@ impl Lab {
                 ("CRAWLWAY_SEARCH__INDEX_BATCH", "200"),
             ])
             .stdin(Stdio::null());
+        if let Some(url) = &self.postgres {
+            program
+                .envs([("CRAWLWAY_RECORDS__KIND", "postgresql"), ("CRAWLWAY_RECORDS__POSTGRESQL__URL", url)]);
+        }
         program
     }
 
@@ -124,7 +130,10 @@ impl Lab {
     }
 
     pub(crate) fn records(&self) -> SqlStore {
-        let place = Place::Sqlite(self.data().join("records.db"));
+        let place = match &self.postgres {
+            Some(url) => Place::Postgres(url.clone()),
+            None => Place::Sqlite(self.data().join("records.db")),
+        };
         self.runtime.block_on(SqlStore::open(SqlOptions::new(place))).unwrap()
     }
 

@@ -10,7 +10,7 @@ use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup};
 use crawlway_flow::{Meter, Parts, Stop};
-use crawlway_flows::search::{FLOW, Search, Stages, Stores, crawler_queue};
+use crawlway_flows::search::{FLOW, PagesInto, Search, Stages, Stores, crawler_queue};
 use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
 use std::{process, sync::Arc};
 use tokio::{
@@ -83,7 +83,7 @@ impl Worker {
         let stores = Stores {
             frontier: records.frontier.clone(),
             seen: records.seen.clone(),
-            index: Some(index.clone()),
+            pages: Some(PagesInto::Index(index.clone())),
         };
         let settings = config.search.settings(request.clone());
         let search = Search::new(parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());

@@ -134,6 +134,9 @@ impl Fetcher {
             });
             held.finish(outcome(&answer)).await;
             spent += asked.elapsed();
+            if answer.as_ref().is_err_and(|trouble| trouble.stale) {
+                continue;
+            }
             let answer = answer.map_err(|trouble| trouble.at(url.as_str()))?;
             if let Some(code) = blocked::refusal(answer.status, &answer.headers, &answer.body) {
                 return Err(refused(code, &answer, url.as_str()));
@@ -162,8 +165,9 @@ impl Fetcher {
         if let Some((sender, address)) = self.pool.take(&origin) {
             let timing = Timing::default();
             match self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, beyond).await {
-                // The server had closed it while it rested; that says nothing about the server.
-                Err(Exchange::NeverAnswered(_)) => {}
+                // It was closed before anything was sent, so that this turn is still unused.
+                Err(Exchange::NeverSent(_)) => {}
+                Err(Exchange::NeverAnswered(trouble)) => return Err(Trouble { stale: true, ..trouble }),
                 other => return other.map_err(Exchange::into_trouble),
             }
         }
@@ -254,7 +258,9 @@ async fn decode(raw: Bytes, headers: &HeaderMap, limits: &Limits, beyond: Beyond
 
 /// How an exchange went wrong.
 enum Exchange {
-    /// The connection was closed before a byte of an answer: on a kept connection, worth another.
+    /// The connection was closed before the request was sent.
+    NeverSent(Trouble),
+    /// The connection was closed before a byte of an answer.
     NeverAnswered(Trouble),
     Failed(Trouble),
 }
@@ -262,7 +268,9 @@ enum Exchange {
 impl Exchange {
     fn into_trouble(self) -> Trouble {
         match self {
-            Exchange::NeverAnswered(trouble) | Exchange::Failed(trouble) => trouble,
+            Exchange::NeverSent(trouble) | Exchange::NeverAnswered(trouble) | Exchange::Failed(trouble) => {
+                trouble
+            }
         }
     }
 }
@@ -309,7 +317,8 @@ fn unanswered(error: &hyper::Error) -> Exchange {
     if error.is_parse() || error.is_parse_status() || text.contains(" error detected: ") {
         return Exchange::Failed(Trouble::new(Code::HttpProtocol, text));
     }
-    Exchange::NeverAnswered(Trouble::new(Code::Reset, format!("no answer: {text}")))
+    let trouble = Trouble::new(Code::Reset, format!("no answer: {text}"));
+    if error.is_canceled() { Exchange::NeverSent(trouble) } else { Exchange::NeverAnswered(trouble) }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -325,6 +334,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// What an answer, or the lack of one, tells the gate about the group.
 pub(crate) fn outcome(answer: &Result<Answer, Trouble>) -> Outcome {
     match answer {
+        Err(trouble) if trouble.stale => Outcome::Neutral,
         Ok(answer) => match blocked::refusal(answer.status, &answer.headers, &answer.body) {
             Some(_) => Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) },
             None => Outcome::Success,

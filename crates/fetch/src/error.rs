@@ -92,11 +92,15 @@ pub struct FetchError {
 pub(crate) struct Trouble {
     pub(crate) code: Code,
     pub(crate) detail: String,
+    /// A connection that had been kept broke without an answer. Most likely the server had closed it while it rested,
+    /// which says nothing about the server; but it may have seen the request, so that another one needs a turn of its
+    /// own.
+    pub(crate) stale: bool,
 }
 
 impl Trouble {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into() }
+        Self { code, detail: detail.into(), stale: false }
     }
 
     pub(crate) fn at(self, url: &str) -> FetchError {

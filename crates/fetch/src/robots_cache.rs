@@ -146,14 +146,21 @@ async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result
         };
         // Whoever wants the file waits for one and the same turn: it is fetched once for all of them.
         let ticket = Ticket::of(url.as_str());
-        let (held, _) =
-            turn(fetcher.gate(), &group, ticket, &request.pace, request.waiting, hop > 0, url.as_str())
-                .await?;
-        let asking = timeout(limits.total, fetcher.ask(&url, request.identity.next(), &limits, Beyond::Cut));
-        let answer = held.during(asking).await.unwrap_or_else(|_| {
-            Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", limits.total)))
-        });
-        held.finish(outcome(&answer)).await;
+        let answer = loop {
+            let (held, _) =
+                turn(fetcher.gate(), &group, ticket, &request.pace, request.waiting, hop > 0, url.as_str())
+                    .await?;
+            let asking =
+                timeout(limits.total, fetcher.ask(&url, request.identity.next(), &limits, Beyond::Cut));
+            let answer = held.during(asking).await.unwrap_or_else(|_| {
+                Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", limits.total)))
+            });
+            held.finish(outcome(&answer)).await;
+            // A kept connection that broke is worth another, in a turn of its own.
+            if !answer.as_ref().is_err_and(|trouble| trouble.stale) {
+                break answer;
+            }
+        };
         let answer = match answer {
             Ok(answer) => answer,
             Err(trouble) => return Err(unreadable(trouble, &url)),

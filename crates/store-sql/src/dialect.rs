@@ -1,8 +1,8 @@
 //! Where SQLite and PostgreSQL speak differently: statements are written once, with names for the differences.
 //!
-//! Tried first: the `Any` driver of sqlx leaves the SQL as different as it is, has no way to close a connection
-//! that hangs in a statement, and copies every row into types of its own. What is needed instead is this
-//! file and two enums in `link.rs`. Both databases take `$1`, upserts, `RETURNING`, `UPDATE … FROM`,
+//! Not the `Any` driver of sqlx, going by its documentation and source: it leaves the SQL as different as it is, and
+//! copies every row into types of its own, of which there are few. What is needed instead is this file and two
+//! enums in `link.rs`. Both databases take `$1`, upserts, `RETURNING`, `UPDATE … FROM`,
 //! partial indexes, `value ->> 0` on JSON arrays and recursive queries as they are.
 
 use std::sync::OnceLock;

@@ -25,6 +25,8 @@ crawlway_conformance::finds! {
         a_link_added_before_its_parent_is_settled_keeps_it_running: FinishIgnoresWaiting;
         the_dead_do_not_keep_it_running: DeadKeepRunning;
         a_finished_crawl_stays_finished: FinishedCanRun;
+        nobody_can_finish_a_crawl_by_hand: FinishesByHand;
+        a_new_url_sets_a_finished_crawl_running: AddLeavesFinished;
         two_crawls_are_kept_apart: OneCrawlForAll;
     }
     adding {
@@ -57,6 +59,7 @@ crawlway_conformance::finds! {
         what_comes_back_makes_room: LimitCountsTakings;
         a_crawl_that_has_fetched_all_it_may_is_finished: LimitNeverFinishes;
         a_limit_of_nothing_fetches_nothing: ZeroIsNoLimit;
+        a_used_up_limit_keeps_a_crawl_finished: FullRunsAgain;
     }
     settling {
         done_is_done: DueAgainWaits, DropsCanonical;
@@ -76,6 +79,7 @@ crawlway_conformance::finds! {
         the_lease_is_stated_and_kept: LeaseEndsEarly;
         a_lost_lease_counts_and_comes_back: LeaseNeverEnds, LostCountsNothing;
         settling_after_a_lost_lease_has_no_effect: IgnoresTaking;
+        settling_late_counts_while_nobody_has_taken_it_back: LateIsLost;
         extending_keeps_a_url: ExtendDoesNothing;
         extending_what_was_lost_is_refused: ExtendAlwaysTrue;
         lost_leases_end_dead: LostNeverDie;
@@ -92,6 +96,8 @@ crawlway_conformance::finds! {
         insisting_makes_a_url_wait_again: InsistOnDoneOnly;
         insisting_twice_has_no_effect: InsistsAgain;
         what_was_left_out_for_a_url_is_found_by_it: DropsCanonical;
+        insisting_sets_a_finished_crawl_running: InsistLeavesFinished;
+        insisting_takes_a_url_from_its_worker: InsistLeavesFlights;
         what_is_known_of_a_url_is_found: OldestCrawlFirst;
     }
     dead {

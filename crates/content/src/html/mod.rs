@@ -40,6 +40,8 @@ pub struct ParseOptions {
     pub url: UrlOptions,
     /// Whether [`Page::full_text`] is wanted.
     pub full_text: bool,
+    /// Leaves [`Page::simhash`] at 0, for who computes it elsewhere.
+    pub without_simhash: bool,
     /// A name, besides `robots`, whose `<meta>` directives are for us, such as `crawlway`.
     pub agent: Option<String>,
 }
@@ -105,7 +107,7 @@ fn page(mut outline: Outline, base: &NormalUrl, options: &ParseOptions) -> Page 
         language: outline.meta.language(),
         links: links::resolve(&outline.links, &outline.hrefs, &outline.text, base, &options.url),
         dropped_links: outline.dropped_links,
-        simhash: simhash(&text),
+        simhash: if options.without_simhash { 0 } else { simhash(&text) },
         full_text: options.full_text.then(|| boilerplate::visible_text(&outline)),
         title,
         text,

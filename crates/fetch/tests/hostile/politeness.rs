@@ -308,3 +308,22 @@ async fn who_gives_up_waiting_leaves_its_slot() {
     }
     panic!("the slot is still taken: the next one is {slot:?} ahead");
 }
+
+#[tokio::test]
+async fn a_request_again_after_a_kept_connection_broke_has_a_turn_of_its_own() {
+    // Answers the first request of a connection, and hangs up on the second after reading it.
+    let server = Server::start(|mut stream| async move {
+        crate::server::request(&mut stream).await;
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &page("200 OK", "", b"x")).await;
+        crate::server::request(&mut stream).await;
+    })
+    .await;
+    let gate = Arc::new(Recording::open());
+    let fetcher = with_gate(gate.clone());
+    let request = Request { robots: false, ..request(&server.url("/a")) };
+    within(&fetcher, &request).await.expect("a page");
+    within(&fetcher, &request).await.expect("the same on a new connection");
+    // Three requests reached the server: the second one broke and was made again.
+    assert_eq!(gate.went().len(), 3);
+    assert_eq!(gate.finished(), [Outcome::Success, Outcome::Neutral, Outcome::Success]);
+}

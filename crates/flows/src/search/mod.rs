@@ -8,6 +8,7 @@
 
 mod crawl;
 mod definition;
+mod export;
 mod index;
 pub mod message;
 mod reindex;
@@ -19,13 +20,14 @@ mod wiring;
 
 pub use crawl::{CrawlOptions, CrawlStep};
 pub use definition::{Definition, DefinitionError};
+pub use export::Export;
 pub use index::IndexStep;
 pub use reindex::reindex;
 pub use scope::Traps;
 pub use shown::WithFrontier;
 pub use source::FRONTIER;
 pub use start::{StartError, Started, start};
-pub use wiring::{Search, SearchSettings, Stages, Stores, crawler_queue};
+pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue};
 
 /// The flow's name, in trails and metrics.
 pub const FLOW: &str = "search";

@@ -3,6 +3,7 @@
 use super::{
     FLOW,
     crawl::{CrawlOptions, CrawlStage},
+    export::{Export, ExportStage},
     index::IndexStage,
     source::FrontierSource,
 };
@@ -29,8 +30,27 @@ pub struct Stores {
     pub frontier: Arc<dyn Frontier>,
     /// The URLs crawled lately.
     pub seen: Arc<dyn SeenUrls>,
-    /// The pages that can be searched; `None` in a process that does not index.
-    pub index: Option<Arc<dyn PageIndex>>,
+    /// Where crawled pages end; `None` in a process that only crawls.
+    pub pages: Option<PagesInto>,
+}
+
+impl Stores {
+    /// The index, if that is where pages end.
+    fn index(&self) -> Option<Arc<dyn PageIndex>> {
+        match &self.pages {
+            Some(PagesInto::Index(index)) => Some(index.clone()),
+            Some(PagesInto::File(_)) | None => None,
+        }
+    }
+}
+
+/// Where crawled pages end.
+#[derive(Debug, Clone)]
+pub enum PagesInto {
+    /// In the index, where they can be searched.
+    Index(Arc<dyn PageIndex>),
+    /// In a file.
+    File(Arc<Export>),
 }
 
 /// Which stages run in this process.
@@ -107,7 +127,7 @@ impl Search {
                 stores.seen.clone(),
                 queue.name.clone(),
                 options,
-                stores.index.clone(),
+                stores.index(),
             );
             let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
             flow = flow.stage(
@@ -123,19 +143,23 @@ impl Search {
                 },
             );
         }
-        if let (true, Some(index)) = (stages.index, &stores.index) {
-            flow = flow.stage(
-                IndexStage::new(index.clone(), settings.largest_message),
-                QueueSource::new(broker, queue.clone()),
-                Settings {
-                    at_once: settings.index_batch * 2,
-                    batch: settings.index_batch,
-                    linger: settings.index_linger,
-                    finish_together: settings.index_batch,
-                    drain: settings.drain,
-                    ..Settings::default()
-                },
-            );
+        if let (true, Some(pages)) = (stages.index, &stores.pages) {
+            let source = QueueSource::new(broker, queue.clone());
+            let batches = Settings {
+                at_once: settings.index_batch * 2,
+                batch: settings.index_batch,
+                linger: settings.index_linger,
+                finish_together: settings.index_batch,
+                drain: settings.drain,
+                ..Settings::default()
+            };
+            let largest = settings.largest_message;
+            flow = match pages {
+                PagesInto::Index(index) => {
+                    flow.stage(IndexStage::new(index.clone(), largest), source, batches)
+                }
+                PagesInto::File(file) => flow.stage(ExportStage::new(file.clone(), largest), source, batches),
+            };
         }
         Self { flow, changed }
     }

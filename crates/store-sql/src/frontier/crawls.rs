@@ -166,6 +166,7 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, now: i64) -> Result<u64, F
         "SELECT count(*), coalesce(sum(fetched), 0) FROM entries WHERE crawl = $1 AND state = 2 AND due <= $2",
     );
     static LEFT: Sql = Sql::new("SELECT waiting FROM crawls WHERE num = $1");
+    static ROOM: Sql = Sql::new("SELECT max_pages - fetched FROM crawls WHERE num = $1");
     let Some(num) = find_number(tx, id).await? else { return Ok(0) };
     let args = || vec![Arg::Int(num), Arg::Int(now)];
     let rows = tx.run(&HOSTS, args()).await?;
@@ -192,7 +193,11 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, now: i64) -> Result<u64, F
         let counts = tally.of(num);
         (counts.waiting, counts.done, counts.fetched) = (again, -again, -fetched);
         tally.make(tx, Turn::Stay, now).await?;
-        set(tx, num, RUNNING, None).await?;
+        let rows = tx.run(&ROOM, vec![Arg::Int(num)]).await?;
+        let room = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten();
+        if room.is_none_or(|room| room > 0) {
+            set(tx, num, RUNNING, None).await?;
+        }
     }
     Ok(u64::try_from(again + left).unwrap_or(0))
 }

@@ -136,7 +136,8 @@ pub struct CrawlCounts {
     pub done: u64,
     /// URLs that were given up.
     pub dead: u64,
-    /// How many of the done were fetched, which is what the page limit counts.
+    /// How many of the done were fetched, which is what the page limit counts. What waits again does not count
+    /// until it is done again.
     pub fetched: u64,
     /// How often URLs were done, by outcome, those done again after a reopening included.
     pub outcomes: BTreeMap<String, u64>,

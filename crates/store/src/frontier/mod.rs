@@ -58,13 +58,17 @@ pub trait Frontier: Debug + Send + Sync {
 
     /// Pauses, resumes or cancels a crawl and answers it as it is then; `None` if there is none. A finished
     /// crawl stays finished, whatever is asked, and so does a cancelled one unless it is set running again.
+    ///
+    /// Crawls finish by themselves: to ask for [`CrawlState::Finished`] is [`StoreError::Invalid`].
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError>;
 
     /// Makes everything wait again that is done and due again, or dead letters aside, was never fetched because
-    /// the crawl was cancelled, and sets the crawl running if that is anything. Says how many URLs.
+    /// the crawl was cancelled, and sets the crawl running if that is anything, unless its page limit is used up.
+    /// Says how many URLs.
     async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError>;
 
-    /// Adds URLs to a crawl, in this order. A URL that the crawl knows is left as it is.
+    /// Adds URLs to a crawl, in this order. A URL that the crawl knows is left as it is. One that is new sets a
+    /// finished crawl running again, unless its page limit is used up.
     ///
     /// An unknown crawl is [`StoreError::Invalid`].
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError>;
@@ -81,7 +85,7 @@ pub trait Frontier: Debug + Send + Sync {
     async fn due(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// Settles URLs that were taken. `None` means that the lease was lost before: the URL is, or was, somebody
-    /// else's, and this had no effect.
+    /// else's, and this had no effect. After the lease's end, but before anybody took the URL back, it counts.
     ///
     /// A crawl of which nothing waits and nothing is in flight any more, or which has fetched all it may, is
     /// finished by this; and by a lost lease, if that was the last attempt at its last URL.
@@ -95,7 +99,8 @@ pub trait Frontier: Debug + Send + Sync {
     async fn take_back(&self) -> Result<u64, StoreError>;
 
     /// Makes a URL of a crawl wait again, whatever became of it, with [`NewUrl::insist`] set, unless it was set
-    /// already. Says whether it does.
+    /// already. Says whether it does. Who is at the URL has lost it then, and a finished crawl runs again, unless
+    /// its page limit is used up.
     async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError>;
 
     /// What is known of a URL, in every crawl that knows it, newest crawl first.
@@ -115,7 +120,7 @@ pub trait Frontier: Debug + Send + Sync {
     ) -> Result<DeadUrls, StoreError>;
 
     /// Makes the dead of these item ids wait again, their attempts forgotten, and their crawls run again if they
-    /// were finished. Says which were dead.
+    /// were finished and may still fetch something. Says which were dead.
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 
     /// Throws away the dead of these item ids: they are known as done from then on. Says which were dead.

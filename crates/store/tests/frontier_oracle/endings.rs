@@ -139,6 +139,20 @@ impl World {
         }
     }
 
+    /// Whether the page limit is used up.
+    fn is_full(&self, id: &CrawlId) -> bool {
+        let full = |crawl: Crawl| crawl.max_pages.is_some_and(|most| crawl.counts.fetched >= most);
+        self.crawl(id).is_some_and(full) && !self.has(Fault::FullRunsAgain)
+    }
+
+    /// Sets a finished crawl running again, unless its page limit is used up.
+    pub(super) fn resume(&mut self, id: &CrawlId, now: Timestamp) {
+        let finished = self.crawls.get(id).is_some_and(|crawl| crawl.state == CrawlState::Finished);
+        if finished && !self.is_full(id) {
+            self.set(id, CrawlState::Running, now);
+        }
+    }
+
     /// Has it wait as if it were new.
     pub(super) fn wait_anew(&mut self, place: usize, now: Timestamp, keeps_attempts: bool) {
         let row = &mut self.rows[place];
@@ -168,7 +182,7 @@ impl World {
                 }
             }
         }
-        if many > 0 && !self.has(Fault::ReopenStaysFinished) {
+        if many > 0 && !self.is_full(id) && !self.has(Fault::ReopenStaysFinished) {
             self.set(id, CrawlState::Running, now);
         }
         many

@@ -110,6 +110,9 @@ impl Frontier for Oracle {
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError> {
         let (mut world, now) = (self.world(), self.now());
         let Some(crawl) = world.crawl(id) else { return Ok(None) };
+        if state == CrawlState::Finished && !self.has(Fault::FinishesByHand) {
+            return refused("it finishes by itself");
+        }
         let allowed = match crawl.state {
             CrawlState::Finished => self.has(Fault::FinishedCanRun),
             CrawlState::Cancelled => state == CrawlState::Running || self.has(Fault::CancelledCanBePaused),
@@ -186,6 +189,9 @@ impl Frontier for Oracle {
         if self.has(Fault::RefusesThePast) && endings.iter().any(past) {
             return refused("that is past");
         }
+        if self.has(Fault::LateIsLost) {
+            world.lose(false, now);
+        }
         let answers = endings.iter().map(|(receipt, ending)| world.settle(*receipt, ending, now)).collect();
         world.finish(now);
         Ok(self.sorted(answers))
@@ -211,7 +217,12 @@ impl Frontier for Oracle {
         row.new.insist = true;
         let item = row.new.item.clone();
         let place = world.rows.iter().position(|row| row.new.item == item).expect("it was just there");
-        world.wait_anew(place, now, false);
+        if world.rows[place].state != EntryState::InFlight || !self.has(Fault::InsistLeavesFlights) {
+            world.wait_anew(place, now, false);
+        }
+        if !self.has(Fault::InsistLeavesFinished) {
+            world.resume(crawl, now);
+        }
         Ok(true)
     }
 
@@ -270,9 +281,8 @@ impl Frontier for Oracle {
         Ok(self.each_dead(items, self.has(Fault::ReplaysAnything), |world, place| {
             world.wait_anew(place, now, keeps);
             let crawl = world.rows[place].crawl.clone();
-            let finished = world.crawls[&crawl].state == CrawlState::Finished;
-            if finished && !self.has(Fault::ReplayLeavesFinished) {
-                world.set(&crawl, CrawlState::Running, now);
+            if !self.has(Fault::ReplayLeavesFinished) {
+                world.resume(&crawl, now);
             }
         }))
     }

@@ -202,6 +202,9 @@ impl World {
             reason: String::new(),
             dead_at: now,
         });
+        if fault != Fault::AddLeavesFinished {
+            self.resume(crawl, now);
+        }
         Added::New
     }
 

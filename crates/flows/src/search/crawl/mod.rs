@@ -134,6 +134,8 @@ impl CrawlStage {
         let parse = ParseOptions {
             url: options.links.clone(),
             agent: Some(options.request.identity.robots_token().to_owned()),
+            // The index stage computes it, since pages may come from elsewhere.
+            without_simhash: true,
             ..ParseOptions::default()
         };
         Self { fetcher, frontier, seen, queue, options, parse, claims, index, scopes: Mutex::default() }

@@ -107,6 +107,7 @@ pub(super) async fn a_page_fetched_again_counts_once(h: &mut dyn Harness) {
         assert_eq!(t.counts(&id).await.fetched, 1, "a URL counts once, however often it is fetched");
         t.pass(WHILE).await;
         assert_eq!(t.reopen_crawl(&id).await, 1, "it is due again");
+        assert_eq!(t.counts(&id).await.fetched, 0, "what waits again does not count");
     }
     assert_eq!(t.counts(&id).await.outcomes.get("published"), Some(&4), "it was done four times");
 }
@@ -179,6 +180,32 @@ pub(super) async fn insisting_twice_has_no_effect(h: &mut dyn Harness) {
     assert!(!ask("https://unknown.example/").await, "nobody knows it");
     assert_eq!(t.find("https://b.example/").await.state, EntryState::Done, "it stays as it is");
     t.nothing("nobody waits").await;
+}
+
+pub(super) async fn insisting_sets_a_finished_crawl_running(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    let new = t.seed(&id, "a.example").await;
+    t.end_all(done).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert!(works(t.frontier.insist(&id, &new.url).await, "insisting"), "it is wanted now");
+    t.is(&id, CrawlState::Running, "something waits").await;
+    t.end_all(done).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert_eq!(t.counts(&id).await.fetched, 1, "a URL counts once, however often it is fetched");
+}
+
+pub(super) async fn insisting_takes_a_url_from_its_worker(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let before = t.take("one waits").await;
+    assert!(works(t.frontier.insist(&id, &before.url).await, "insisting"), "it is wanted now");
+    assert_eq!(t.four(&id).await, [1, 0, 0, 0], "it waits");
+    t.has_no_effect(&before, done(), "it waits again").await;
+    let again = t.take("it waits again").await;
+    assert_eq!((again.insist, again.attempt), (true, 1), "as if it were new");
+    t.has_no_effect(&before, dead(), "somebody else is at it").await;
+    assert_eq!(t.extend(&[&before, &again]).await, [false, true], "whose it is");
+    t.settle(&again, done()).await;
 }
 
 pub(super) async fn what_is_known_of_a_url_is_found(h: &mut dyn Harness) {

@@ -2,6 +2,7 @@
 
 use super::Harness;
 use super::trial::{SECOND, Trial, WHILE, dead, done, done_with, retry, url, works};
+use crate::StoreError;
 use crate::frontier::{Added, Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl, PageFacts};
 
 pub(super) async fn a_new_crawl_runs_and_is_empty(h: &mut dyn Harness) {
@@ -165,6 +166,30 @@ pub(super) async fn a_finished_crawl_stays_finished(h: &mut dyn Harness) {
         assert_eq!(t.set(&id, state).await, finished, "asked to be {state}");
     }
     assert_eq!(t.crawl(&id).await, finished, "whatever is asked");
+}
+
+pub(super) async fn nobody_can_finish_a_crawl_by_hand(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let before = t.crawl(&id).await;
+    let answer = t.frontier.set_state(&id, CrawlState::Finished).await;
+    assert!(matches!(answer, Err(StoreError::Invalid { .. })), "it finishes by itself: {answer:?}");
+    assert_eq!(t.crawl(&id).await, before, "it stays as it is");
+    t.take("it goes on").await;
+}
+
+pub(super) async fn a_new_url_sets_a_finished_crawl_running(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    t.end_all(done).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert_eq!(t.add(&id, &[url("a.example", "")]).await, [Added::Known], "it is known");
+    t.is(&id, CrawlState::Finished, "nothing new was added").await;
+    t.seed(&id, "b.example").await;
+    t.is(&id, CrawlState::Running, "something waits").await;
+    t.end_all(done).await;
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert_eq!(t.four(&id).await, [0, 0, 2, 0], "both are done");
 }
 
 pub(super) async fn two_crawls_are_kept_apart(h: &mut dyn Harness) {

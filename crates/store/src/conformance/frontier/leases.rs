@@ -42,6 +42,16 @@ pub(super) async fn settling_after_a_lost_lease_has_no_effect(h: &mut dyn Harnes
     assert_eq!(t.find(&lost.url).await.state, EntryState::Done, "the one who has it decides");
 }
 
+pub(super) async fn settling_late_counts_while_nobody_has_taken_it_back(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let late = t.take("one waits").await;
+    t.pass(LEASE * 3).await;
+    t.settle(&late, done()).await;
+    assert_eq!(t.four(&id).await, [0, 0, 1, 0], "it is done");
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+}
+
 pub(super) async fn extending_keeps_a_url(h: &mut dyn Harness) {
     let (mut t, id) = Trial::crawling(h).await;
     t.seed(&id, "a.example").await;

@@ -1,7 +1,7 @@
 //! Cases: a crawl fetches no more pages than it may.
 
 use super::Harness;
-use super::trial::{LEASE, MOMENT, Trial, dead, done, done_with, retry};
+use super::trial::{LEASE, MOMENT, Trial, WHILE, dead, done, done_with, retry, works};
 use crate::frontier::{CrawlId, CrawlState, Ending, PageFacts};
 use std::time::Duration;
 
@@ -75,4 +75,30 @@ pub(super) async fn a_limit_of_nothing_fetches_nothing(h: &mut dyn Harness) {
     t.pass(Duration::from_secs(3600)).await;
     t.nothing("no page may be fetched").await;
     assert_eq!(t.four(&id).await, [2, 0, 0, 0], "both wait");
+}
+
+pub(super) async fn a_used_up_limit_keeps_a_crawl_finished(h: &mut dyn Harness) {
+    let (mut t, id) = limited(h, 1, 3).await;
+    let gone = t.take("one may be fetched").await;
+    t.settle(&gone, dead()).await;
+    let again = t.take("one may still be fetched").await;
+    let facts = PageFacts { due_again: Some(t.now() + WHILE), ..PageFacts::default() };
+    t.settle(&again, done_with(facts)).await;
+    let only = t.take("one may still be fetched").await;
+    t.settle(&only, done()).await;
+    t.seed(&id, "new.example").await;
+    t.is(&id, CrawlState::Finished, "what is new cannot be fetched").await;
+    let items = std::slice::from_ref(&gone.item);
+    assert_eq!(works(t.frontier.replay(items).await, "replaying"), [true], "it was dead");
+    t.is(&id, CrawlState::Finished, "what is replayed cannot be fetched").await;
+    assert!(works(t.frontier.insist(&id, &gone.url).await, "insisting"), "it is wanted now");
+    t.is(&id, CrawlState::Finished, "what is wanted cannot be fetched").await;
+    t.pass(WHILE).await;
+    assert_eq!(t.reopen_crawl(&id).await, 1, "one is due again");
+    t.is(&id, CrawlState::Finished, "what is due again cannot be fetched").await;
+    t.nothing("the limit is used up").await;
+    assert_eq!(t.four(&id).await, [3, 0, 1, 0], "they wait in vain");
+    assert!(works(t.frontier.insist(&id, &only.url).await, "insisting"), "it is wanted now");
+    t.is(&id, CrawlState::Running, "what was fetched is to be fetched again, which makes room").await;
+    assert_eq!(t.next(10, 1).await.len(), 1, "room for one");
 }

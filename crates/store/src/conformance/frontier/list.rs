@@ -31,6 +31,8 @@ macro_rules! frontier_conformance_suite {
                 a_link_added_before_its_parent_is_settled_keeps_it_running,
                 the_dead_do_not_keep_it_running,
                 a_finished_crawl_stays_finished,
+                nobody_can_finish_a_crawl_by_hand,
+                a_new_url_sets_a_finished_crawl_running,
                 two_crawls_are_kept_apart,
             }
             adding {
@@ -63,6 +65,7 @@ macro_rules! frontier_conformance_suite {
                 what_comes_back_makes_room,
                 a_crawl_that_has_fetched_all_it_may_is_finished,
                 a_limit_of_nothing_fetches_nothing,
+                a_used_up_limit_keeps_a_crawl_finished,
             }
             settling {
                 done_is_done,
@@ -82,6 +85,7 @@ macro_rules! frontier_conformance_suite {
                 the_lease_is_stated_and_kept,
                 a_lost_lease_counts_and_comes_back,
                 settling_after_a_lost_lease_has_no_effect,
+                settling_late_counts_while_nobody_has_taken_it_back,
                 extending_keeps_a_url,
                 extending_what_was_lost_is_refused,
                 lost_leases_end_dead,
@@ -98,6 +102,8 @@ macro_rules! frontier_conformance_suite {
                 insisting_makes_a_url_wait_again,
                 insisting_twice_has_no_effect,
                 what_was_left_out_for_a_url_is_found_by_it,
+                insisting_sets_a_finished_crawl_running,
+                insisting_takes_a_url_from_its_worker,
                 what_is_known_of_a_url_is_found,
             }
             dead {

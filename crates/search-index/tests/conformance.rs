@@ -1,0 +1,31 @@
+//! The index in a directory passes the suite of the page index.
+
+use crawlway_search_index::{Options, TantivyIndex};
+use crawlway_store::{PageIndex, conformance::pages::Harness};
+use std::sync::Arc;
+
+/// One handle at a time: the directory has one owner, so there is no second handle.
+struct IndexHarness(tempfile::TempDir);
+
+impl IndexHarness {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn open(&self) -> Arc<dyn PageIndex> {
+        Arc::new(TantivyIndex::open(self.0.path(), Options::default()).expect("it opens"))
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness for IndexHarness {
+    async fn fresh(&mut self) -> Arc<dyn PageIndex> {
+        self.open()
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn PageIndex> {
+        self.open()
+    }
+}
+
+crawlway_store::pages_conformance_suite!(IndexHarness::new());

@@ -1,0 +1,40 @@
+//! The seen URLs, the trails and the frontier pass their suites, on SQLite and on PostgreSQL.
+
+mod harness;
+mod suites;
+
+use suites::{Backend, SqlHarness};
+
+mod sqlite {
+    use super::{Backend::Sqlite, SqlHarness};
+
+    mod seen {
+        use super::*;
+        crawlway_store::seen_conformance_suite!(SqlHarness::on(Sqlite).await);
+    }
+    mod trails {
+        use super::*;
+        crawlway_store::trails_conformance_suite!(SqlHarness::on(Sqlite).await);
+    }
+    mod frontier {
+        use super::*;
+        crawlway_store::frontier_conformance_suite!(SqlHarness::on(Sqlite).await);
+    }
+}
+
+mod postgres {
+    use super::{Backend::Postgres, SqlHarness};
+
+    mod seen {
+        use super::*;
+        crawlway_store::seen_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+    mod trails {
+        use super::*;
+        crawlway_store::trails_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+    mod frontier {
+        use super::*;
+        crawlway_store::frontier_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+}

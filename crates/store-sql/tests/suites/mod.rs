@@ -1,0 +1,140 @@
+//! How the suites open the store: one harness for all three contracts, on a database of its own.
+
+use super::harness::Ground;
+use crawlway_store::{
+    Frontier, FrontierPolicy, SeenUrls, Timestamp, Trails,
+    conformance::{frontier, seen, trails},
+};
+use crawlway_store_sql::{SqlOptions, SqlStore};
+use std::{sync::Arc, time::Duration};
+
+#[derive(Clone, Copy)]
+pub(crate) enum Backend {
+    Sqlite,
+    Postgres,
+}
+
+pub(crate) struct SqlHarness {
+    /// Taken only when the harness goes.
+    ground: Option<Ground>,
+    policy: FrontierPolicy,
+    open: Vec<SqlStore>,
+}
+
+impl SqlHarness {
+    pub(crate) async fn on(backend: Backend) -> Self {
+        let ground = match backend {
+            Backend::Sqlite => Ground::sqlite().await,
+            Backend::Postgres => Ground::postgres().await,
+        };
+        Self { ground: Some(ground), policy: FrontierPolicy::default(), open: vec![] }
+    }
+
+    fn ground(&self) -> &Ground {
+        self.ground.as_ref().expect("it is taken only at the end")
+    }
+
+    /// A handle that shares nothing with the others but the database. Remembers few URLs, so that it forgets some.
+    async fn handle(&mut self) -> Arc<SqlStore> {
+        let options = SqlOptions { policy: self.policy, remembered: 256, ..self.ground().options() };
+        let store = SqlStore::open(options).await.expect("the store opens");
+        self.open.push(store.clone());
+        Arc::new(store)
+    }
+
+    async fn opened_again(&mut self) -> Arc<SqlStore> {
+        for store in self.open.drain(..) {
+            store.close().await;
+        }
+        self.handle().await
+    }
+
+    fn time(&self) -> Timestamp {
+        self.ground().clock.now()
+    }
+
+    fn let_pass(&self, time: Duration) {
+        self.ground().clock.advance(time);
+    }
+}
+
+impl Drop for SqlHarness {
+    /// Also after a case that failed. The runtime of the case cannot be waited on here, so it has one of its own.
+    fn drop(&mut self) {
+        let (ground, open) = (self.ground.take(), std::mem::take(&mut self.open));
+        let cleared = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime to clear up with").block_on(async {
+                for store in open {
+                    store.close().await;
+                }
+                if let Some(ground) = ground {
+                    ground.clear().await;
+                }
+            });
+        });
+        assert!(cleared.join().is_ok() || std::thread::panicking(), "the database goes with its case");
+    }
+}
+
+#[async_trait::async_trait]
+impl seen::Harness for SqlHarness {
+    async fn fresh(&mut self) -> Arc<dyn SeenUrls> {
+        self.handle().await
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn SeenUrls>> {
+        Some(self.handle().await)
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn SeenUrls> {
+        self.opened_again().await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.time()
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        self.let_pass(time);
+    }
+}
+
+#[async_trait::async_trait]
+impl trails::Harness for SqlHarness {
+    async fn fresh(&mut self) -> Arc<dyn Trails> {
+        self.handle().await
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Trails>> {
+        Some(self.handle().await)
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn Trails> {
+        self.opened_again().await
+    }
+}
+
+#[async_trait::async_trait]
+impl frontier::Harness for SqlHarness {
+    async fn fresh(&mut self, policy: FrontierPolicy) -> Arc<dyn Frontier> {
+        self.policy = policy;
+        self.handle().await
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Frontier>> {
+        Some(self.handle().await)
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn Frontier> {
+        self.opened_again().await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.time()
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        self.let_pass(time);
+    }
+}
