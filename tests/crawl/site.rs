@@ -183,7 +183,7 @@ impl Site {
         let code = found.status.code().unwrap();
         let hits = json(&found, code)["hits"].as_array().unwrap().clone();
         let mut urls: Vec<String> =
-            hits.iter().map(|hit| hit["url"].as_str().unwrap().replace(&self.url(""), "").clone()).collect();
+            hits.iter().map(|hit| hit["url"].as_str().unwrap().replace(&self.url(""), "")).collect();
         assert_eq!(code, i32::from(urls.is_empty()), "the exit code says whether something was found");
         urls.sort();
         urls

@@ -108,3 +108,79 @@ fn indexed(item: Item<CheckedPage>) -> IndexedPage {
         status_code: page.status_code,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_broker::MessageId;
+    use crawlway_clock::{Clock, Timestamp};
+    use crawlway_flow::Stop;
+    use crawlway_store::pages::{Results, Search, SearchError};
+    use std::sync::Mutex;
+
+    /// An index that cannot store pages with a certain title, or nothing at all.
+    #[derive(Debug, Default)]
+    struct Fussy {
+        down: Mutex<bool>,
+        stored: Mutex<Vec<String>>,
+    }
+
+    #[async_trait::async_trait]
+    impl PageIndex for Fussy {
+        async fn write(&self, pages: Vec<IndexedPage>) -> Result<(), StoreError> {
+            if *self.down.lock().unwrap() {
+                return Err(StoreError::Unavailable { detail: "no space left on device".to_owned() });
+            }
+            if pages.iter().any(|page| page.title == "bad") {
+                return Err(StoreError::Invalid { problem: "that title".to_owned() });
+            }
+            self.stored.lock().unwrap().extend(pages.into_iter().map(|page| page.url));
+            Ok(())
+        }
+        async fn search(&self, _: &Search) -> Result<Results, SearchError> {
+            unimplemented!()
+        }
+        async fn get(&self, _: &str) -> Result<Option<IndexedPage>, StoreError> {
+            unimplemented!()
+        }
+        async fn count(&self) -> Result<u64, StoreError> {
+            unimplemented!()
+        }
+        async fn scan(&self, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
+            unimplemented!()
+        }
+        async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
+            unimplemented!()
+        }
+        async fn close(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    fn item(title: &str) -> Item<CheckedPage> {
+        let value = CheckedPage {
+            url: format!("http://a.test/{title}").parse().unwrap(),
+            text: String::new(),
+            title: title.to_owned(),
+            description: None,
+            crawled_at: Timestamp::now(),
+            status_code: 200,
+        };
+        Item { id: MessageId::random(), value, attempt: 1 }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_can_never_be_stored_keeps_no_other_out_and_a_full_disk_is_waited_for() {
+        let index = Arc::new(Fussy::default());
+        let stage = IndexStage::new(index.clone(), 1 << 20);
+        let context = Context { worker: "test".into(), clock: Clock::System, stop: Stop::default() };
+        *index.down.lock().unwrap() = true;
+        let ended = stage.run(vec![item("a"), item("b")], &context).await;
+        assert!(ended.iter().all(|ended| matches!(ended, Err(StageError::Ours { .. }))), "{ended:?}");
+        *index.down.lock().unwrap() = false;
+        let ended = stage.run(vec![item("a"), item("bad"), item("b")], &context).await;
+        assert!(ended[0].is_ok() && ended[2].is_ok(), "{ended:?}");
+        assert!(matches!(&ended[1], Err(StageError::Permanent { .. })), "{ended:?}");
+        assert_eq!(*index.stored.lock().unwrap(), ["http://a.test/a", "http://a.test/b"]);
+    }
+}

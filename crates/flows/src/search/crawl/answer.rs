@@ -120,3 +120,35 @@ fn begins_like_html(body: &[u8]) -> bool {
         |with: &str| start.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()));
     ["<!doctype html", "<html", "<head", "<body", "<!--"].into_iter().any(begins)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_waited_for_longer_than_a_day_nor_asked_again_at_once() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(wait(None), None);
+        assert_eq!(wait(seconds(0)), None, "as the settings say");
+        assert_eq!(wait(seconds(120)), seconds(120));
+        assert_eq!(wait(seconds(u64::MAX)), Some(LONGEST_WAIT));
+    }
+
+    #[test]
+    fn only_the_wait_for_another_host_ends_the_visit() {
+        let now = Timestamp::now();
+        let page: NormalUrl = "http://a.test/x".parse().unwrap();
+        let wait = |url: &str| FetchError {
+            code: Code::GateWait,
+            url: url.to_owned(),
+            detail: "not yet".to_owned(),
+            not_before: Some(now + Duration::from_secs(600)),
+        };
+        assert!(matches!(of_error(wait("http://a.test/y"), &page, now), Err(StageError::NotYet { .. })));
+        let elsewhere = of_error(wait("http://b.test/y"), &page, now);
+        assert!(
+            matches!(&elsewhere, Ok(Answer::Elsewhere { url, .. }) if url.as_str() == "http://b.test/y"),
+            "{elsewhere:?}"
+        );
+    }
+}

@@ -135,7 +135,7 @@ pub(super) async fn insisting_makes_a_url_wait_again(h: &mut dyn Harness) {
 }
 
 pub(super) async fn what_was_left_out_for_a_url_is_found_by_it(h: &mut dyn Harness) {
-    let (mut t, id) = Trial::crawling(h).await;
+    let (t, id) = Trial::crawling(h).await;
     let other = t.start("other", None).await;
     let long = |end: &str| format!("https://proper.example/{}{end}", "x".repeat(3000));
     for host in ["a.example", "b.example", "c.example", "d.example"] {
