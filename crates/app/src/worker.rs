@@ -10,7 +10,9 @@ use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup};
 use crawlway_flow::{Meter, Parts, Stop};
-use crawlway_flows::search::{FLOW, PagesInto, Search, Stages, Stores, crawler_queue};
+use crawlway_flows::search::{
+    FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
+};
 use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
 use std::{process, sync::Arc};
 use tokio::{
@@ -73,6 +75,9 @@ impl Worker {
                 queue.name
             ));
         }
+        let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
+        close_trails_of_the_lost(&shown, &*records.trails, &Clock::System, &worker_name(), &queue.name)
+            .await?;
         let parts = Parts {
             flow: FLOW,
             broker: broker.clone(),

@@ -138,19 +138,19 @@ mod tests {
             Ok(())
         }
         async fn search(&self, _: &Search) -> Result<Results, SearchError> {
-            unreachable!("only writing is tested")
+            Err(StoreError::Closed.into())
         }
         async fn get(&self, _: &str) -> Result<Option<IndexedPage>, StoreError> {
-            unreachable!("only writing is tested")
+            Err(StoreError::Closed)
         }
         async fn count(&self) -> Result<u64, StoreError> {
-            unreachable!("only writing is tested")
+            Err(StoreError::Closed)
         }
         async fn scan(&self, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
-            unreachable!("only writing is tested")
+            Err(StoreError::Closed)
         }
         async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
-            unreachable!("only writing is tested")
+            Err(StoreError::Closed)
         }
         async fn close(&self) -> Result<(), StoreError> {
             Ok(())
