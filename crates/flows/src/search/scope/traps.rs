@@ -170,14 +170,66 @@ fn looks_random(value: &str) -> bool {
     value.len() >= 16 && digits >= 3 && letters >= 3 && digits + letters >= value.len() - 2
 }
 
-/// The first number that is a year, or begins with one as 202611 and 20261115 do.
+/// The year of a calendar's page. A number alone is none, or else pages that are merely numbered would be left out: it
+/// takes a month behind it, or a word that says so.
 fn year(text: &str) -> Option<u64> {
-    let numbers = text.split(|character: char| !character.is_ascii_digit());
-    numbers.filter(|number| matches!(number.len(), 4 | 6 | 8)).find_map(|number| {
-        let year: u64 = number[..4].parse().ok()?;
-        let month: u64 = if number.len() > 4 { number[4..6].parse().ok()? } else { 1 };
-        ((1000..3000).contains(&year) && (1..=12).contains(&month)).then_some(year)
+    let named = || text.split(|c: char| !c.is_ascii_alphabetic()).any(is_calendar_word);
+    let mut numbers = numbers(text).peekable();
+    while let Some((at, number)) = numbers.next() {
+        let Some(year) = starts_with_year(number) else { continue };
+        let end = at + number.len();
+        let has_month = number.len() == 4
+            && numbers.peek().is_some_and(|next| next.0 == end + 1 && is_padded_month(next.1));
+        if has_month || named() {
+            return Some(year);
+        }
+    }
+    None
+}
+
+/// The numbers in a text, and where they begin.
+fn numbers(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    text.split(|character: char| !character.is_ascii_digit()).filter_map(move |number| {
+        let start = at;
+        // What ends a number may be more than a byte, which only matters to who looks for a month right behind it.
+        at += number.len() + text[at + number.len()..].chars().next().map_or(0, char::len_utf8);
+        (!number.is_empty()).then_some((start, number))
     })
+}
+
+/// The year that a number is, or begins with as 202611 and 20261115 do.
+fn starts_with_year(number: &str) -> Option<u64> {
+    if !matches!(number.len(), 4 | 6 | 8) {
+        return None;
+    }
+    let year: u64 = number[..4].parse().ok()?;
+    let month: u64 = if number.len() > 4 { number[4..6].parse().ok()? } else { 1 };
+    ((1000..3000).contains(&year) && (1..=12).contains(&month)).then_some(year)
+}
+
+/// `01` to `09`: two digits without the zero could be the twelfth page of something.
+fn is_padded_month(number: &str) -> bool {
+    matches!(number.as_bytes(), [b'0', b'1'..=b'9'])
+}
+
+fn is_calendar_word(word: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "agenda",
+        "cal",
+        "calendar",
+        "calendario",
+        "calendrier",
+        "date",
+        "day",
+        "events",
+        "kalender",
+        "month",
+        "schedule",
+        "week",
+        "year",
+    ];
+    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
@@ -221,6 +273,7 @@ mod tests {
             ("http://a.test/calendar?d=1950-05-01", 3, Some("trap.calendar")),
             ("http://a.test/vision-2050", 0, None),
             ("http://a.test/calendar/2027/05", 9, None),
+            ("http://a.test/2031/05", 3, Some("trap.calendar")),
             ("http://a.test/item/99990001", 50, None),
             ("http://a.test/list?page=201", 201, Some("trap.chain")),
         ] {
@@ -230,6 +283,22 @@ mod tests {
             caught(&url(&format!("http://a.test/{}", "x".repeat(2000))), 0, 2026, &traps),
             Some("trap.long_url")
         );
+    }
+
+    #[test]
+    fn pages_that_are_numbered_in_the_thousands_are_no_calendar() {
+        let traps = Traps::default();
+        for text in [
+            "http://a.test/page/1112",
+            "http://a.test/page/2031",
+            "http://a.test/100105",
+            "http://a.test/item?id=203105",
+            "http://a.test/thread/1234/5",
+            "http://a.test/thread/1234/12",
+            "http://a.test/é1234é05",
+        ] {
+            assert_eq!(caught(&url(text), 50, 2026, &traps), None, "{text}");
+        }
     }
 
     #[test]
