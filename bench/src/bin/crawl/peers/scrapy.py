@@ -12,8 +12,11 @@ START, OUT, IN_FLIGHT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 class Pages(scrapy.Spider):
     name = "pages"
-    start_urls = [START]
     allowed_domains = [urlsplit(START).hostname]
+
+    # With `start_urls` the first page would be crawled again when a link leads to it.
+    async def start(self):
+        yield scrapy.Request(START)
 
     def parse(self, response):
         text = response.xpath("//body//text()[not(ancestor::script or ancestor::style)]").getall()

@@ -19,7 +19,7 @@ async fn main() {
         .with_respect_robots_txt(true)
         .with_delay(0)
         .with_concurrency_limit(Some(in_flight.parse().expect("a number")));
-    let mut pages = website.subscribe(1 << 16).expect("the feature `sync`");
+    let mut pages = website.subscribe(1 << 16);
     let writer = lines.clone();
     let reading = tokio::spawn(async move {
         let mut tasks = tokio::task::JoinSet::new();
