@@ -108,7 +108,7 @@ fn side_by_side(
     }
     let mut rows = vec![Row::ours("crawlway, searchable")];
     if extracts {
-        rows.push(Row::ours("crawlway, title and text to JSON lines"));
+        rows.push(Row::ours("crawlway, to JSON lines"));
     }
     rows.extend(peers.iter().map(|peer| Row::peer(&peer.name)));
     for run in 1..=arguments.runs.max(1) {

@@ -44,9 +44,12 @@ impl Peer {
     }
 }
 
+/// Makes a crawler ready in a folder of its own.
+type Install = fn(&Path) -> anyhow::Result<Peer>;
+
 /// Installs the crawlers below the target directory, all or only some.
 pub(crate) fn install(target: &Path, only: &[String]) -> anyhow::Result<Vec<Peer>> {
-    let known: [(&str, fn(&Path) -> anyhow::Result<Peer>); 3] =
+    let known: [(&str, Install); 3] =
         [("scrapy", scrapy::install), ("crawlee", crawlee::install), ("spider", spider::install)];
     if let Some(unknown) = only.iter().find(|only| known.iter().all(|(name, _)| name != only)) {
         bail!("there is no peer `{unknown}`; there are scrapy, crawlee and spider");
