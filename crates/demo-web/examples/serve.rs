@@ -12,6 +12,7 @@ async fn main() -> std::io::Result<()> {
         ("crash", Some(pages)) => Plan::crash_of(pages),
         ("traps", _) => Plan::traps(),
         ("bench", pages) => Plan::bench(pages.unwrap_or(20_000)),
+        ("tiny", pages) => Plan::tiny(pages.unwrap_or(1_000_000)),
         _ => Plan::demo(),
     };
     let server = Web::builder(plan).without_log().serve().await?;

@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     Crash { pages: usize },
     Traps,
     Bench { pages: usize },
+    Tiny { pages: usize },
     Demo,
 }
 
@@ -50,6 +51,14 @@ impl Plan {
     #[must_use]
     pub fn bench(pages: usize) -> Self {
         Self::new(Kind::Bench { pages: pages.max(1) }, Naming::Addresses)
+    }
+
+    /// One host with this many pages of some 300 bytes and up to 6 links each, at least one page. Nothing is kept for a
+    /// page, so that there can be millions, and so the truth names the start only: the pages are `/` and `/1` to
+    /// `/{pages - 1}`, all are to be indexed, and each has the title `Tiny page {number}`.
+    #[must_use]
+    pub fn tiny(pages: usize) -> Self {
+        Self::new(Kind::Tiny { pages: pages.max(1) }, Naming::Addresses)
     }
 
     /// A small web worth searching: news, a shop, documentation, pages in four languages, a slow host and an old one.

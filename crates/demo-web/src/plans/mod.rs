@@ -3,6 +3,7 @@
 mod bench;
 mod crash;
 mod demo;
+mod tiny;
 mod traps;
 
 use crate::{
@@ -16,6 +17,7 @@ pub(crate) fn fill(draft: &mut Draft, plan: &Plan) {
         Kind::Crash { pages } => crash::fill(draft, plan.seed, pages),
         Kind::Traps => traps::fill(draft, plan.seed),
         Kind::Bench { pages } => bench::fill(draft, plan.seed, pages),
+        Kind::Tiny { pages } => tiny::fill(draft, plan.seed, pages),
         Kind::Demo => demo::fill(draft, plan.seed),
     }
     debug_assert_eq!(draft.hosts.len(), host_count(plan), "the number of hosts of {plan:?}");
@@ -25,7 +27,7 @@ pub(crate) fn fill(draft: &mut Draft, plan: &Plan) {
 pub(crate) fn host_count(plan: &Plan) -> usize {
     match plan.kind {
         Kind::Crash { .. } => crash::HOSTS + 1,
-        Kind::Traps | Kind::Bench { .. } => 1,
+        Kind::Traps | Kind::Bench { .. } | Kind::Tiny { .. } => 1,
         Kind::Demo => demo::HOSTS.len(),
     }
 }

@@ -68,7 +68,7 @@ fn titles_and_words_are_unique(web: &Web, walk: &Walk) {
 
 #[test]
 fn the_same_plan_is_the_same_web_to_the_byte() {
-    for plan in [Plan::crash_of(300), Plan::traps(), Plan::bench(100), Plan::demo()] {
+    for plan in [Plan::crash_of(300), Plan::traps(), Plan::bench(100), Plan::tiny(100), Plan::demo()] {
         let (one, other, third) = (web(plan), web(plan), web(plan.seed(2)));
         assert_eq!(one.truth(), other.truth());
         let urls: BTreeSet<String> = one.urls().collect();
@@ -169,6 +169,22 @@ fn the_bench_web_has_pages_of_eleven_kilobytes_with_twenty_links() {
     }
     assert_eq!(web.answer("http://127.0.0.2:8123/page/3000"), None);
     assert_eq!(web.answer("http://127.0.0.2:8123/page/007"), None);
+}
+
+#[test]
+fn the_tiny_web_has_as_many_pages_as_asked_for_and_keeps_none_of_them() {
+    let web = web(Plan::tiny(3000));
+    assert_eq!((web.urls().count(), web.truth().indexed.len()), (1, 0), "robots.txt is all that is kept");
+    let walk = walk(&web, 0);
+    let titles: BTreeSet<&String> = walk.indexed.values().collect();
+    assert_eq!((walk.indexed.len(), titles.len()), (3000, 3000));
+    assert_eq!(walk.indexed["http://127.0.0.2:8123/2999"], "Tiny page 2999");
+    for url in &walk.asked {
+        let body = web.answer(url).unwrap().body;
+        assert!(body.len() < 512, "{url} has {} bytes", body.len());
+    }
+    assert_eq!(web.answer("http://127.0.0.2:8123/3000"), None);
+    assert_eq!(web.answer("http://127.0.0.2:8123/007"), None);
 }
 
 #[test]

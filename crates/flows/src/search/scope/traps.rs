@@ -190,16 +190,32 @@ fn looks_random(value: &str) -> bool {
     value.len() >= 16 && digits >= 3 && letters >= 3 && digits + letters >= value.len() - 2
 }
 
-/// Names of things that go by dates.
-const DATED: &[&str] =
-    &["cal", "date", "day", "week", "month", "year", "event", "archive", "agenda", "schedule"];
+/// Words for things that go by dates.
+const DATED: &[&str] = &[
+    "agenda",
+    "archive",
+    "archives",
+    "cal",
+    "calendar",
+    "calendario",
+    "calendrier",
+    "date",
+    "day",
+    "event",
+    "events",
+    "kalender",
+    "month",
+    "schedule",
+    "week",
+    "year",
+];
 
 /// The year that a URL is about. A number alone may be anything, such as the id of a topic: it is a year if it is the
 /// start of a whole date such as 2026/11/15 or 2026-11, or if the URL says that it goes by dates.
 fn year(url: &NormalUrl) -> Option<u64> {
     let text = url.path_and_query();
-    let lower = text.to_ascii_lowercase();
-    let dated = DATED.iter().any(|name| lower.contains(name));
+    let mut words = text.split(|character: char| !character.is_ascii_alphabetic());
+    let dated = words.any(|word| DATED.iter().any(|dated| word.eq_ignore_ascii_case(dated)));
     let mut rest = text;
     while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
         rest = &rest[start..];
@@ -220,10 +236,11 @@ fn year_of(number: &str, after: &str, dated: bool) -> Option<u64> {
     let fits = match number.len() {
         4 => {
             dated || {
-                // Only a month of two digits: `/2031/5` may well be the fifth page of something.
+                // Only a month with its zero: `/2031/5` and `/2031/12` may well be pages of something. A calendar has to pass
+                // the others too.
                 let month = after.strip_prefix(['-', '/', '.', '_']).and_then(|after| after.get(..2));
                 let more = |character: char| character.is_ascii_digit();
-                month.is_some_and(|month| month.starts_with(['0', '1']) && is_month(month))
+                month.is_some_and(|month| month.starts_with('0') && is_month(month))
                     && !after.get(3..).is_some_and(|after| after.starts_with(more))
             }
         }
@@ -293,6 +310,22 @@ mod tests {
             caught(&url(&format!("http://a.test/{}", "x".repeat(2000))), 0, 2026, &traps),
             Some("trap.long_url")
         );
+    }
+
+    #[test]
+    fn pages_that_are_numbered_in_the_thousands_are_no_calendar() {
+        let traps = Traps::default();
+        for text in [
+            "http://a.test/page/1112",
+            "http://a.test/page/2031",
+            "http://a.test/100105",
+            "http://a.test/item?id=203105",
+            "http://a.test/thread/1234/5",
+            "http://a.test/thread/1234/12",
+            "http://a.test/é1234é05",
+        ] {
+            assert_eq!(caught(&url(text), 50, 2026, &traps), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! Our crawl: the program itself, on a fresh data directory, and whether its pages can really be found afterwards.
+
+use crate::{
+    measured::{self, Spent},
+    peers,
+    site::Site,
+};
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+/// The program, built from this very source.
+pub(crate) fn build() -> anyhow::Result<PathBuf> {
+    // Both are set by `cargo run`.
+    let cargo =
+        std::env::var_os("CARGO").context("run it as `cargo xtask bench crawl`, or name the program")?;
+    let bench = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask bench crawl`")?;
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--package", "crawlway", "--bin", "crawlway"])
+        .current_dir(bench)
+        .status()?;
+    ensure!(built.success(), "cannot build the program");
+    let own = std::env::current_exe()?;
+    Ok(own.with_file_name("crawlway"))
+}
+
+/// Crawls the whole site into a data directory, which must not exist yet, and makes sure that every page can be found.
+pub(crate) fn crawl(program: &Path, site: &Site, data: &Path, limit: Duration) -> anyhow::Result<Spent> {
+    let spent = measured::run(command(program, "crawl", data).args(crawl_arguments(site)), limit)?;
+    let told: Value = serde_json::from_slice(&spent.stdout).context("what the crawl told is not JSON")?;
+    ensure!(
+        told["state"] == "finished" && told["indexed"] == site.pages,
+        "expected a finished crawl with {} pages indexed; it told {told}",
+        site.pages
+    );
+    check(program, site, data)?;
+    Ok(spent)
+}
+
+/// Crawls the whole site to JSON lines instead of an index: what the peers do.
+pub(crate) fn extract(program: &Path, site: &Site, data: &Path, limit: Duration) -> anyhow::Result<Spent> {
+    let lines = data.with_extension("jsonl");
+    let mut crawl = command(program, "crawl", data);
+    let spent = measured::run(crawl.args(crawl_arguments(site)).arg("--out").arg(&lines), limit)?;
+    peers::check(&lines, site)?;
+    Ok(spent)
+}
+
+/// Whether the program can write JSON lines instead of an index.
+pub(crate) fn can_extract(program: &Path) -> anyhow::Result<bool> {
+    let help = Command::new(program).args(["crawl", "--help"]).output()?;
+    Ok(String::from_utf8_lossy(&help.stdout).contains("--out "))
+}
+
+fn crawl_arguments(site: &Site) -> [String; 7] {
+    let allowed = match site.address().split_once(':') {
+        Some((host, port)) => format!("{host}/32:{port}"),
+        None => format!("{}/32:80", site.address()),
+    };
+    let [gap, in_flight, allow] = ["--gap", "--in-flight", "--allow"].map(str::to_owned);
+    [site.start.clone(), gap, "0s".to_owned(), in_flight, crate::IN_FLIGHT.to_string(), allow, allowed]
+}
+
+fn command(program: &Path, name: &str, data: &Path) -> Command {
+    let mut command = Command::new(program);
+    // Settings of whoever runs this are not to be measured.
+    command.env_clear().arg(name).args(["--json", "--data"]).arg(data);
+    if let Some(parent) = data.parent() {
+        command.current_dir(parent);
+    }
+    command
+}
+
+/// Searches for all pages, and for some of them one by one.
+fn check(program: &Path, site: &Site, data: &Path) -> anyhow::Result<()> {
+    let all = search(program, data, site.query_for_all())?;
+    ensure!(
+        all["total"] == site.pages,
+        "expected {} pages to be found in the index; there were {}",
+        site.pages,
+        all["total"]
+    );
+    for page in [0, site.pages / 3, site.pages / 2, site.pages - 1] {
+        let query = site.query_for(page);
+        let found = search(program, data, &query)?;
+        let (first, url) = (&found["hits"][0]["url"], site.url(page));
+        ensure!(first == url.as_str(), "expected `{query}` to find {url} first; it found {first}");
+    }
+    Ok(())
+}
+
+fn search(program: &Path, data: &Path, query: &str) -> anyhow::Result<Value> {
+    let mut search = command(program, "search", data);
+    let output = search.args(["--all", "--limit", "1", query]).output()?;
+    if !output.status.success() {
+        bail!("searching for `{query}` failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_slice(&output.stdout).context("what the search told is not JSON")
+}
