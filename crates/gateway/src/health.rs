@@ -37,13 +37,13 @@ pub(crate) struct Dependency {
 }
 
 /// Whether the process lives: it does if it answers
-#[utoipa::path(get, path = "/health/live", tag = "health", responses((status = OK, body = Live)))]
+#[utoipa::path(get, path = "/health/live", operation_id = "getLive", tag = "health", responses((status = OK, body = Live)))]
 pub(crate) async fn live() -> Json<Live> {
     Json(Live { live: true })
 }
 
 /// Whether the process can do its work, with a reason for everything that is out of order
-#[utoipa::path(get, path = "/health/ready", tag = "health", responses(
+#[utoipa::path(get, path = "/health/ready", operation_id = "getReady", tag = "health", responses(
     (status = OK, body = Ready, description = "It can"),
     (status = SERVICE_UNAVAILABLE, body = Ready, description = "It cannot; the reasons say why"),
 ))]

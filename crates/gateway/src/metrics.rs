@@ -5,7 +5,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use crawlway_broker::Depth;
+use crawlway_broker::{Broker, Depth};
 use crawlway_flow::Reading;
 use http::{Method, header};
 use prometheus_client::{
@@ -23,6 +23,8 @@ use std::{
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// A broker that has not answered by then is left out.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Upper bounds of the time a request takes, in milliseconds.
 const REQUEST_BUCKETS_MS: [u64; 10] = [1, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000];
 
@@ -71,7 +73,7 @@ impl RequestMeter {
 }
 
 /// What the process does, for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "health", responses(
+#[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "health", responses(
     (status = OK, body = String, content_type = "application/openmetrics-text", description = "In the text format of OpenMetrics"),
 ))]
 pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Problem> {
@@ -97,12 +99,7 @@ impl Seen {
     /// What can be seen: a broker that is out of order takes only its own numbers away.
     async fn now(shared: &Shared) -> Self {
         let parts = &shared.parts;
-        let mut queues = Vec::new();
-        for spec in parts.broker.queues().await.unwrap_or_default() {
-            if let Ok(depth) = parts.broker.depth(&spec.name).await {
-                queues.push((spec.name.to_string(), depth));
-            }
-        }
+        let queues = tokio::time::timeout(PATIENCE, depths(&*parts.broker)).await.unwrap_or_default();
         let ready = health::look(parts).await.into_iter().map(|one| (one.name, one.ready)).collect();
         Self {
             stages: parts.meters.iter().map(|one| (one.flow, one.stage, one.meter.read())).collect(),
@@ -112,6 +109,16 @@ impl Seen {
             ready,
         }
     }
+}
+
+async fn depths(broker: &dyn Broker) -> Vec<(String, Depth)> {
+    let mut queues = Vec::new();
+    for spec in broker.queues().await.unwrap_or_default() {
+        if let Ok(depth) = broker.depth(&spec.name).await {
+            queues.push((spec.name.to_string(), depth));
+        }
+    }
+    queues
 }
 
 impl Collector for Seen {
@@ -225,7 +232,7 @@ impl Seen {
 
 /// Bounds in seconds, the last without one.
 fn buckets(took: impl Iterator<Item = (Option<u64>, u64)>) -> Vec<(f64, u64)> {
-    took.map(|(bound, count)| (bound.map_or(f64::MAX, |millis| millis as f64 / 1000.0), count)).collect()
+    took.map(|(bound, count)| (bound.map_or(f64::INFINITY, |millis| millis as f64 / 1000.0), count)).collect()
 }
 
 fn counters<L: EncodeLabelSet>(

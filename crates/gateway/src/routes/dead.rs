@@ -133,7 +133,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 }
 
 /// List dead letters, the oldest of each queue first
-#[utoipa::path(get, path = "/api/dead", tag = "dead letters", params(ListQuery), responses(
+#[utoipa::path(get, path = "/api/dead", operation_id = "listDeadLetters", tag = "dead letters", params(ListQuery), responses(
     (status = OK, body = DeadList),
 ))]
 async fn list(
@@ -178,7 +178,7 @@ async fn list(
 }
 
 /// A dead letter whole, with its headers and its body
-#[utoipa::path(get, path = "/api/dead/{queue}/{id}", tag = "dead letters", params(
+#[utoipa::path(get, path = "/api/dead/{queue}/{id}", operation_id = "getDeadLetter", tag = "dead letters", params(
     ("queue" = String, Path, description = "The queue's name"),
     ("id" = String, Path, description = "The dead letter, as the list names it"),
 ), responses(
@@ -197,7 +197,7 @@ async fn one(
 }
 
 /// Put a dead letter back into its queue, with its attempts reset
-#[utoipa::path(post, path = "/api/dead/{queue}/{id}/replay", tag = "dead letters", params(
+#[utoipa::path(post, path = "/api/dead/{queue}/{id}/replay", operation_id = "replayDeadLetter", tag = "dead letters", params(
     ("queue" = String, Path, description = "The queue's name"),
     ("id" = String, Path, description = "The dead letter, as the list names it"),
 ), responses(
@@ -217,7 +217,7 @@ async fn replay_one(
 }
 
 /// Put all dead letters of a queue back into it, or those that conditions hold for
-#[utoipa::path(post, path = "/api/dead/{queue}/replay", tag = "dead letters", request_body = Which,
+#[utoipa::path(post, path = "/api/dead/{queue}/replay", operation_id = "replayDeadLetters", tag = "dead letters", request_body = Which,
     params(("queue" = String, Path, description = "The queue's name")), responses(
     (status = OK, body = Replayed, description = "How many; none is no failure"),
 ))]
@@ -232,7 +232,7 @@ async fn replay_some(
 }
 
 /// Throw a dead letter away for good
-#[utoipa::path(delete, path = "/api/dead/{queue}/{id}", tag = "dead letters", params(
+#[utoipa::path(delete, path = "/api/dead/{queue}/{id}", operation_id = "dropDeadLetter", tag = "dead letters", params(
     ("queue" = String, Path, description = "The queue's name"),
     ("id" = String, Path, description = "The dead letter, as the list names it"),
 ), responses(
@@ -252,7 +252,7 @@ async fn drop_one(
 }
 
 /// Throw all dead letters of a queue away for good, or those that conditions hold for
-#[utoipa::path(delete, path = "/api/dead/{queue}", tag = "dead letters", params(
+#[utoipa::path(delete, path = "/api/dead/{queue}", operation_id = "dropDeadLetters", tag = "dead letters", params(
     ("queue" = String, Path, description = "The queue's name"), Which,
 ), responses((status = OK, body = Dropped, description = "How many; none is no failure")))]
 async fn drop_some(

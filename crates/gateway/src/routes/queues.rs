@@ -43,7 +43,7 @@ pub(super) async fn existing(broker: &dyn Broker, name: &str) -> Result<QueueSpe
 }
 
 /// What is in all queues; the frontier is shown as one of them
-#[utoipa::path(get, path = "/api/queues", tag = "queues", responses((status = OK, body = QueueList)))]
+#[utoipa::path(get, path = "/api/queues", operation_id = "listQueues", tag = "queues", responses((status = OK, body = QueueList)))]
 async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> {
     let broker = &*shared.parts.broker;
     let mut queues = Vec::new();
@@ -55,7 +55,7 @@ async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> 
 }
 
 /// What is in a queue, and its spec
-#[utoipa::path(get, path = "/api/queues/{queue}", tag = "queues",
+#[utoipa::path(get, path = "/api/queues/{queue}", operation_id = "getQueue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name")), responses(
     (status = OK, body = Queue),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such queue"),
@@ -68,7 +68,7 @@ async fn one(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> Res
 }
 
 /// Stop deliveries from a queue until it is resumed, also across restarts; publishing goes on
-#[utoipa::path(post, path = "/api/queues/{queue}/pause", tag = "queues",
+#[utoipa::path(post, path = "/api/queues/{queue}/pause", operation_id = "pauseQueue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name")), responses(
     (status = OK, body = Paused),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such queue"),
@@ -83,7 +83,7 @@ async fn pause(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> R
 }
 
 /// End a pause
-#[utoipa::path(post, path = "/api/queues/{queue}/resume", tag = "queues",
+#[utoipa::path(post, path = "/api/queues/{queue}/resume", operation_id = "resumeQueue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name")), responses(
     (status = OK, body = Paused),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such queue"),

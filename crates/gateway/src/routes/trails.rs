@@ -30,7 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 }
 
 /// What happened to an item, by its id or its URL
-#[utoipa::path(get, path = "/api/trails", tag = "trails", params(TrailQuery), responses(
+#[utoipa::path(get, path = "/api/trails", operation_id = "getTrails", tag = "trails", params(TrailQuery), responses(
     (status = OK, body = Trails),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "Nothing is known of it"),
 ))]

@@ -1,7 +1,6 @@
 //! Health and metrics.
 
 use crate::lab::Lab;
-use crawlway_broker::Broker;
 use crawlway_demo_web::Plan;
 use crawlway_store::PageIndex;
 use http::header;
@@ -86,6 +85,6 @@ async fn metrics_have_names_and_labels_that_dashboards_rely_on() {
     );
     let names: std::collections::BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-    insta::assert_snapshot!(names.into_iter().collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(names.into_iter().collect::<Vec<_>>().join("\n"));
     lab.end().await;
 }

@@ -1,12 +1,12 @@
 //! Searching pages, and their trails.
 
 use crate::lab::Lab;
-use crawlway_demo_web::Plan;
+use crawlway_demo_web::{Naming, Plan};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_are_found_and_their_trails_too() {
-    let lab = Lab::working(Plan::demo()).await;
+    let lab = Lab::working(Plan::demo().naming(Naming::Addresses)).await;
     lab.crawl_everything().await;
     let page = lab.get("/api/search?q=bread%20OR%20bicycle%20OR%20the&limit=2").await.ok(200);
     let hits = page["hits"].as_array().unwrap();

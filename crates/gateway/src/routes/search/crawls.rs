@@ -66,7 +66,7 @@ fn fifty() -> usize {
 /// Answered when the crawl and its seeds are durably stored. A crawl of this definition that was paused or cancelled runs
 /// again, and of one that has finished what is due again is crawled again. Sitemaps, if they are asked for, are read
 /// afterwards, in the background; after a crash, ask again to have them read.
-#[utoipa::path(post, path = "/api/crawls", tag = "crawls", request_body = NewCrawl, responses(
+#[utoipa::path(post, path = "/api/crawls", operation_id = "startCrawl", tag = "crawls", request_body = NewCrawl, responses(
     (status = ACCEPTED, body = Accepted, description = "It is durably stored",
         headers(("location" = String, description = "Where to look how far it is"))),
     (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
@@ -121,7 +121,7 @@ async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
 }
 
 /// List crawls, the newest first
-#[utoipa::path(get, path = "/api/crawls", tag = "crawls", params(ListQuery), responses(
+#[utoipa::path(get, path = "/api/crawls", operation_id = "listCrawls", tag = "crawls", params(ListQuery), responses(
     (status = OK, body = CrawlList),
 ))]
 pub(super) async fn list(
@@ -139,7 +139,7 @@ pub(super) async fn list(
 }
 
 /// How far a crawl is: its state, counts by outcome, rate and time left
-#[utoipa::path(get, path = "/api/crawls/{id}", tag = "crawls",
+#[utoipa::path(get, path = "/api/crawls/{id}", operation_id = "getCrawl", tag = "crawls",
     params(("id" = String, Path, description = "The crawl's id")), responses(
     (status = OK, body = CrawlView),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
@@ -153,7 +153,7 @@ pub(super) async fn one(
 }
 
 /// Pause a crawl: nothing more is taken up, what is in flight is finished
-#[utoipa::path(post, path = "/api/crawls/{id}/pause", tag = "crawls",
+#[utoipa::path(post, path = "/api/crawls/{id}/pause", operation_id = "pauseCrawl", tag = "crawls",
     params(("id" = String, Path, description = "The crawl's id")), responses(
     (status = OK, body = CrawlView, description = "It is paused"),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
@@ -164,7 +164,7 @@ pub(super) async fn pause(shared: State<Shared>, id: PathOf<String>) -> Result<J
 }
 
 /// Let a crawl that was paused or cancelled run again
-#[utoipa::path(post, path = "/api/crawls/{id}/resume", tag = "crawls",
+#[utoipa::path(post, path = "/api/crawls/{id}/resume", operation_id = "resumeCrawl", tag = "crawls",
     params(("id" = String, Path, description = "The crawl's id")), responses(
     (status = OK, body = CrawlView, description = "It runs, or has nothing left to do"),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
@@ -175,7 +175,7 @@ pub(super) async fn resume(shared: State<Shared>, id: PathOf<String>) -> Result<
 }
 
 /// End a crawl before it is done; what is in flight is finished
-#[utoipa::path(post, path = "/api/crawls/{id}/cancel", tag = "crawls",
+#[utoipa::path(post, path = "/api/crawls/{id}/cancel", operation_id = "cancelCrawl", tag = "crawls",
     params(("id" = String, Path, description = "The crawl's id")), responses(
     (status = OK, body = CrawlView, description = "It is cancelled"),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),

@@ -35,7 +35,7 @@ fn yes() -> bool {
 }
 
 /// Find pages by what they say
-#[utoipa::path(get, path = "/api/search", tag = "search", params(SearchQuery), responses(
+#[utoipa::path(get, path = "/api/search", operation_id = "searchPages", tag = "search", params(SearchQuery), responses(
     (status = OK, body = shape::Results, description = "What was found, which may be nothing"),
     (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
         description = "The query or a parameter is wrong; `position` says where in the query"),
