@@ -30,7 +30,7 @@ fn the_network_without_a_token() {
     let says = ["gateway.token", "gateway.serve_the_whole_network_unprotected"];
     refused(&lab, &["up"], &[listen], &says);
     let short = ("CRAWLWAY_GATEWAY__TOKEN", "hunter2");
-    refused(&lab, &["up"], &[listen, short], &["gateway.token", "at least 16 characters"]);
+    refused(&lab, &["up"], &[listen, short], &["CRAWLWAY_GATEWAY__TOKEN", "at least 16 characters"]);
 }
 
 #[test]

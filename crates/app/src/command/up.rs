@@ -100,7 +100,8 @@ async fn serve(
     let _presence = presence::announce(&config.data_dir, address)?;
     let url = format!("http://{address}");
     if output.is_json() {
-        output.json(&json!({ "address": address, "url": url, "pid": process::id() }))?;
+        // On one line, so that whoever waits for it knows when it is whole.
+        output.line(&json!({ "address": address, "url": url, "pid": process::id() }).to_string())?;
     } else {
         output.line(&format!("the API is at {url}/api/ and described at {url}/api/docs/; Ctrl-C ends it"))?;
     }
