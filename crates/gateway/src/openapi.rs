@@ -12,7 +12,7 @@ use std::sync::Arc;
 use utoipa::{
     OpenApi, ToSchema,
     openapi::{
-        Content, Ref, ResponseBuilder,
+        Content, Ref, RefOr, ResponseBuilder,
         path::{Operation, PathItem},
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
@@ -70,6 +70,14 @@ pub(crate) fn complete(document: &mut utoipa::openapi::OpenApi) {
             let answer =
                 ResponseBuilder::new().description("What went wrong").content(PROBLEM_JSON, problem).build();
             operation.responses.responses.insert("default".to_owned(), answer.into());
+            for response in operation.responses.responses.values_mut() {
+                // Where the shape says it all, one is needed all the same for the document to be valid.
+                if let RefOr::T(response) = response
+                    && response.description.is_empty()
+                {
+                    response.description = "What was asked for".to_owned();
+                }
+            }
             if path.starts_with("/api/") {
                 operation.security = Some(vec![
                     SecurityRequirement::default(),

@@ -23,7 +23,7 @@ pub struct Problem {
     /// Which kind of problem it is, by a name that never changes: `urn:crawlway:problem:not-found`.
     #[serde(rename = "type")]
     #[schema(example = "urn:crawlway:problem:invalid")]
-    kind: String,
+    kind: &'static str,
     /// The kind in a few words.
     title: &'static str,
     /// The status of the answer.
@@ -39,14 +39,14 @@ pub struct Problem {
     field: Option<String>,
     /// Where in a query it is wrong, in characters from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    position: Option<usize>,
+    position: Option<u32>,
 }
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $status:ident, $kind:literal, $title:literal;)*) => {
         impl Problem {
             $($(#[$doc])* pub(crate) fn $name(detail: impl Into<String>) -> Self {
-                Self::new(StatusCode::$status, $kind, $title, detail.into())
+                Self::new(StatusCode::$status, concat!("urn:crawlway:problem:", $kind), $title, detail.into())
             })*
         }
     };
@@ -69,16 +69,8 @@ kinds! {
 }
 
 impl Problem {
-    fn new(status: StatusCode, kind: &str, title: &'static str, detail: String) -> Self {
-        Self {
-            kind: format!("urn:crawlway:problem:{kind}"),
-            title,
-            status: status.as_u16(),
-            detail,
-            instance: None,
-            field: None,
-            position: None,
-        }
+    fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: String) -> Self {
+        Self { kind, title, status: status.as_u16(), detail, instance: None, field: None, position: None }
     }
 
     /// Names the field that is wrong.
@@ -147,7 +139,10 @@ impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         let detail = error.to_string();
         match error {
-            SearchError::Query { at, .. } => Self { position: Some(at), ..Self::query(detail).field("q") },
+            SearchError::Query { at, .. } => {
+                let position = u32::try_from(at).ok();
+                Self { position, ..Self::query(detail).field("q") }
+            }
             SearchError::Store(error) => error.into(),
             _ => Self::internal(detail),
         }

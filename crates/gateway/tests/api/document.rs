@@ -19,6 +19,9 @@ async fn every_route_is_described_and_every_reference_leads_somewhere() {
         for (method, operation) in item.as_object().unwrap() {
             routes.push(format!("{} {path}", method.to_uppercase()));
             assert!(operation["responses"]["default"].is_object(), "{method} {path} says how errors look");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                assert!(response["description"].is_string(), "{method} {path} {status} has no description");
+            }
             assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{method} {path}");
         }
     }
