@@ -55,14 +55,16 @@ impl Lab {
 
     /// Starts the gateway and waits until it listens.
     pub(crate) fn up(&self) -> Up {
-        let mut child = self.program(&["up", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        let child = self.program(&["up", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        // From here on it is killed whatever happens.
+        let mut up = Up { pid: child.id(), child, address: String::new() };
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));
-        let address = told["address"].as_str().unwrap().to_owned();
-        assert_eq!(told["url"], format!("http://{address}"));
-        assert_eq!(told["pid"], child.id());
-        Up { pid: child.id(), child, address }
+        up.address = told["address"].as_str().unwrap().to_owned();
+        assert_eq!(told["url"], format!("http://{}", up.address));
+        assert_eq!(told["pid"], up.pid);
+        up
     }
 }
 
