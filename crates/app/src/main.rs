@@ -6,6 +6,7 @@ mod failure;
 mod log;
 mod open;
 mod output;
+mod presence;
 mod quantity;
 mod time;
 mod worker;

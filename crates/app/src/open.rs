@@ -3,6 +3,7 @@
 use crate::{
     config::{ByteSize, Config, RecordKind},
     output::warn,
+    presence,
 };
 use anyhow::{Context, bail};
 use crawlway_broker::Broker;
@@ -100,8 +101,33 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     Ok(Queues { broker, records: Some(records) })
 }
 
+/// What of this configuration one process owns, so that no other can use it meanwhile.
+pub(crate) fn owned_by_one_process(config: &Config) -> Vec<&'static str> {
+    let mut owned = match config.broker.kind {
+        BrokerKind::Embedded => vec!["the broker"],
+    };
+    if config.records.kind == RecordKind::Embedded {
+        owned.push("the records");
+    }
+    owned.extend(["the gate", "the search index"]);
+    owned
+}
+
+/// Refuses to touch what a gateway that runs owns, and says where that is.
+pub(crate) fn not_while_served(config: &Config) -> anyhow::Result<()> {
+    match presence::running(&config.data_dir) {
+        None => Ok(()),
+        Some(presence::Running { address, pid }) => bail!(
+            "data directory `{}` is in use by the gateway at http://{address} (process {pid}); ask that gateway, or stop \
+             it first",
+            config.data_dir.display()
+        ),
+    }
+}
+
 /// Opens the broker, new if there is none yet.
 pub(crate) fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+    not_while_served(config)?;
     match config.broker.kind {
         BrokerKind::Embedded => {
             let directory = config.data_dir.join(QUEUE_DIRECTORY);
@@ -159,6 +185,7 @@ pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records>
 pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
     let place = match config.records.kind {
         RecordKind::Embedded => {
+            not_while_served(config)?;
             fs::create_dir_all(&config.data_dir)
                 .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
             Place::Sqlite(config.data_dir.join(RECORDS_FILE))
@@ -198,6 +225,7 @@ pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<d
 
 /// Opens the search index, new if there is none yet.
 pub(crate) async fn page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
+    not_while_served(config)?;
     let directory = config.data_dir.join(INDEX_DIRECTORY);
     let options =
         crawlway_search_index::Options { memory: config.search.index_memory(), ..Default::default() };

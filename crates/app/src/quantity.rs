@@ -1,11 +1,11 @@
 //! Sizes and durations as people write and read them.
 
+pub(crate) use crawlway_clock::{DURATION, parse_duration};
+
 use std::time::Duration;
 
 /// What a size looks like, for error messages.
 pub(crate) const SIZE: &str = "a size such as \"64MiB\" or \"10MB\", or a whole number of bytes";
-/// What a duration looks like, for error messages.
-pub(crate) const DURATION: &str = "a duration such as \"500ms\", \"60s\", \"5min\", \"2h\" or \"1d\"";
 
 /// Reads `64MiB`, `10 MB` or a plain number of bytes. Units may be in any case, since nobody means millibits.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
@@ -23,32 +23,6 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.checked_mul(factor)
-}
-
-/// Reads `500ms`, `60s`, `5min` or `1h30m`. A number without a unit is refused: nobody could know which is meant.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut total = Duration::ZERO;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let (number, after) = split_number(rest)?;
-        let after = after.trim_start();
-        let unit_length = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_length);
-        let one = match unit {
-            "ms" => Duration::from_millis(1),
-            "s" => Duration::from_secs(1),
-            "m" | "min" => Duration::from_secs(60),
-            "h" => Duration::from_secs(60 * 60),
-            "d" => Duration::from_secs(24 * 60 * 60),
-            _ => return None,
-        };
-        total = total.checked_add(one.checked_mul(u32::try_from(number).ok()?)?)?;
-        rest = next.trim_start();
-    }
-    Some(total)
 }
 
 /// A duration at a glance: its largest unit, rounded down.
@@ -94,16 +68,6 @@ mod tests {
         }
         for text in ["", "MiB", "64M", "1.5MiB", "-1", "64MiB 2", "99999999999TiB"] {
             assert_eq!(parse_size(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn durations_need_a_unit() {
-        for (text, millis) in [("500ms", 500), ("60s", 60_000), ("1h30m", 5_400_000), ("1 d", 86_400_000)] {
-            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "60", "s", "1.5s", "-1s", "1 fortnight", "1h30", "99999999999d"] {
-            assert_eq!(parse_duration(text), None, "{text}");
         }
     }
 

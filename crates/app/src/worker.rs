@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
     pub(crate) meters: Vec<(&'static str, Arc<Meter>)>,
-    pub(crate) wake: Box<dyn Fn() + Send + Sync>,
+    pub(crate) wake: Arc<dyn Fn() + Send + Sync>,
     running: JoinHandle<()>,
     stop: Stop,
 }
@@ -92,7 +92,7 @@ impl Worker {
         };
         let settings = config.search.settings(request.clone());
         let search = Search::new(parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
-        let (meters, wake) = (search.flow().meters(), Box::new(search.wake()));
+        let (meters, wake) = (search.flow().meters(), Arc::new(search.wake()));
         let running = tokio::spawn(search.run());
         Ok(Self { broker, records, index, fetcher, request, queue, meters, wake, running, stop })
     }
@@ -109,6 +109,15 @@ impl Worker {
     /// Whether the stages have ended by themselves, which they should not.
     pub(crate) fn broke(&self) -> bool {
         self.running.is_finished() && !self.stop.is_requested()
+    }
+
+    /// Says, whenever it is asked, why the stages have ended by themselves, if they have.
+    pub(crate) fn watch(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let (running, stop) = (self.running.abort_handle(), self.stop.clone());
+        move || {
+            let broke = running.is_finished() && !stop.is_requested();
+            broke.then(|| "they ended by themselves; the log says why".to_owned())
+        }
     }
 
     /// Has the stages finish what is in flight. What is left to do can still be asked for.

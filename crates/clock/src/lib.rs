@@ -2,7 +2,9 @@
 
 mod clock;
 mod iso;
+mod span;
 mod timestamp;
 
 pub use clock::{Clock, ManualClock};
+pub use span::{DURATION, parse_duration};
 pub use timestamp::Timestamp;

@@ -11,6 +11,7 @@ use crate::{
     request::{Fetched, Hop, Request, Timing, retry_after},
     resolve::{Resolve, SystemResolver},
     robots_cache::{RobotsCache, Rules},
+    tally::Tally,
     tls,
     turn::turn,
 };
@@ -20,7 +21,7 @@ use crawlway_store::gate::{Gate, Group, Outcome, Ticket};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use hyper::{Response, body::Incoming};
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -62,6 +63,7 @@ pub struct Fetcher {
     connector: Connector,
     pool: Pool,
     robots: RobotsCache,
+    tally: Tally,
 }
 
 /// An answer of one hop.
@@ -91,7 +93,13 @@ impl Fetcher {
             guard: setup.guard,
             tls: Arc::new(tls::config(&setup.extra_roots)?),
         };
-        Ok(Self { gate: setup.gate, connector, pool: Pool::new(setup.keep), robots: RobotsCache::default() })
+        Ok(Self {
+            gate: setup.gate,
+            connector,
+            pool: Pool::new(setup.keep),
+            robots: RobotsCache::default(),
+            tally: Tally::default(),
+        })
     }
 
     /// How many idle connections are kept right now.
@@ -99,9 +107,23 @@ impl Fetcher {
         self.pool.len()
     }
 
+    /// How many fetches ended how so far: by the status of the answer, such as `200`, or by the code of the error.
+    pub fn outcomes(&self) -> BTreeMap<String, u64> {
+        self.tally.read()
+    }
+
     /// Fetches a page. An answer of any status is an answer, unless it is a refusal to answer (429, 503, a
     /// challenge); what a 404 means is the caller's to say.
     pub async fn fetch(&self, request: &Request) -> Result<Fetched, FetchError> {
+        let fetched = self.fetch_page(request).await;
+        match &fetched {
+            Ok(fetched) => self.tally.answered(fetched.status),
+            Err(error) => self.tally.failed(error),
+        }
+        fetched
+    }
+
+    async fn fetch_page(&self, request: &Request) -> Result<Fetched, FetchError> {
         let started = Instant::now();
         let mut walk = Walk::new(request);
         let (mut waited, mut spent) = (Duration::ZERO, Duration::ZERO);

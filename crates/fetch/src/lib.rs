@@ -21,6 +21,7 @@ pub mod robots;
 mod robots_cache;
 pub mod sitemap;
 mod sitemaps;
+mod tally;
 mod tls;
 mod turn;
 

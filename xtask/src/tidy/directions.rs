@@ -35,7 +35,19 @@ const TABLE: &[Row] = &[
     // The app knows everything, and nothing knows the app.
     Row { crates: "crawlway", may_use: ANYTHING, tests_may_use: ANYTHING },
     // What users see.
-    Row { crates: "crawlway-gateway", may_use: &["crawlway-flows"], tests_may_use: SET_UP },
+    Row {
+        crates: "crawlway-gateway",
+        may_use: &[
+            "crawlway-flows",
+            "crawlway-flow",
+            "crawlway-clock",
+            "crawlway-content",
+            "crawlway-fetch",
+            "crawlway-broker",
+            "crawlway-store",
+        ],
+        tests_may_use: SET_UP,
+    },
     Row { crates: "crawlway-console", may_use: &["crawlway-flows"], tests_may_use: SET_UP },
     // What is done, in terms of contracts.
     Row {

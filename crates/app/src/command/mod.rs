@@ -9,6 +9,7 @@ mod replay;
 mod robots;
 mod search;
 mod trail;
+mod up;
 
 use crate::{
     config::{Config, Sources, load, nearest},
@@ -34,6 +35,7 @@ pub(crate) struct CommandLine {
 const AFTER_HELP: &str = "\
 Examples:
   crawlway crawl https://example.org/             crawl a site and make it searchable
+  crawlway up                                     the same as a service, with an HTTP API
   crawlway search bicycle repair                  find pages, the best first
   crawlway trail https://example.org/page         what happened to a page, step by step
   crawlway fetch https://example.org/             what a page becomes, and how it was fetched
@@ -59,6 +61,8 @@ Exit codes:
 enum Command {
     /// Crawl from some URLs and make the pages searchable
     Crawl(crawl::CrawlArgs),
+    /// Run the gateway and the workers until asked to end
+    Up(up::UpArgs),
     /// Find pages by what they say
     Search(search::SearchArgs),
     /// Show what happened to an item, by its id or its URL
@@ -108,6 +112,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
     };
     match line.command {
         Command::Crawl(args) => crawl::run(args, settings()?, &mut output).await?,
+        Command::Up(args) => up::run(args, settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
         Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,

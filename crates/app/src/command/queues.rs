@@ -8,8 +8,8 @@ use crate::{
     quantity::{exact_duration, rough_duration},
 };
 use clap::{Args, Subcommand};
-use crawlway_broker::{Broker, Depth, MaxLength, QueueName, QueueSpec};
-use serde::Serialize;
+use crawlway_broker::{Broker, MaxLength, QueueName};
+use crawlway_gateway::shape::{Queue, QueueList};
 use serde_json::json;
 
 /// Show the queues of a data directory; pause, resume or purge one
@@ -82,60 +82,6 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
     closed
 }
 
-/// A queue as programs see it.
-#[derive(Serialize)]
-struct Queue {
-    name: QueueName,
-    ready: u64,
-    in_flight: u64,
-    delayed: u64,
-    dead: u64,
-    oldest_age_ms: Option<u64>,
-    exact: bool,
-    paused: bool,
-    prefetch: u32,
-    lease_ms: u64,
-    max_attempts: u32,
-    max_length: Option<Limit>,
-    groups: bool,
-    bindings: Vec<crawlway_broker::Binding>,
-}
-
-#[derive(Serialize)]
-struct Limit {
-    limit: u64,
-    /// By how many the limit may be overshot; 0 when it is exact.
-    slack: u64,
-}
-
-impl Queue {
-    fn new(spec: QueueSpec, depth: Depth) -> Self {
-        let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self {
-            name: spec.name,
-            ready: depth.ready,
-            in_flight: depth.in_flight,
-            delayed: depth.delayed,
-            dead: depth.dead,
-            oldest_age_ms: depth.oldest_age.map(millis),
-            exact: depth.exact,
-            paused: depth.paused,
-            prefetch: spec.prefetch,
-            lease_ms: millis(spec.lease),
-            max_attempts: spec.max_attempts,
-            max_length: spec.max_length.map(|max| Limit {
-                limit: max.limit(),
-                slack: match max {
-                    MaxLength::Exact(_) => 0,
-                    MaxLength::Approximate { slack, .. } => slack,
-                },
-            }),
-            groups: spec.groups,
-            bindings: spec.bindings,
-        }
-    }
-}
-
 async fn list(broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
     let mut queues = Vec::new();
     for spec in broker.queues().await? {
@@ -143,8 +89,8 @@ async fn list(broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
         queues.push((spec, depth));
     }
     if output.is_json() {
-        let queues: Vec<Queue> = queues.into_iter().map(|(spec, depth)| Queue::new(spec, depth)).collect();
-        return Ok(output.json(&json!({ "queues": queues }))?);
+        let queues = queues.into_iter().map(|(spec, depth)| Queue::new(spec, depth)).collect();
+        return Ok(output.json(&QueueList { queues })?);
     }
     if queues.is_empty() {
         return Ok(output.line("no queues")?);

@@ -6,6 +6,7 @@
 
 mod fetch;
 mod gate;
+mod gateway;
 mod layers;
 mod problem;
 mod queue;
@@ -27,6 +28,7 @@ pub(crate) use value::ByteSize;
 
 use crate::{log::LogSettings, open::BrokerSettings};
 use gate::GateSettings;
+use gateway::GatewaySettings;
 use layers::Entry;
 use queue::QueueSettings;
 use serde::Deserialize;
@@ -47,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) gate: GateSettings,
     pub(crate) records: RecordSettings,
     pub(crate) search: SearchTable,
+    pub(crate) gateway: GatewaySettings,
     pub(crate) log: LogSettings,
 }
 
@@ -104,6 +107,7 @@ impl Config {
         self.gate.check()?;
         self.records.check()?;
         self.search.check()?;
+        self.gateway.check()?;
         self.queue.check()
     }
 }

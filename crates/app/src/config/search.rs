@@ -44,6 +44,11 @@ impl SearchTable {
         self.traps
     }
 
+    /// How long what is in flight may take at the end.
+    pub(crate) fn drain(&self) -> Duration {
+        self.drain.0
+    }
+
     /// How the frontier treats URLs.
     pub(crate) fn policy(&self) -> FrontierPolicy {
         FrontierPolicy { lease: self.lease.0, max_attempts: self.max_attempts.0.get() }

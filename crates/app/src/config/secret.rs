@@ -56,7 +56,8 @@ pub(crate) fn is_secret(key: &[String]) -> bool {
 
 /// The value as it may be printed.
 pub(crate) fn masked(key: &[String], value: &toml::Value) -> toml::Value {
-    if is_secret(key) {
+    // That a secret is not set is none.
+    if is_secret(key) && value.as_str() != Some("") {
         return MASK.into();
     }
     match value {
@@ -135,6 +136,7 @@ mod tests {
         }
         assert_eq!(shown("pin.secret", 1234), "\"***\"");
         assert_eq!(shown("secrets.one", "hunter2"), "\"***\"");
+        assert_eq!(shown("gateway.token", ""), "\"\"");
     }
 
     #[test]

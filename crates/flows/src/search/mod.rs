@@ -28,7 +28,7 @@ pub use reindex::reindex;
 pub use scope::Traps;
 pub use shown::WithFrontier;
 pub use source::FRONTIER;
-pub use start::{StartError, Started, start};
+pub use start::{StartError, Started, add_sitemaps, begin, start};
 pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue};
 
 /// The flow's name, in trails and metrics.

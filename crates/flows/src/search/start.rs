@@ -49,29 +49,49 @@ pub async fn start(
     definition: Definition,
 ) -> Result<Started, StartError> {
     let definition = definition.checked()?;
+    let mut started = begin(frontier, &definition).await?;
+    if definition.sitemaps && (started.new || started.again > 0) {
+        let (added, troubles) = add_sitemaps(frontier, fetcher, request, &definition).await?;
+        started.added += added;
+        started.troubles = troubles;
+    }
+    if let Some(crawl) = frontier.crawl(&started.crawl.id).await? {
+        started.crawl = crawl;
+    }
+    Ok(started)
+}
+
+/// The first part of [`start`]: when this returns, the crawl and its seeds are durable. The definition has been
+/// checked. Its sitemaps are not read; [`add_sitemaps`] does that, then or later.
+pub async fn begin(frontier: &dyn Frontier, definition: &Definition) -> Result<Started, StoreError> {
     let id = definition.id();
     let new = NewCrawl { id: id.clone(), definition: definition.to_json(), max_pages: definition.max_pages };
     let (crawl, new) = frontier.open_crawl(&new).await?;
     if matches!(crawl.state, CrawlState::Paused | CrawlState::Cancelled) {
         frontier.set_state(&id, CrawlState::Running).await?;
     }
-    let mut added = 0;
     let seeds: Vec<NewUrl> = definition
         .seeds
         .iter()
         .filter_map(|seed| seed.parse::<NormalUrl>().ok())
         .map(|seed| new_url(seed, 0, 0, None))
         .collect();
-    added += add(frontier, &crawl.id, &seeds).await?;
+    let added = add(frontier, &crawl.id, &seeds).await?;
     let again = frontier.reopen(&id).await?;
-    let mut troubles = Vec::new();
-    if definition.sitemaps && (new || again > 0) {
-        let (pages, failed) = sitemaps(fetcher, request, &definition).await;
-        added += add(frontier, &crawl.id, &pages).await?;
-        troubles = failed;
-    }
     let crawl = frontier.crawl(&id).await?.unwrap_or(crawl);
-    Ok(Started { crawl, new, added, again, troubles })
+    Ok(Started { crawl, new, added, again, troubles: Vec::new() })
+}
+
+/// Reads the sitemaps of the seeds' hosts and adds the pages that they name, as far as they are in the scope. Answers
+/// how many were new, and what could not be read. Repeating it is harmless.
+pub async fn add_sitemaps(
+    frontier: &dyn Frontier,
+    fetcher: &Fetcher,
+    request: &Request,
+    definition: &Definition,
+) -> Result<(u64, Vec<String>), StoreError> {
+    let (pages, troubles) = sitemaps(fetcher, request, definition).await;
+    Ok((add(frontier, &definition.id(), &pages).await?, troubles))
 }
 
 async fn add(

@@ -1,30 +1,17 @@
 //! `crawlway dead list`
 
-use super::{ListArgs, existing_queue, letter::Letter};
+use super::{ListArgs, existing_queue};
 use crate::{
     output::{Cell, Column, Output, Table},
     time::ago,
 };
 use crawlway_broker::{Broker, DeadFilter, DeadId, DeadLetter, QueueName, Timestamp};
-use serde::Serialize;
+use crawlway_gateway::shape::{DeadList, Letter, NextDead};
 
 /// Bodies come with the letters, so only this many are in memory at a time.
 const PAGE: usize = 100;
 /// A reason longer than this is cut in the table; `dead show` has it whole.
 const REASON_WIDTH: usize = 60;
-
-#[derive(Serialize)]
-struct Listed {
-    dead: Vec<Letter>,
-    next: Vec<Next>,
-}
-
-/// Where the list of a queue goes on.
-#[derive(Serialize)]
-struct Next {
-    queue: QueueName,
-    after: DeadId,
-}
 
 pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { queue, filter, limit, after } = args;
@@ -34,7 +21,7 @@ pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output
         None => broker.queues().await?.into_iter().map(|spec| spec.name).collect(),
     };
     let json = output.is_json();
-    let mut listed = Listed { dead: Vec::new(), next: Vec::new() };
+    let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
     let mut table = Table::new([
         Column::left("id"),
         Column::left("queue"),
@@ -56,7 +43,7 @@ pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output
             }
         })
         .await?;
-        listed.next.extend(next.map(|after| Next { queue, after }));
+        listed.next.extend(next.map(|DeadId(after)| NextDead { queue: queue.to_string(), after }));
     }
     if json {
         return Ok(output.json(&listed)?);
@@ -65,7 +52,7 @@ pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output
         return Ok(output.line("no dead letters")?);
     }
     output.table(&table)?;
-    for Next { queue, after } in listed.next {
+    for NextDead { queue, after } in listed.next {
         output.line(&format!("there are more: crawlway dead list {queue} --after {after}"))?;
     }
     Ok(())

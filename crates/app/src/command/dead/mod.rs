@@ -1,7 +1,6 @@
 //! `crawlway dead`: list, read, replay and drop dead letters.
 
 mod change;
-mod letter;
 mod list;
 mod show;
 

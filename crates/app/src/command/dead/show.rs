@@ -1,6 +1,6 @@
 //! `crawlway dead show`
 
-use super::{existing_queue, letter::Letter};
+use super::existing_queue;
 use crate::{
     output::{Output, many_lines, one_line},
     time::{ago, iso},
@@ -8,6 +8,7 @@ use crate::{
 use anyhow::bail;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use crawlway_broker::{Broker, DeadFilter, DeadId, DeadLetter, Failure, QueueName, Timestamp};
+use crawlway_gateway::shape::Letter;
 
 /// How many characters of base64 go on a line, as in mail.
 const BASE64_LINE: usize = 76;

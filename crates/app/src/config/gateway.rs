@@ -1,0 +1,73 @@
+//! `[gateway]`: where the HTTP API listens, and who may use it.
+
+use super::{
+    secret::Secret,
+    value::{ByteSize, Span},
+};
+use crawlway_gateway::{Access, AllowedHosts, Options, Token};
+use serde::Deserialize;
+use std::{net::SocketAddr, time::Duration};
+
+const BODIES: (ByteSize, ByteSize) = (ByteSize(1 << 10), ByteSize(64 << 20));
+/// A token that can be guessed is none.
+const SHORTEST_TOKEN: usize = 16;
+
+/// Where the gateway listens, and who may use it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GatewaySettings {
+    listen: String,
+    token: Secret,
+    allowed_hosts: Vec<String>,
+    max_body: ByteSize,
+    time_limit: Span,
+    serve_the_whole_network_unprotected: bool,
+}
+
+impl GatewaySettings {
+    /// Where it listens.
+    pub(crate) fn listen(&self) -> Result<SocketAddr, String> {
+        let expected = "expected an address with a port such as \"127.0.0.1:8081\" or \"[::1]:8081\"";
+        self.listen.parse().map_err(|_| expected.to_owned())
+    }
+
+    /// What keeps strangers out.
+    pub(crate) fn access(&self) -> Access {
+        Access {
+            token: !self.token.expose().is_empty(),
+            open_to_all: self.serve_the_whole_network_unprotected,
+        }
+    }
+
+    /// Who may ask, and how much, of a gateway that listens there.
+    pub(crate) fn options(&self, bound: SocketAddr) -> Options {
+        Options {
+            token: Token::new(self.token.expose()),
+            hosts: AllowedHosts::new(&self.allowed_hosts, Some(bound.ip())),
+            max_body: usize::try_from(self.max_body.0).unwrap_or(usize::MAX),
+            time_limit: self.time_limit.0,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.listen()?;
+        let token = self.token.expose();
+        if !token.is_empty() && (token.len() < SHORTEST_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()))
+        {
+            return Err(format!(
+                "expected at least {SHORTEST_TOKEN} characters that an HTTP header can carry, without spaces"
+            ));
+        }
+        let is_host = |name: &String| !name.is_empty() && !name.contains(['/', '@', '*', ' ']);
+        if !self.allowed_hosts.iter().all(is_host) {
+            return Err("expected names of hosts such as \"crawl.example.org\"".to_owned());
+        }
+        if self.max_body < BODIES.0 || self.max_body > BODIES.1 {
+            return Err("expected 1KiB to 64MiB".to_owned());
+        }
+        if self.time_limit.0 < Duration::from_secs(1) || self.time_limit.0 > Duration::from_secs(3600) {
+            return Err("expected a duration from \"1s\" to \"1h\"".to_owned());
+        }
+        Ok(())
+    }
+}

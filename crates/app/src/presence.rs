@@ -1,0 +1,98 @@
+//! `gateway.json` in the data directory: that a gateway runs here, and where, so that other commands find it.
+//!
+//! The file is locked for as long as the gateway lives, so that what a killed one leaves behind is not taken for one
+//! that runs.
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{File, OpenOptions, TryLockError, remove_file},
+    io::{Read, Seek, Write},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process, thread,
+    time::Duration,
+};
+
+const FILE: &str = "gateway.json";
+
+/// A gateway that runs on a data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    pub(crate) pid: u32,
+}
+
+/// The announcement of this process's gateway. Dropping it takes it back.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    path: PathBuf,
+    /// Locked; closing it ends the lock.
+    _file: File,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let _ = remove_file(&self.path);
+    }
+}
+
+/// Says that this process's gateway listens there.
+pub(crate) fn announce(data: &Path, address: SocketAddr) -> anyhow::Result<Presence> {
+    let path = data.join(FILE);
+    let cannot = || format!("cannot write `{}`", path.display());
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = open.with_context(cannot)?;
+    lock(&file).with_context(cannot)?;
+    file.set_len(0).with_context(cannot)?;
+    file.rewind().with_context(cannot)?;
+    let told = serde_json::to_vec(&Running { address, pid: process::id() })?;
+    file.write_all(&told).with_context(cannot)?;
+    Ok(Presence { path, _file: file })
+}
+
+/// Whoever only looks whether it is locked holds it for a moment.
+fn lock(file: &File) -> anyhow::Result<()> {
+    for _ in 0..50 {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+    }
+    bail!("another gateway has it locked")
+}
+
+/// The gateway that runs on this data directory, if one does.
+pub(crate) fn running(data: &Path) -> Option<Running> {
+    let mut file = File::open(data.join(FILE)).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {}
+        Ok(()) | Err(TryLockError::Error(_)) => return None,
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_found_while_it_runs_and_not_after_it_was_killed() {
+        let home = tempfile::tempdir().unwrap();
+        let address = "127.0.0.1:8081".parse().unwrap();
+        assert_eq!(running(home.path()), None);
+        let presence = announce(home.path(), address).unwrap();
+        assert_eq!(running(home.path()), Some(Running { address, pid: process::id() }));
+        drop(presence);
+        assert_eq!(running(home.path()), None);
+        assert!(!home.path().join(FILE).exists());
+        // As a kill leaves it.
+        std::fs::write(home.path().join(FILE), "{\"address\":\"127.0.0.1:8081\",\"pid\":1}").unwrap();
+        assert_eq!(running(home.path()), None);
+        announce(home.path(), address).unwrap();
+    }
+}

@@ -1,0 +1,48 @@
+//! Lengths of time as people write them.
+
+use std::time::Duration;
+
+/// What a length of time looks like, for error messages.
+pub const DURATION: &str = "a duration such as \"500ms\", \"60s\", \"5min\", \"2h\" or \"1d\"";
+
+/// Reads `500ms`, `60s`, `5min` or `1h30m`. A number without a unit is refused: nobody could know which is meant.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let length = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(length);
+        let after = after.trim_start();
+        let length = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(length);
+        let one = match unit {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" | "min" => Duration::from_secs(60),
+            "h" => Duration::from_secs(60 * 60),
+            "d" => Duration::from_secs(24 * 60 * 60),
+            _ => return None,
+        };
+        total = total.checked_add(one.checked_mul(number.parse().ok()?)?)?;
+        rest = next.trim_start();
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, millis) in [("500ms", 500), ("60s", 60_000), ("1h30m", 5_400_000), ("1 d", 86_400_000)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "60", "s", "1.5s", "-1s", "1 fortnight", "1h30", "99999999999d"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The admin token: who may use the gateway once one is set.
+
+use crate::{openapi, problem::Problem};
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::{HeaderMap, HeaderValue, header};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// What needs no token: orchestrators and scrapers have none.
+const OPEN: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
+
+/// The admin token. Only its hash is kept, so that it cannot be printed, and comparing takes the same time
+/// whatever is given.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    /// This token; `None` if it is empty, which means that none is asked for.
+    pub fn new(token: &str) -> Option<Self> {
+        (!token.is_empty()).then(|| Self(Sha256::digest(token).into()))
+    }
+
+    fn is(&self, given: &str) -> bool {
+        let given: [u8; 32] = Sha256::digest(given).into();
+        let difference = self.0.iter().zip(given).fold(0, |all, (ours, theirs)| all | (ours ^ theirs));
+        std::hint::black_box(difference) == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Lets through who has the token, if there is one.
+pub(crate) async fn check(State(token): State<Option<Token>>, request: Request, next: Next) -> Response {
+    let Some(token) = token else { return next.run(request).await };
+    let path = request.uri().path();
+    if OPEN.contains(&path) {
+        return next.run(request).await;
+    }
+    // A browser that opens the documentation can only send what it asks its user for, so that there the token is also
+    // taken as a password. Nowhere else: a browser would send it by itself, whoever made the request.
+    let page = openapi::is_page(path);
+    let given = bearer(request.headers()).or_else(|| page.then(|| password(request.headers())).flatten());
+    match given {
+        Some(given) if token.is(&given) => next.run(request).await,
+        given => {
+            let problem = match given {
+                Some(_) => "the token is not the one in `gateway.token`",
+                None => "send the token in `gateway.token` as `Authorization: Bearer TOKEN`",
+            };
+            let mut answer = Problem::unauthorised(problem).into_response();
+            let how = if page { "Basic realm=\"crawlway\", charset=\"UTF-8\"" } else { "Bearer" };
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(how));
+            answer
+        }
+    }
+}
+
+fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
+    let (given, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    given.eq_ignore_ascii_case(scheme).then(|| rest.trim())
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    credentials(headers, "bearer").map(str::to_owned)
+}
+
+/// The password of basic authentication; the user's name does not matter.
+fn password(headers: &HeaderMap) -> Option<String> {
+    let decoded = BASE64_STANDARD.decode(credentials(headers, "basic")?).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_compared_whole_and_never_printed() {
+        let token = Token::new("hunter2").unwrap();
+        assert!(token.is("hunter2"));
+        for other in ["", "hunter", "hunter22", "Hunter2"] {
+            assert!(!token.is(other), "{other}");
+        }
+        assert_eq!(format!("{token:?}"), "***");
+        assert!(Token::new("").is_none());
+    }
+}

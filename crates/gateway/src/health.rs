@@ -1,0 +1,96 @@
+//! Whether the process lives, and whether it can do its work: `/health/live` and `/health/ready`.
+
+use crate::parts::{Parts, Shared};
+use axum::{Json, extract::State};
+use http::StatusCode;
+use serde::Serialize;
+use std::{future::Future, time::Duration};
+use utoipa::ToSchema;
+
+/// Who has not answered by then is out of order.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// That the process lives.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Live {
+    live: bool,
+}
+
+/// Whether the process can do its work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Ready {
+    /// Whether everything that is needed is in order.
+    pub(crate) ready: bool,
+    /// What is needed.
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// Something that is needed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Dependency {
+    /// `queues`, `records`, `index`, `stages` or `process`.
+    pub(crate) name: &'static str,
+    /// Whether it is in order.
+    pub(crate) ready: bool,
+    /// Why not.
+    pub(crate) reason: Option<String>,
+}
+
+/// Whether the process lives: it does if it answers
+#[utoipa::path(get, path = "/health/live", operation_id = "getLive", tag = "health", responses((status = OK, body = Live)))]
+pub(crate) async fn live() -> Json<Live> {
+    Json(Live { live: true })
+}
+
+/// Whether the process can do its work, with a reason for everything that is out of order
+#[utoipa::path(get, path = "/health/ready", operation_id = "getReady", tag = "health", responses(
+    (status = OK, body = Ready, description = "It can"),
+    (status = SERVICE_UNAVAILABLE, body = Ready, description = "It cannot; the reasons say why"),
+))]
+pub(crate) async fn ready(State(shared): State<Shared>) -> (StatusCode, Json<Ready>) {
+    let dependencies = look(&shared.parts).await;
+    let ready = dependencies.iter().all(|dependency| dependency.ready);
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Ready { ready, dependencies }))
+}
+
+/// How everything is that is needed.
+pub(crate) async fn look(parts: &Parts) -> Vec<Dependency> {
+    let queues = async { parts.broker.queues().await.map(drop).map_err(|error| error.to_string()) };
+    // Written by the same store, so that the crawls stand for the trails too; which are looked at all the same, since
+    // they may be elsewhere one day.
+    let records = async {
+        parts.frontier.crawls(None, 1).await.map_err(|error| error.to_string())?;
+        parts.trails.of_item("").await.map(drop).map_err(|error| error.to_string())
+    };
+    let index = async {
+        match &parts.index {
+            Some(index) => index.count().await.map(drop).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    };
+    let (queues, records, index) =
+        tokio::join!(within("queues", queues), within("records", records), within("index", index));
+    let mut all = vec![queues, records];
+    if parts.index.is_some() {
+        all.push(index);
+    }
+    all.push(told("stages", (parts.broken)()));
+    let stopping = parts.stop.is_requested();
+    all.push(told(
+        "process",
+        stopping.then(|| "it was asked to end, and finishes what is in flight".to_owned()),
+    ));
+    all
+}
+
+async fn within(name: &'static str, look: impl Future<Output = Result<(), String>>) -> Dependency {
+    match tokio::time::timeout(PATIENCE, look).await {
+        Ok(found) => told(name, found.err()),
+        Err(_) => told(name, Some(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+fn told(name: &'static str, reason: Option<String>) -> Dependency {
+    Dependency { name, ready: reason.is_none(), reason }
+}

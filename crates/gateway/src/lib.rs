@@ -1,0 +1,31 @@
+//! The gateway: the flows over HTTP, for programs and for the console.
+//!
+//! ```text
+//! request ─▶ id, log, time limit ─▶ host and origin ─▶ token ─▶ route ─▶ contracts (broker, stores, fetcher)
+//!                    ▲                                            │
+//!                    └────────── answer, or problem+json ◀────────┘
+//! ```
+//!
+//! It knows contracts and names no product: what it works on is handed to it as [`Parts`].
+
+mod auth;
+mod callers;
+mod extract;
+mod health;
+mod metrics;
+mod openapi;
+mod parts;
+mod problem;
+mod rates;
+mod requests;
+mod routes;
+mod serve;
+pub mod shape;
+
+pub use auth::Token;
+pub use callers::AllowedHosts;
+pub use openapi::document;
+pub use parts::{CrawlDefaults, Parts, StageMeter};
+pub use problem::Problem;
+pub use routes::{Options, router};
+pub use serve::{Access, BindError, Limits, Listening, bind};

@@ -1,0 +1,276 @@
+//! `/metrics`: what the process does, for Prometheus.
+
+use crate::{health, parts::Shared, problem::Problem};
+use axum::{
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use crawlway_broker::{Broker, Depth};
+use crawlway_flow::Reading;
+use http::{Method, header};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text},
+    metrics::MetricType,
+    registry::Registry,
+};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A broker that has not answered by then is left out.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Upper bounds of the time a request takes, in milliseconds.
+const REQUEST_BUCKETS_MS: [u64; 10] = [1, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000];
+
+/// Counts requests. Routes, methods and statuses are few.
+#[derive(Debug, Default)]
+pub(crate) struct RequestMeter(Mutex<BTreeMap<RequestKey, Times>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RequestKey {
+    route: String,
+    method: &'static str,
+    status: u16,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Times {
+    count: u64,
+    seconds: f64,
+    took: [u64; REQUEST_BUCKETS_MS.len() + 1],
+}
+
+impl RequestMeter {
+    pub(crate) fn count(&self, method: &Method, route: String, status: u16, took: Duration) {
+        // Anybody can make up methods.
+        let method = match *method {
+            Method::GET => "GET",
+            Method::HEAD => "HEAD",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::PATCH => "PATCH",
+            Method::DELETE => "DELETE",
+            Method::OPTIONS => "OPTIONS",
+            _ => "other",
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = all.entry(RequestKey { route, method, status }).or_default();
+        times.count += 1;
+        times.seconds += took.as_secs_f64();
+        let place = REQUEST_BUCKETS_MS.partition_point(|bound| u128::from(*bound) < took.as_millis());
+        times.took[place] += 1;
+    }
+
+    fn read(&self) -> BTreeMap<RequestKey, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What the process does, for Prometheus
+#[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "health", responses(
+    (status = OK, body = String, content_type = "application/openmetrics-text", description = "In the text format of OpenMetrics"),
+))]
+pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Problem> {
+    let seen = Seen::now(&shared).await;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(seen));
+    let mut body = String::new();
+    text::encode(&mut body, &registry).map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response())
+}
+
+/// Everything at one moment.
+#[derive(Debug)]
+struct Seen {
+    stages: Vec<(&'static str, &'static str, Reading)>,
+    queues: Vec<(String, Depth)>,
+    fetches: BTreeMap<String, u64>,
+    requests: BTreeMap<RequestKey, Times>,
+    ready: Vec<(&'static str, bool)>,
+}
+
+impl Seen {
+    /// What can be seen: a broker that is out of order takes only its own numbers away.
+    async fn now(shared: &Shared) -> Self {
+        let parts = &shared.parts;
+        let queues = tokio::time::timeout(PATIENCE, depths(&*parts.broker)).await.unwrap_or_default();
+        let ready = health::look(parts).await.into_iter().map(|one| (one.name, one.ready)).collect();
+        Self {
+            stages: parts.meters.iter().map(|one| (one.flow, one.stage, one.meter.read())).collect(),
+            queues,
+            fetches: parts.fetcher.outcomes(),
+            requests: shared.requests.read(),
+            ready,
+        }
+    }
+}
+
+async fn depths(broker: &dyn Broker) -> Vec<(String, Depth)> {
+    let mut queues = Vec::new();
+    for spec in broker.queues().await.unwrap_or_default() {
+        if let Ok(depth) = broker.depth(&spec.name).await {
+            queues.push((spec.name.to_string(), depth));
+        }
+    }
+    queues
+}
+
+impl Collector for Seen {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.encode_stages(&mut encoder)?;
+        self.encode_queues(&mut encoder)?;
+        let fetches = self.fetches.iter().map(|(code, count)| ([("code", code.as_str())], *count));
+        counters(
+            &mut encoder,
+            "crawlway_fetches",
+            "Fetches that ended, by the status of the answer or the code of the error",
+            fetches,
+        )?;
+        self.encode_requests(&mut encoder)?;
+        let ready =
+            self.ready.iter().map(|(name, ready)| ([("dependency", *name)], f64::from(u8::from(*ready))));
+        gauges(&mut encoder, "crawlway_ready", "Whether what is needed is in order, 1 or 0", ready)?;
+        let version = [([("version", env!("CARGO_PKG_VERSION"))], 1.0)];
+        gauges(&mut encoder, "crawlway_build_info", "The version of the program; always 1", version)
+    }
+}
+
+impl Seen {
+    fn encode_stages(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let of = |flow: &'static str, stage: &'static str| [("flow", flow), ("stage", stage)];
+        let outcomes = self.stages.iter().flat_map(|(flow, stage, reading)| {
+            let outcomes = reading.outcomes.iter();
+            outcomes.map(move |(outcome, count)| {
+                ([("flow", *flow), ("stage", *stage), ("outcome", *outcome)], *count)
+            })
+        });
+        counters(
+            encoder,
+            "crawlway_stage_items",
+            "Attempts of a stage at an item that ended, by outcome",
+            outcomes,
+        )?;
+        let fenced = self.stages.iter().map(|(flow, stage, reading)| (of(flow, stage), reading.fenced));
+        counters(
+            encoder,
+            "crawlway_stage_fenced",
+            "Items lost to another worker before they could be settled",
+            fenced,
+        )?;
+        let outages = self.stages.iter().map(|(flow, stage, reading)| (of(flow, stage), reading.outages));
+        counters(
+            encoder,
+            "crawlway_stage_outages",
+            "How often something that a stage needs was out of order",
+            outages,
+        )?;
+        let flight = self.stages.iter().flat_map(|(flow, stage, reading)| {
+            [("running", reading.running), ("finishing", reading.finishing)]
+                .map(|(state, count)| ([("flow", *flow), ("stage", *stage), ("state", state)], count as f64))
+        });
+        gauges(
+            encoder,
+            "crawlway_stage_in_flight",
+            "Items that a stage works on, or whose work is being published, noted and settled",
+            flight,
+        )?;
+        let times = self.stages.iter().map(|(flow, stage, reading)| {
+            let seconds = reading.took_ms as f64 / 1000.0;
+            (of(flow, stage), seconds, buckets(reading.took.iter().copied()))
+        });
+        histograms(encoder, "crawlway_stage_duration_seconds", "How long an attempt of a stage took", times)
+    }
+
+    fn encode_queues(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let depths = self.queues.iter().flat_map(|(queue, depth)| {
+            let states = [
+                ("ready", depth.ready),
+                ("in_flight", depth.in_flight),
+                ("delayed", depth.delayed),
+                ("dead", depth.dead),
+            ];
+            states.map(|(state, count)| ([("queue", queue.as_str()), ("state", state)], count as f64))
+        });
+        gauges(encoder, "crawlway_queue_messages", "Messages of a queue, by state", depths)?;
+        let ages = self.queues.iter().filter_map(|(queue, depth)| {
+            depth.oldest_age.map(|age| ([("queue", queue.as_str())], age.as_secs_f64()))
+        });
+        gauges(
+            encoder,
+            "crawlway_queue_oldest_age_seconds",
+            "How long the oldest message that waits has been there",
+            ages,
+        )?;
+        let paused = self
+            .queues
+            .iter()
+            .map(|(queue, depth)| ([("queue", queue.as_str())], f64::from(u8::from(depth.paused))));
+        gauges(encoder, "crawlway_queue_paused", "Whether deliveries are paused, 1 or 0", paused)
+    }
+
+    fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let statuses: Vec<String> = self.requests.keys().map(|key| key.status.to_string()).collect();
+        let counts = self.requests.iter().zip(&statuses).map(|((key, times), status)| {
+            let labels = [("route", key.route.as_str()), ("method", key.method), ("status", status.as_str())];
+            (labels, times.count)
+        });
+        counters(encoder, "crawlway_gateway_requests", "Requests that were answered", counts)?;
+        let times = self.requests.iter().zip(&statuses).map(|((key, times), status)| {
+            let labels = [("route", key.route.as_str()), ("method", key.method), ("status", status.as_str())];
+            let bounds = REQUEST_BUCKETS_MS.iter().copied().map(Some).chain([None]);
+            (labels, times.seconds, buckets(bounds.zip(times.took)))
+        });
+        histograms(encoder, "crawlway_gateway_request_duration_seconds", "How long a request took", times)
+    }
+}
+
+/// Bounds in seconds, the last without one.
+fn buckets(took: impl Iterator<Item = (Option<u64>, u64)>) -> Vec<(f64, u64)> {
+    took.map(|(bound, count)| (bound.map_or(f64::INFINITY, |millis| millis as f64 / 1000.0), count)).collect()
+}
+
+fn counters<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (L, u64)>,
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+    }
+    Ok(())
+}
+
+fn gauges<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (L, f64)>,
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in values {
+        metric.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
+}
+
+fn histograms<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (L, f64, Vec<(f64, u64)>)>,
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (labels, sum, buckets) in values {
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The routes: one file per subject, and a folder per flow for what is a flow's own.
+
+mod dead;
+mod queues;
+mod search;
+mod trails;
+
+use crate::{
+    auth::{self, Token},
+    callers::{self, AllowedHosts},
+    health, metrics, openapi,
+    parts::{Parts, Shared},
+    problem::Problem,
+    requests::{self, Frame},
+};
+use axum::{Router, extract::DefaultBodyLimit, middleware};
+use http::{Method, Uri};
+use std::time::Duration;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// Who may ask, and how much.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The admin token; without one everybody who can reach the gateway may use it.
+    pub token: Option<Token>,
+    /// The names under which it may be asked.
+    pub hosts: AllowedHosts,
+    /// The largest body, in bytes.
+    pub max_body: usize,
+    /// How long an answer may take.
+    pub time_limit: Duration,
+}
+
+impl Default for Options {
+    /// No token, loopback's names, bodies up to 1 MiB, 30 s.
+    fn default() -> Self {
+        Self {
+            token: None,
+            hosts: AllowedHosts::default(),
+            max_body: 1 << 20,
+            time_limit: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The whole gateway as a service. [`bind`](crate::bind) listens for it.
+pub fn router(parts: Parts, options: Options) -> Router {
+    let shared = Shared::new(parts);
+    tokio::spawn(watch_rates(shared.clone()));
+    let (router, document) = described();
+    let frame = Frame { shared: shared.clone(), time_limit: options.time_limit };
+    router
+        .merge(openapi::routes(document))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(another_method)
+        .with_state(shared)
+        .layer(DefaultBodyLimit::max(options.max_body))
+        .layer(middleware::from_fn_with_state(options.token, auth::check))
+        .layer(middleware::from_fn_with_state(options.hosts, callers::check))
+        .layer(middleware::from_fn_with_state(frame, requests::frame))
+}
+
+/// The routes and their description.
+pub(crate) fn described() -> (Router<Shared>, utoipa::openapi::OpenApi) {
+    let (router, mut document) = OpenApiRouter::with_openapi(openapi::frame())
+        .merge(search::routes())
+        .merge(trails::routes())
+        .merge(queues::routes())
+        .merge(dead::routes())
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(metrics::metrics))
+        .split_for_parts();
+    openapi::complete(&mut document);
+    (router, document)
+}
+
+async fn nothing_here(uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::not_found(format!("there is nothing at `{path}`; `/api/docs/` shows what there is"))
+}
+
+async fn another_method(method: Method, uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::method(format!("`{method}` is not for `{path}`; the header `Allow` says what is"))
+}
+
+/// Looks at the running crawls every second, so that there is a rate when somebody asks for the first time.
+async fn watch_rates(shared: Shared) {
+    let stop = shared.parts.stop.clone();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            _ = stop.requested() => return,
+        }
+        // Whoever asks for a crawl is told what is wrong with the store.
+        let _ = shared.rates.look(&*shared.parts.frontier).await;
+    }
+}

@@ -1,0 +1,218 @@
+//! `/api/crawls`: starting crawls, and looking after them.
+
+use super::asked::NewCrawl;
+use crate::{
+    extract::{JsonBody, PathOf, QueryOf},
+    parts::Shared,
+    problem::Problem,
+    shape::CrawlView,
+};
+use axum::{
+    Json,
+    extract::State,
+    response::{AppendHeaders, IntoResponse},
+};
+use crawlway_flows::search::{Definition, add_sitemaps, begin};
+use crawlway_store::{
+    CrawlId,
+    frontier::{Crawl, CrawlState},
+};
+use http::{StatusCode, header};
+use serde::{Deserialize, Serialize};
+use std::sync::PoisonError;
+use utoipa::{IntoParams, ToSchema};
+
+/// The most crawls in one list.
+const MOST_CRAWLS: usize = 500;
+
+/// A crawl that was taken on.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Accepted {
+    /// Its id, the same for the same definition.
+    id: String,
+    /// Where to look how far it is.
+    location: String,
+    /// Whether it is new, or one of before that goes on.
+    new: bool,
+}
+
+/// Some crawls.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CrawlList {
+    /// The newest first.
+    crawls: Vec<CrawlView>,
+    /// Give this as `after` to go on; null at the end.
+    next: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    /// At most so many, 1 to 500.
+    #[serde(default = "fifty")]
+    #[param(default = 50, minimum = 1, maximum = 500)]
+    limit: usize,
+    /// Only those older than the crawl with this id.
+    after: Option<String>,
+}
+
+fn fifty() -> usize {
+    50
+}
+
+/// Start a crawl, or go on with the one of the same definition
+///
+/// Answered when the crawl and its seeds are durably stored. A crawl of this definition that was paused or cancelled runs
+/// again, and of one that has finished what is due again is crawled again. Sitemaps, if they are asked for, are read
+/// afterwards, in the background; after a crash, ask again to have them read.
+#[utoipa::path(post, path = "/api/crawls", operation_id = "startCrawl", tag = "crawls", request_body = NewCrawl, responses(
+    (status = ACCEPTED, body = Accepted, description = "It is durably stored",
+        headers(("location" = String, description = "Where to look how far it is"))),
+    (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
+        description = "Something is wrong with it; `field` says what"),
+))]
+pub(super) async fn make(
+    State(shared): State<Shared>,
+    JsonBody(asked): JsonBody<NewCrawl>,
+) -> Result<impl IntoResponse, Problem> {
+    let definition = asked.into_definition(shared.parts.crawl_defaults)?;
+    // Not cut in half by who goes away, or by the time limit.
+    let begun = tokio::spawn(start(shared, definition)).await;
+    let accepted = begun.map_err(|_| Problem::internal("the crawl could not be started; ask again"))??;
+    let location = AppendHeaders([(header::LOCATION, accepted.location.clone())]);
+    Ok((StatusCode::ACCEPTED, location, Json(accepted)))
+}
+
+async fn start(shared: Shared, definition: Definition) -> Result<Accepted, Problem> {
+    let started = begin(&*shared.parts.frontier, &definition).await?;
+    (shared.parts.wake)();
+    let id = started.crawl.id.clone();
+    // A crawl that still runs may be one whose sitemaps were being read when its process was killed.
+    let due = started.new || started.again > 0 || started.crawl.state == CrawlState::Running;
+    if definition.sitemaps && due {
+        let mut reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner);
+        if reading.insert(id.clone()) {
+            tokio::spawn(read_sitemaps(shared.clone(), id.clone(), definition));
+        }
+    }
+    Ok(Accepted { location: format!("/api/crawls/{id}"), id: id.to_string(), new: started.new })
+}
+
+async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
+    let parts = &shared.parts;
+    let reading = add_sitemaps(&*parts.frontier, &parts.fetcher, &parts.request, &definition);
+    let read = tokio::select! {
+        read = reading => Some(read),
+        _ = parts.stop.requested() => None,
+    };
+    match read {
+        Some(Ok((added, troubles))) => {
+            tracing::info!(crawl = %id, added, "sitemaps read");
+            for trouble in troubles {
+                tracing::warn!(crawl = %id, trouble, "sitemap");
+            }
+        }
+        Some(Err(error)) => tracing::warn!(crawl = %id, %error, "pages of sitemaps could not be added"),
+        None => {}
+    }
+    (parts.wake)();
+    shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+}
+
+/// List crawls, the newest first
+#[utoipa::path(get, path = "/api/crawls", operation_id = "listCrawls", tag = "crawls", params(ListQuery), responses(
+    (status = OK, body = CrawlList),
+))]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    QueryOf(query): QueryOf<ListQuery>,
+) -> Result<Json<CrawlList>, Problem> {
+    if query.limit == 0 || query.limit > MOST_CRAWLS {
+        return Err(Problem::invalid(format!("expected 1 to {MOST_CRAWLS}")).field("limit"));
+    }
+    let after = query.after.as_deref().map(CrawlId::new).transpose();
+    let after = after.map_err(|error| Problem::invalid(error.to_string()).field("after"))?;
+    let crawls = shared.parts.frontier.crawls(after.as_ref(), query.limit).await?;
+    let next = crawls.last().filter(|_| crawls.len() == query.limit).map(|crawl| crawl.id.to_string());
+    Ok(Json(CrawlList { crawls: crawls.into_iter().map(|crawl| view(&shared, crawl)).collect(), next }))
+}
+
+/// How far a crawl is: its state, counts by outcome, rate and time left
+#[utoipa::path(get, path = "/api/crawls/{id}", operation_id = "getCrawl", tag = "crawls",
+    params(("id" = String, Path, description = "The crawl's id")), responses(
+    (status = OK, body = CrawlView),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+))]
+pub(super) async fn one(
+    State(shared): State<Shared>,
+    PathOf(id): PathOf<String>,
+) -> Result<Json<CrawlView>, Problem> {
+    let crawl = shared.parts.frontier.crawl(&CrawlId::new(&id)?).await?;
+    Ok(Json(view(&shared, crawl.ok_or_else(|| missing(&id))?)))
+}
+
+/// Pause a crawl: nothing more is taken up, what is in flight is finished
+#[utoipa::path(post, path = "/api/crawls/{id}/pause", operation_id = "pauseCrawl", tag = "crawls",
+    params(("id" = String, Path, description = "The crawl's id")), responses(
+    (status = OK, body = CrawlView, description = "It is paused"),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+    (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has ended"),
+))]
+pub(super) async fn pause(shared: State<Shared>, id: PathOf<String>) -> Result<Json<CrawlView>, Problem> {
+    set(shared, id, CrawlState::Paused).await
+}
+
+/// Let a crawl that was paused or cancelled run again
+#[utoipa::path(post, path = "/api/crawls/{id}/resume", operation_id = "resumeCrawl", tag = "crawls",
+    params(("id" = String, Path, description = "The crawl's id")), responses(
+    (status = OK, body = CrawlView, description = "It runs, or has nothing left to do"),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+    (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has finished"),
+))]
+pub(super) async fn resume(shared: State<Shared>, id: PathOf<String>) -> Result<Json<CrawlView>, Problem> {
+    set(shared, id, CrawlState::Running).await
+}
+
+/// End a crawl before it is done; what is in flight is finished
+#[utoipa::path(post, path = "/api/crawls/{id}/cancel", operation_id = "cancelCrawl", tag = "crawls",
+    params(("id" = String, Path, description = "The crawl's id")), responses(
+    (status = OK, body = CrawlView, description = "It is cancelled"),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+    (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has finished"),
+))]
+pub(super) async fn cancel(shared: State<Shared>, id: PathOf<String>) -> Result<Json<CrawlView>, Problem> {
+    set(shared, id, CrawlState::Cancelled).await
+}
+
+async fn set(
+    State(shared): State<Shared>,
+    PathOf(id): PathOf<String>,
+    state: CrawlState,
+) -> Result<Json<CrawlView>, Problem> {
+    let frontier = &*shared.parts.frontier;
+    let crawl_id = CrawlId::new(&id)?;
+    let before = frontier.crawl(&crawl_id).await?.ok_or_else(|| missing(&id))?;
+    let crawl = frontier.set_state(&crawl_id, state).await?.ok_or_else(|| missing(&id))?;
+    // One whose last URL was in flight when it was paused is finished by being resumed.
+    let finished_by_this = state == CrawlState::Running && before.state != CrawlState::Finished;
+    if crawl.state != state && !finished_by_this {
+        let what = match crawl.state {
+            CrawlState::Finished => "send its definition to `/api/crawls` to crawl what is due again",
+            _ => "resume it first",
+        };
+        return Err(Problem::conflict(format!("crawl `{id}` is {}; {what}", crawl.state)));
+    }
+    (shared.parts.wake)();
+    Ok(Json(view(&shared, crawl)))
+}
+
+fn view(shared: &Shared, crawl: Crawl) -> CrawlView {
+    let pace = shared.rates.pace(&crawl);
+    CrawlView::new(crawl, pace)
+}
+
+fn missing(id: &str) -> Problem {
+    Problem::not_found(format!("there is no crawl `{id}`; `GET /api/crawls` lists those there are"))
+        .field("id")
+}

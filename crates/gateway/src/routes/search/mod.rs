@@ -1,0 +1,18 @@
+//! The routes of the flow `search`.
+
+mod asked;
+mod crawls;
+mod pages;
+
+use crate::parts::Shared;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(crawls::make, crawls::list))
+        .routes(routes!(crawls::one))
+        .routes(routes!(crawls::pause))
+        .routes(routes!(crawls::resume))
+        .routes(routes!(crawls::cancel))
+        .routes(routes!(pages::search))
+}

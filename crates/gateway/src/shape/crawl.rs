@@ -1,0 +1,116 @@
+//! Crawls as programs see them.
+
+use crate::rates::{Pace, left};
+use crawlway_flows::search;
+use crawlway_store::frontier::{Crawl, CrawlCounts};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A crawl: what it was asked to do, and how far it is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Crawl)]
+pub struct CrawlView {
+    /// Its id, the same for the same definition.
+    pub id: String,
+    /// `running`, `paused`, `cancelled` or `finished`.
+    pub state: &'static str,
+    /// What it was asked to do; null if this version cannot read it.
+    pub definition: Option<Definition>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_at: u64,
+    /// When it was finished or cancelled, in milliseconds since 1970.
+    pub ended_at: Option<u64>,
+    /// How much was found, and what became of it.
+    pub counts: Counts,
+    /// How many URLs are still to be settled, as far as is known.
+    pub left: u64,
+    /// URLs a second, over the last 15 s; null if it does not run, or has only just begun.
+    pub rate_per_second: Option<f64>,
+    /// How long the rest takes at this rate; null if that cannot be told.
+    pub eta_seconds: Option<f64>,
+}
+
+/// What a crawl was asked to do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Definition {
+    /// Where it begins.
+    pub seeds: Vec<String>,
+    /// Whether the sitemaps of the seeds' hosts are read too.
+    pub sitemaps: bool,
+    /// The hosts that it may visit; none means those of the seeds.
+    pub hosts: Vec<String>,
+    /// Patterns of which a URL must fit one, if there are any.
+    pub include: Vec<String>,
+    /// Patterns of which a URL must fit none.
+    pub exclude: Vec<String>,
+    /// How many links away from a seed it goes.
+    pub max_depth: Option<u32>,
+    /// How many pages it fetches.
+    pub max_pages: Option<u64>,
+    /// How long a page need not be crawled again.
+    pub recrawl_after_ms: u64,
+}
+
+/// How much a crawl has found, and what became of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Counts {
+    /// URLs that wait.
+    pub waiting: u64,
+    /// URLs that somebody is at.
+    pub in_flight: u64,
+    /// URLs that are done.
+    pub done: u64,
+    /// URLs that were given up.
+    pub dead: u64,
+    /// How many of the done were fetched, which is what the page limit counts.
+    pub fetched: u64,
+    /// How often URLs were done, by outcome.
+    pub outcomes: BTreeMap<String, u64>,
+    /// How many URLs were left out, by reason.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+impl CrawlView {
+    /// A crawl that is this fast.
+    pub(crate) fn new(crawl: Crawl, pace: Option<Pace>) -> Self {
+        let left = left(&crawl);
+        let rounded = |number: f64| (number * 100.0).round() / 100.0;
+        Self {
+            id: crawl.id.to_string(),
+            state: crawl.state.as_str(),
+            definition: serde_json::from_str(&crawl.definition).ok().map(Definition::new),
+            created_at: crawl.created_at.as_millis(),
+            ended_at: crawl.ended_at.map(|at| at.as_millis()),
+            counts: crawl.counts.into(),
+            left,
+            rate_per_second: pace.map(|pace| rounded(pace.rate)),
+            eta_seconds: pace.and_then(|pace| pace.seconds_left).map(rounded),
+        }
+    }
+}
+
+impl Definition {
+    fn new(definition: search::Definition) -> Self {
+        let search::Definition {
+            seeds,
+            sitemaps,
+            hosts,
+            include,
+            exclude,
+            max_depth,
+            max_pages,
+            recrawl_after,
+            traps: _,
+        } = definition;
+        let recrawl_after_ms = u64::try_from(recrawl_after.as_millis()).unwrap_or(u64::MAX);
+        Self { seeds, sitemaps, hosts, include, exclude, max_depth, max_pages, recrawl_after_ms }
+    }
+}
+
+impl From<CrawlCounts> for Counts {
+    fn from(counts: CrawlCounts) -> Self {
+        let CrawlCounts { waiting, in_flight, done, dead, fetched, outcomes, left_out } = counts;
+        Self { waiting, in_flight, done, dead, fetched, outcomes, left_out }
+    }
+}

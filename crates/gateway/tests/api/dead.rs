@@ -1,0 +1,130 @@
+//! Dead letters: listing, reading, replaying and dropping, of queues and of the frontier.
+
+use crate::lab::{Lab, queue};
+use crawlway_broker::{Outgoing, Verdict};
+use crawlway_store::{Frontier, frontier::Ending};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Has so many messages die, each with a reason of its own.
+async fn some_die(lab: &Lab, many: usize) {
+    let name = queue("crawler_queue");
+    let letters =
+        (0..many).map(|n| Outgoing::to_queue(&name, format!("body {n}")).header("n", n.to_string()));
+    lab.broker.publish(letters.collect()).await;
+    for (n, delivery) in
+        lab.broker.receive(&name, many, Duration::from_secs(5)).await.unwrap().into_iter().enumerate()
+    {
+        let verdict = Verdict::Dead { reason: format!("reason {n}") };
+        lab.broker.settle(vec![(delivery.receipt, verdict)]).await;
+    }
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    list["dead"].as_array().unwrap().iter().map(|letter| letter["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_listed_with_filters_and_page_by_page() {
+    let lab = Lab::idle().await;
+    assert_eq!(lab.get("/api/dead").await.ok(200), json!({ "dead": [], "next": [] }));
+    some_die(&lab, 5).await;
+    let all = lab.get("/api/dead").await.ok(200);
+    assert_eq!(ids(&all).len(), 5);
+    assert!(all["dead"][0]["message"].get("body").is_none(), "lists have no bodies");
+    let first = lab.get("/api/dead?queue=crawler_queue&limit=3").await.ok(200);
+    assert_eq!(ids(&first), ids(&all)[..3]);
+    let after = first["next"][0]["after"].as_str().unwrap();
+    assert_eq!(first["next"][0]["queue"], "crawler_queue");
+    let rest = lab.get(&format!("/api/dead?queue=crawler_queue&limit=3&after={after}")).await.ok(200);
+    assert_eq!((ids(&rest), &rest["next"]), (ids(&all)[3..].to_vec(), &json!([])));
+    for (filter, many) in [
+        ("reason=REASON%202", 1),
+        ("reason=none", 0),
+        ("since=1h", 5),
+        ("until=1h", 0),
+        ("since=2026-01-01&until=2999-01-01T00:00:00Z", 5),
+        ("error=anything", 0),
+        ("message_id=nobody", 0),
+    ] {
+        assert_eq!(ids(&lab.get(&format!("/api/dead?{filter}")).await.ok(200)).len(), many, "{filter}");
+    }
+    lab.get("/api/dead?since=yesterday").await.refused("since", "an age such as");
+    lab.get("/api/dead?limit=0").await.refused("limit", "1 to 1000");
+    lab.get("/api/dead?after=d1").await.refused("queue", "give `queue` too");
+    lab.get("/api/dead?why=x").await.refused("why", "unknown field");
+    lab.get("/api/dead?queue=none").await.problem(404, "not-found");
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_is_read_replayed_and_dropped() {
+    let lab = Lab::idle().await;
+    some_die(&lab, 2).await;
+    let listed = lab.get("/api/dead").await.ok(200);
+    let (one, other) = (&ids(&listed)[0], &ids(&listed)[1]);
+    let path = |id: &str| format!("/api/dead/crawler_queue/{id}");
+    let whole = lab.get(&path(one)).await.ok(200);
+    assert_eq!((&whole["reason"], &whole["message"]["body"]), (&json!("reason 0"), &json!("body 0")));
+    assert_eq!(whole["message"]["headers"], json!({ "n": "0" }));
+    let item = whole["message"]["id"].as_str().unwrap();
+
+    let replayed = lab.poke(&format!("{}/replay", path(one))).await.ok(200);
+    assert_eq!(replayed, json!({ "queue": "crawler_queue", "replayed": 1, "stopped": null }));
+    let trail = lab.get(&format!("/api/trails?item={item}")).await.ok(200);
+    assert_eq!(trail["items"][0]["entries"][0]["end"], "replayed", "the trail goes on: {trail}");
+    let dropped = lab.delete(&path(other)).await.ok(200);
+    assert_eq!(dropped, json!({ "queue": "crawler_queue", "dropped": 1 }));
+    let shown = lab.get("/api/queues/crawler_queue").await.ok(200);
+    assert_eq!((&shown["ready"], &shown["dead"]), (&json!(1), &json!(0)));
+    for id in [one.as_str(), other, "no%2Fbody"] {
+        lab.get(&path(id)).await.problem(404, "not-found");
+        lab.delete(&path(id)).await.problem(404, "not-found");
+        assert_eq!(lab.poke(&format!("{}/replay", path(id))).await.problem(404, "not-found")["field"], "id");
+    }
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_are_replayed_and_dropped_when_that_is_said() {
+    let lab = Lab::idle().await;
+    some_die(&lab, 4).await;
+    let which = "/api/dead/crawler_queue/replay";
+    lab.post(which, json!({})).await.refused("all", "say which");
+    lab.post(which, json!({ "all": true, "reason": "x" })).await.refused("all", "either all");
+    lab.post(which, json!({ "everything": true })).await.refused("everything", "unknown field");
+    lab.post("/api/dead/none/replay", json!({ "all": true })).await.problem(404, "not-found");
+    lab.delete("/api/dead/crawler_queue").await.refused("all", "say which");
+    assert_eq!(ids(&lab.get("/api/dead").await.ok(200)).len(), 4);
+
+    let replayed = lab.post(which, json!({ "reason": "reason 1" })).await.ok(200);
+    assert_eq!(replayed["replayed"], 1);
+    assert_eq!(lab.delete("/api/dead/crawler_queue?reason=reason%202").await.ok(200)["dropped"], 1);
+    assert_eq!(lab.post(which, json!({ "all": true })).await.ok(200)["replayed"], 2);
+    assert_eq!(
+        lab.delete("/api/dead/crawler_queue?all=true").await.ok(200)["dropped"],
+        0,
+        "none is no failure"
+    );
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn urls_that_were_given_up_are_the_frontiers_dead_letters() {
+    let lab = Lab::idle().await;
+    lab.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202);
+    let taken = lab.records.next(1, 1).await.unwrap().remove(0);
+    let ending = Ending::Dead { reason: "no such host".to_owned(), rest: Duration::ZERO };
+    lab.records.settle(&[(taken.receipt, ending)]).await.unwrap();
+    let listed = lab.get("/api/dead?queue=frontier").await.ok(200);
+    assert_eq!(
+        (&listed["dead"][0]["id"], &listed["dead"][0]["reason"]),
+        (&json!(taken.item), &json!("no such host"))
+    );
+    let path = format!("/api/dead/frontier/{}", taken.item);
+    assert!(lab.get(&path).await.ok(200)["message"]["body"].as_str().unwrap().contains("http://a.test/"));
+    assert_eq!(lab.poke(&format!("{path}/replay")).await.ok(200)["replayed"], 1);
+    assert_eq!(lab.records.find("http://a.test/").await.unwrap().len(), 1);
+    lab.get(&path).await.problem(404, "not-found");
+    lab.end().await;
+}

@@ -1,0 +1,257 @@
+//! A gateway on embedded backends in a directory of its own, with or without stages at work on a small web.
+
+use axum::{Router, body::Body};
+use crawlway_broker::{Broker, QueueName, QueueSpec};
+use crawlway_broker_embedded::EmbeddedBroker;
+use crawlway_clock::Clock;
+use crawlway_content::UrlOptions;
+use crawlway_demo_web::{Plan, Server, Web};
+use crawlway_fetch::{Fetcher, Guard, Request, Setup};
+use crawlway_flow::Stop;
+use crawlway_flows::search::{
+    CrawlOptions, FLOW, PagesInto, Search, SearchSettings, Stages, Stores, Traps, WithFrontier, crawler_queue,
+};
+use crawlway_gateway::{CrawlDefaults, Options, Parts, StageMeter, router};
+use crawlway_search_index::TantivyIndex;
+use crawlway_store::{FrontierPolicy, PageIndex, gate::Limits};
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use http::{HeaderMap, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tower::ServiceExt;
+
+pub(crate) struct Lab {
+    pub(crate) parts: Parts,
+    pub(crate) router: Router,
+    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) records: SqlStore,
+    pub(crate) index: Arc<TantivyIndex>,
+    pub(crate) server: Option<Server>,
+    running: Option<JoinHandle<()>>,
+    _home: TempDir,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: impl header::AsHeaderName) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    /// The JSON of an answer that must be this good.
+    pub(crate) fn ok(&self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text());
+        self.json()
+    }
+
+    /// The problem, which must be a whole one.
+    pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text());
+        assert_eq!(self.header(header::CONTENT_TYPE), "application/problem+json", "{}", self.text());
+        let problem = self.json();
+        assert_eq!(problem["type"], format!("urn:crawlway:problem:{kind}"), "{problem}");
+        assert_eq!(problem["status"], status, "{problem}");
+        assert_eq!(problem["instance"], self.header("x-request-id"), "{problem}");
+        for member in ["title", "detail", "instance"] {
+            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {problem}");
+        }
+        problem
+    }
+
+    /// The problem of a request that is wrong, whose field is named and whose detail says this.
+    pub(crate) fn refused(&self, field: &str, says: &str) {
+        let problem = self.problem(400, "invalid");
+        assert_eq!(problem["field"], field, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(says), "{problem}");
+    }
+}
+
+impl Lab {
+    /// A gateway without stages: what is in the queues stays there.
+    pub(crate) async fn idle() -> Self {
+        Self::new(None, Stages { crawl: false, index: false }, Options::default()).await
+    }
+
+    /// A gateway with these options and without stages.
+    pub(crate) async fn with(options: Options) -> Self {
+        Self::new(None, Stages { crawl: false, index: false }, options).await
+    }
+
+    /// A gateway that crawls and indexes this web.
+    pub(crate) async fn working(plan: Plan) -> Self {
+        let server = Web::builder(plan).serve().await.unwrap();
+        Self::new(Some(server), Stages { crawl: true, index: true }, Options::default()).await
+    }
+
+    async fn new(server: Option<Server>, stages: Stages, options: Options) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let broker: Arc<dyn Broker> =
+            Arc::new(EmbeddedBroker::open(&home.path().join("queue"), Default::default()).unwrap());
+        let policy = FrontierPolicy { max_attempts: 1, ..FrontierPolicy::default() };
+        let place = Place::Sqlite(home.path().join("records.db"));
+        let records = SqlStore::open(SqlOptions { policy, ..SqlOptions::new(place) }).await.unwrap();
+        let index = Arc::new(TantivyIndex::open(home.path().join("index"), Default::default()).unwrap());
+        let gate = EmbeddedGate::open(GateOptions::default()).unwrap();
+        let mut setup = Setup::new(Arc::new(gate));
+        if let Some(server) = &server {
+            setup.guard = Guard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()]);
+        }
+        let fetcher = Arc::new(Fetcher::new(setup).unwrap());
+        let request = Request {
+            pace: Limits { in_flight: 4, gap: Duration::ZERO },
+            ..Request::new("http://localhost/".parse().unwrap())
+        };
+        let queue = QueueSpec::new(crawler_queue()).prefetch(400);
+        broker.declare(std::slice::from_ref(&queue)).await.unwrap();
+        let shared = Arc::new(records.clone());
+        let stores = Stores {
+            frontier: shared.clone(),
+            seen: shared.clone(),
+            pages: Some(PagesInto::Index(index.clone() as _)),
+        };
+        let settings = SearchSettings {
+            fetch_at_once: 8,
+            crawl: CrawlOptions {
+                request: request.clone(),
+                claim: Duration::from_secs(60),
+                publish_noindex: false,
+                links: UrlOptions::default(),
+            },
+            first_retry: Duration::from_millis(20),
+            last_retry: Duration::from_millis(40),
+            index_batch: 100,
+            index_linger: Duration::from_millis(20),
+            largest_message: 1 << 20,
+            most_waiting: 10_000,
+            drain: Duration::from_secs(5),
+        };
+        let stop = Stop::default();
+        let flow_parts = crawlway_flow::Parts {
+            flow: FLOW,
+            broker: broker.clone(),
+            trails: shared.clone(),
+            clock: Clock::System,
+            worker: "lab".into(),
+        };
+        let search =
+            Search::new(flow_parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
+        let meters = search.flow().meters();
+        let wake = Arc::new(search.wake());
+        let running = server.is_some().then(|| tokio::spawn(search.run()));
+        let parts = Parts {
+            broker: Arc::new(WithFrontier::new(broker.clone(), shared.clone())),
+            frontier: shared.clone(),
+            trails: shared,
+            index: Some(index.clone()),
+            fetcher,
+            request,
+            crawl_defaults: CrawlDefaults {
+                recrawl_after: Duration::from_secs(86_400),
+                traps: Traps::default(),
+            },
+            wake,
+            meters: meters
+                .into_iter()
+                .map(|(stage, meter)| StageMeter { flow: FLOW, stage, meter })
+                .collect(),
+            broken: Arc::new(|| None),
+            clock: Clock::System,
+            worker: "lab".into(),
+            stop,
+        };
+        let router = router(parts.clone(), options);
+        Self { parts, router, broker, records, index, server, running, _home: home }
+    }
+
+    pub(crate) async fn send(&self, request: http::Request<Body>) -> Answer {
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.unwrap().to_bytes().to_vec();
+        let answer = Answer { status: parts.status, headers: parts.headers, body };
+        assert!(!answer.header("x-request-id").is_empty(), "every answer has an id");
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(request(Method::GET, path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(request(Method::DELETE, path).body(Body::empty()).unwrap()).await
+    }
+
+    /// A POST without a body.
+    pub(crate) async fn poke(&self, path: &str) -> Answer {
+        self.send(request(Method::POST, path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Value>) -> Answer {
+        self.post_text(path, &body.into().to_string()).await
+    }
+
+    pub(crate) async fn post_text(&self, path: &str, body: &str) -> Answer {
+        let request = request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    }
+
+    /// Crawls the whole web and waits until everything is searchable. Answers the crawl's id.
+    pub(crate) async fn crawl_everything(&self) -> String {
+        let web = self.server.as_ref().unwrap().web();
+        let hosts: Vec<&str> = web.hosts().collect();
+        let body = serde_json::json!({ "seeds": web.truth().start, "hosts": hosts });
+        let id = self.post("/api/crawls", body).await.ok(202)["id"].as_str().unwrap().to_owned();
+        self.finished(&id).await;
+        id
+    }
+
+    /// Waits until a crawl has finished and its pages are indexed.
+    pub(crate) async fn finished(&self, id: &str) -> Value {
+        for _ in 0..3000 {
+            let crawl = self.get(&format!("/api/crawls/{id}")).await.ok(200);
+            let queue = self.broker.depth(&crawler_queue()).await.unwrap();
+            if crawl["state"] == "finished" && queue.waiting() + queue.in_flight == 0 {
+                return crawl;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("crawl {id} does not finish: {}", self.get(&format!("/api/crawls/{id}")).await.text());
+    }
+
+    /// Has the stages end, and closes everything.
+    pub(crate) async fn end(self) {
+        self.parts.stop.request();
+        if let Some(running) = self.running {
+            running.await.unwrap();
+        }
+        self.broker.close().await.unwrap();
+        self.index.close().await.unwrap();
+        self.records.close().await;
+    }
+}
+
+/// A request as a program on this machine makes it.
+pub(crate) fn request(method: Method, path: &str) -> http::request::Builder {
+    http::Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:8081")
+}
+
+pub(crate) fn queue(name: &str) -> QueueName {
+    QueueName::new(name).unwrap()
+}

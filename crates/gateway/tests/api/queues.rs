@@ -1,0 +1,48 @@
+//! Queues: what is in them, pausing and resuming.
+
+use crate::lab::{Lab, queue};
+use crawlway_broker::Outgoing;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_are_listed_shown_paused_and_resumed() {
+    let lab = Lab::idle().await;
+    let name = queue("crawler_queue");
+    let sent =
+        lab.broker.publish(vec![Outgoing::to_queue(&name, "one"), Outgoing::to_queue(&name, "two")]).await;
+    assert!(sent.iter().all(Result::is_ok));
+    let listed = lab.get("/api/queues").await.ok(200);
+    let names: Vec<_> =
+        listed["queues"].as_array().unwrap().iter().map(|queue| queue["name"].clone()).collect();
+    assert_eq!(names, ["crawler_queue", "frontier"]);
+    let one = lab.get("/api/queues/crawler_queue").await.ok(200);
+    assert!(one["oldest_age_ms"].as_u64().is_some(), "{one}");
+    let mut shown = one.clone();
+    shown["oldest_age_ms"] = json!(0);
+    assert_eq!(
+        shown,
+        json!({ "name": "crawler_queue", "ready": 2, "in_flight": 0, "delayed": 0, "dead": 0, "oldest_age_ms": 0,
+            "exact": true, "paused": false, "prefetch": 400, "lease_ms": 60_000, "max_attempts": 5,
+            "max_length": null, "groups": false, "bindings": [] })
+    );
+    for (what, paused) in [("pause", true), ("pause", true), ("resume", false), ("resume", false)] {
+        let answer = lab.poke(&format!("/api/queues/crawler_queue/{what}")).await.ok(200);
+        assert_eq!(answer, json!({ "queue": "crawler_queue", "paused": paused }));
+        assert_eq!(lab.get("/api/queues/crawler_queue").await.ok(200)["paused"], paused);
+    }
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_not_there_is_told_with_those_that_are() {
+    let lab = Lab::idle().await;
+    let problem = lab.get("/api/queues/craler_queue").await.problem(404, "not-found");
+    assert!(problem["detail"].as_str().unwrap().contains("there are `crawler_queue`"), "{problem}");
+    for path in ["/api/queues/none/pause", "/api/queues/none/resume"] {
+        lab.poke(path).await.problem(404, "not-found");
+    }
+    lab.get("/api/queues/a%2Fb").await.refused("queue", "letters, digits");
+    let problem = lab.poke("/api/queues/frontier/pause").await.problem(409, "conflict");
+    assert!(problem["detail"].as_str().unwrap().contains("pause, resume or cancel its crawls"), "{problem}");
+    lab.end().await;
+}

@@ -1,0 +1,86 @@
+//! Searching pages, and their trails.
+
+use crate::lab::Lab;
+use crawlway_demo_web::{Naming, Plan};
+use serde_json::{Value, json};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_found_and_their_trails_too() {
+    let lab = Lab::working(Plan::demo().naming(Naming::Addresses)).await;
+    lab.crawl_everything().await;
+    let page = lab.get("/api/search?q=bread%20OR%20bicycle%20OR%20the&limit=2").await.ok(200);
+    let hits = page["hits"].as_array().unwrap();
+    assert_eq!((hits.len(), &page["next_offset"]), (2, &json!(2)), "{page}");
+    assert!(page["total"].as_u64().unwrap() > 2);
+    let members = [
+        "url",
+        "host",
+        "title",
+        "snippet",
+        "score",
+        "crawled_at",
+        "status_code",
+        "item",
+        "simhash",
+        "duplicates",
+    ];
+    assert!(members.iter().all(|member| hits[0].get(member).is_some()), "{page}");
+    let next = lab.get("/api/search?q=bread%20OR%20bicycle%20OR%20the&limit=2&offset=2").await.ok(200);
+    assert_ne!(next["hits"][0]["url"], hits[0]["url"]);
+    let (folded, all) = (
+        lab.get("/api/search?q=the&limit=1000").await.ok(200),
+        lab.get("/api/search?q=the&limit=1000&fold=false").await.ok(200),
+    );
+    assert!(all["hits"].as_array().unwrap().len() >= folded["hits"].as_array().unwrap().len());
+
+    let (url, item) = (hits[0]["url"].as_str().unwrap(), hits[0]["item"].as_str().unwrap());
+    let by_url = lab.get(&format!("/api/trails?url={}", url.replace(':', "%3A"))).await.ok(200);
+    let by_item = lab.get(&format!("/api/trails?item={item}")).await.ok(200);
+    assert_eq!(by_url["items"][0], by_item["items"][0]);
+    assert_eq!(by_item["items"][0]["item"], item);
+    assert_eq!(by_item["items"][0]["closed"], true);
+    let stages: Vec<&Value> =
+        by_item["items"][0]["entries"].as_array().unwrap().iter().map(|entry| &entry["stage"]).collect();
+    assert_eq!(stages, ["crawl", "index"]);
+    assert_eq!(
+        (&by_url["frontier"][0]["state"], &by_url["frontier"][0]["url"]),
+        (&json!("done"), &json!(url))
+    );
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_queries_are_told_with_the_place() {
+    let lab = Lab::idle().await;
+    assert_eq!(
+        lab.get("/api/search?q=anything").await.ok(200),
+        json!({ "total": 0, "hits": [], "next_offset": null })
+    );
+    let problem = lab.get("/api/search?q=one%20%22two").await.problem(400, "query");
+    assert_eq!((&problem["position"], &problem["field"]), (&json!(5), &json!("q")), "{problem}");
+    lab.get("/api/search").await.refused("q", "missing field `q`");
+    lab.get("/api/search?q=a&limit=1001").await.problem(400, "invalid");
+    lab.get("/api/search?q=a&limit=-1").await.refused("limit", "invalid digit");
+    lab.get("/api/search?q=a&offset=20000").await.problem(400, "invalid");
+    lab.get("/api/search?q=a&fold=perhaps").await.refused("fold", "provided string was not");
+    lab.get("/api/search?q=a&sort=date").await.refused("sort", "unknown field");
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trail_is_of_an_item_or_of_a_url() {
+    let lab = Lab::idle().await;
+    for path in ["/api/trails", "/api/trails?item=a&url=http://b.test/"] {
+        lab.get(path).await.refused("item", "either `item` or `url`");
+    }
+    lab.get("/api/trails?url=no%20url").await.refused("url", "no url");
+    for path in ["/api/trails?item=nobody", "/api/trails?url=http://nowhere.test/"] {
+        let problem = lab.get(path).await.problem(404, "not-found");
+        assert!(problem["detail"].as_str().unwrap().contains("nothing is known of"), "{problem}");
+    }
+    // What waits has no trail yet, and is known all the same.
+    lab.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202);
+    let known = lab.get("/api/trails?url=http://A.test").await.ok(200);
+    assert_eq!((&known["items"], &known["frontier"][0]["state"]), (&json!([]), &json!("waiting")));
+    lab.end().await;
+}

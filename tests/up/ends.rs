@@ -1,0 +1,36 @@
+//! How a gateway ends, asked to or not.
+
+use crate::lab::Lab;
+use crawlway_demo_web::{Plan, Web};
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+#[test]
+fn in_the_middle_of_a_crawl_it_ends_when_asked_and_the_next_one_goes_on() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Web::builder(Plan::bench(200)).serve()).unwrap();
+    let port = server.web().port();
+    let lab = Lab::new(&format!("[fetch]\ngap = \"5ms\"\nallow = [\"127.0.0.0/8:{port}\"]"));
+    let mut up = lab.up();
+    let (_, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().truth().start }));
+    let crawl = format!("/api/crawls/{}", accepted["id"].as_str().unwrap());
+    up.wait(&crawl, |crawl| crawl["counts"]["done"].as_u64() >= Some(10));
+    up.signal(Signal::TERM);
+    assert_eq!(up.ended().code(), Some(0));
+    let up = lab.up();
+    let crawl = up.wait(&crawl, |crawl| crawl["state"] == "finished");
+    assert!(crawl["counts"]["outcomes"]["published"].as_u64().unwrap() >= 200, "{crawl}");
+    assert_eq!(crawl["counts"]["dead"], 0, "{crawl}");
+}
+
+#[test]
+fn what_a_killed_one_leaves_behind_is_not_taken_for_one_that_runs() {
+    let lab = Lab::new("");
+    let mut up = lab.up();
+    up.signal(Signal::KILL);
+    assert_eq!(up.ended().code(), None);
+    assert!(lab.data().join("gateway.json").exists());
+    assert_eq!(lab.run(&["queues"]).status.code(), Some(0));
+    assert_eq!(lab.up().get("/health/live").0, 200);
+}

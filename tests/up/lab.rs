@@ -1,0 +1,132 @@
+//! A data directory with settings, and the program that serves it.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
+
+/// Nothing in these tests takes this long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Lab {
+    home: TempDir,
+}
+
+/// A gateway that runs. Dropping it kills it.
+pub(crate) struct Up {
+    child: Child,
+    pub(crate) address: String,
+    pub(crate) pid: u32,
+}
+
+impl Lab {
+    /// Settings of the test, on top of those that make it quick and quiet.
+    pub(crate) fn new(settings: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let all = format!(
+            "{settings}\n[search]\nindex_linger = \"20ms\"\nindex_batch = 200\nretry_after = \"20ms\"\n"
+        );
+        std::fs::write(home.path().join("crawlway.toml"), all).unwrap();
+        Self { home }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.home.path().join("crawlway-data")
+    }
+
+    pub(crate) fn program(&self, line: &[&str]) -> Command {
+        let mut program = Command::new(PROGRAM);
+        program.args(line).current_dir(self.home.path()).env_clear().stdin(Stdio::null());
+        program.env("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0");
+        program
+    }
+
+    pub(crate) fn run(&self, line: &[&str]) -> Output {
+        self.program(line).output().unwrap()
+    }
+
+    /// Starts the gateway and waits until it listens.
+    pub(crate) fn up(&self) -> Up {
+        let child = self.program(&["up", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        // From here on it is killed whatever happens.
+        let mut up = Up { pid: child.id(), child, address: String::new() };
+        let mut line = String::new();
+        BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));
+        up.address = told["address"].as_str().unwrap().to_owned();
+        assert_eq!(told["url"], format!("http://{}", up.address));
+        assert_eq!(told["pid"], up.pid);
+        up
+    }
+}
+
+impl Up {
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        self.ask("GET", path, "")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.ask("POST", path, &body.to_string())
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Waits until this holds of what is answered there.
+    pub(crate) fn wait(&self, path: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let (_, answer) = self.get(path);
+            if holds(&answer) {
+                return answer;
+            }
+            assert!(began.elapsed() < LIMIT, "{path} stays {answer}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid.try_into().unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < LIMIT, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
