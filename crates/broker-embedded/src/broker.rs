@@ -6,7 +6,6 @@ use crate::{
     engine::{CommitError, Engine, LARGEST_FILE, Request, Sizes},
     error::OpenError,
     guarantees,
-    lock::DirectoryLock,
     recover::{Recovery, recover, refuse_foreign_files},
 };
 use crawlway_broker::{
@@ -14,6 +13,7 @@ use crawlway_broker::{
     QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
 };
 use crawlway_clock::Clock;
+use crawlway_lock::DirectoryLock;
 use std::{
     fs,
     path::Path,
@@ -98,7 +98,8 @@ impl EmbeddedBroker {
         let disk = Arc::new(RealDisk::new(directory.to_owned()));
         // Before anything is written into a directory that may be somebody else's.
         refuse_foreign_files(&*disk)?;
-        let directory_lock = DirectoryLock::take(directory)?;
+        let directory_lock =
+            DirectoryLock::take(directory).map_err(|error| OpenError::locking(directory, error))?;
         let largest_segment = options.max_segment.clamp(64 << 10, 1 << 30);
         let sizes = Sizes {
             first_segment: FIRST_SEGMENT.min(largest_segment),

@@ -1,5 +1,6 @@
 //! Why a queue directory could not be opened.
 
+use crawlway_lock::LockError;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -62,6 +63,14 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         OpenError::Io { action, path: path.to_owned(), error }
+    }
+
+    /// A directory that could not be locked.
+    pub(crate) fn locking(directory: &Path, error: LockError) -> Self {
+        match error {
+            LockError::InUse { holder } => Self::InUse { directory: directory.to_owned(), holder },
+            LockError::Io { doing, path, error } => Self::io(doing, &path, error),
+        }
     }
 }
 

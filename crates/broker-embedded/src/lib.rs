@@ -21,7 +21,6 @@ mod error;
 mod guarantees;
 mod index;
 mod journal;
-mod lock;
 mod record;
 mod recover;
 mod reserve;

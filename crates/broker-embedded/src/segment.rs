@@ -93,7 +93,7 @@ impl FileName {
             name,
             crate::catalog::FILE
                 | crate::catalog::NEW_FILE
-                | crate::lock::FILE
+                | crawlway_lock::FILE
                 | crate::reserve::FILE
                 | crate::recover::SET_ASIDE
                 | "lost+found"

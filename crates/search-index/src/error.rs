@@ -1,5 +1,6 @@
 //! What can go wrong, as outcomes.
 
+use crawlway_lock::LockError;
 use crawlway_store::StoreError;
 use std::{io, path::PathBuf};
 use tantivy::TantivyError;
@@ -67,6 +68,14 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io { action, path: path.into(), source }
+    }
+
+    /// A directory that could not be locked.
+    pub(crate) fn locking(directory: &std::path::Path, error: LockError) -> Self {
+        match error {
+            LockError::InUse { holder } => Self::InUse { directory: directory.to_owned(), holder },
+            LockError::Io { doing, path, error } => Self::io(doing, path, error),
+        }
     }
 }
 

@@ -13,7 +13,6 @@ mod compile;
 mod error;
 mod fold;
 mod index;
-mod lock;
 mod merge;
 mod near;
 mod open;

@@ -2,11 +2,11 @@
 
 use crate::{
     error::OpenError,
-    lock::DirectoryLock,
     merge::Policy,
     schema::{Fields, VERSION, register_tokenizer, schema, to_document},
     urls,
 };
+use crawlway_lock::DirectoryLock;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -45,7 +45,7 @@ pub(crate) struct Opened {
 
 pub(crate) fn open(directory: &Path, memory: usize) -> Result<Opened, OpenError> {
     fs::create_dir_all(directory).map_err(|error| OpenError::io("create", directory, error))?;
-    let lock = DirectoryLock::take(directory)?;
+    let lock = DirectoryLock::take(directory).map_err(|error| OpenError::locking(directory, error))?;
     let (_, fields) = schema();
     let described = match read_description(directory)? {
         None => {

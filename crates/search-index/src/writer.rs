@@ -2,11 +2,11 @@
 
 use crate::{
     error::unavailable,
-    lock::DirectoryLock,
     merge::Policy,
     schema::{Fields, to_document},
     urls,
 };
+use crawlway_lock::DirectoryLock;
 use crawlway_store::{IndexedPage, StoreError};
 use std::{
     collections::{HashMap, hash_map::Entry},

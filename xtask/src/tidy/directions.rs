@@ -70,6 +70,7 @@ const TABLE: &[Row] = &[
     Row { crates: "crawlway-fetch", may_use: &["crawlway-content", "crawlway-store"], tests_may_use: SET_UP },
     // Contracts and pure code know nothing.
     Row { crates: "crawlway-clock", may_use: &[], tests_may_use: &[] },
+    Row { crates: "crawlway-lock", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-content", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-conformance", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-broker", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
@@ -77,17 +78,17 @@ const TABLE: &[Row] = &[
     // A backend knows its contract only.
     Row {
         crates: "crawlway-broker-*",
-        may_use: &["crawlway-broker", "crawlway-clock"],
+        may_use: &["crawlway-broker", "crawlway-clock", "crawlway-lock"],
         tests_may_use: &["crawlway-testkit"],
     },
     Row {
         crates: "crawlway-store-*",
-        may_use: &["crawlway-store", "crawlway-clock"],
+        may_use: &["crawlway-store", "crawlway-clock", "crawlway-lock"],
         tests_may_use: &["crawlway-testkit"],
     },
     Row {
         crates: "crawlway-search-index",
-        may_use: &["crawlway-store"],
+        may_use: &["crawlway-lock", "crawlway-store"],
         tests_may_use: &["crawlway-testkit"],
     },
     // The small web to crawl is a stranger to us, as any web is.

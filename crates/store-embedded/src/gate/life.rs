@@ -8,10 +8,10 @@
 
 use super::{
     book::Book,
-    lock::DirectoryLock,
     mark::{Bounds, Found, Mark},
     trouble::Note,
 };
+use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_store::{GateError, Group, Policy, Timestamp};
 use std::{
     fs, io,
@@ -56,7 +56,7 @@ impl Life {
     /// Takes the directory, which is made if there is none, and says which permit ids were given before.
     pub(super) fn open(directory: &Path, now: Timestamp, policy: &Policy) -> Result<(Self, u64), GateError> {
         fs::create_dir_all(directory).map_err(|error| unavailable("make", directory, &error))?;
-        let lock = DirectoryLock::take(directory)?;
+        let lock = DirectoryLock::take(directory).map_err(|error| not_ours(directory, &error))?;
         let (mark, found) = Mark::open(directory, policy.lease)?;
         let (before, ids) = match found {
             Found::Nothing => (Before::default(), 0),
@@ -117,6 +117,19 @@ impl Life {
 }
 
 /// Why the directory cannot be had.
+fn not_ours(directory: &Path, error: &LockError) -> GateError {
+    let holder = match error {
+        LockError::Io { doing, path, error } => return unavailable(doing, path, error),
+        LockError::InUse { holder } => holder.map(|id| format!(", number {id}")).unwrap_or_default(),
+    };
+    GateError::Unavailable {
+        detail: format!(
+            "directory `{}` is in use by another process{holder}; stop that one first, or use another directory",
+            directory.display()
+        ),
+    }
+}
+
 pub(super) fn unavailable(doing: &str, path: &Path, error: &io::Error) -> GateError {
     GateError::Unavailable {
         detail: format!(

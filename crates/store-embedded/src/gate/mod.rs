@@ -12,7 +12,6 @@ mod complaint;
 mod lane;
 mod life;
 mod line;
-mod lock;
 mod mark;
 mod shard;
 mod trouble;
