@@ -62,10 +62,12 @@ impl Worker {
         let index = open::page_index(config).await?;
         let mut setup = Setup::new(open::lasting_gate(config)?);
         setup.guard = config.fetch.guard(allow)?;
-        let fetcher = Arc::new(Fetcher::new(setup)?);
         // The page is put in for each; any will do here.
         let any = "http://localhost/".parse().context("a URL")?;
         let request = Request { robots, ..config.fetch.request(any)? };
+        // Whoever may have many requests in flight at a host would open and close connections all the time otherwise.
+        setup.keep.per_host = setup.keep.per_host.max(request.pace.in_flight as usize);
+        let fetcher = Arc::new(Fetcher::new(setup)?);
         let spec = config.queue.spec(crawler_queue());
         let queue = spec.clone().prefetch(spec.prefetch.max(config.search.least_prefetch()));
         broker.declare(std::slice::from_ref(&queue)).await?;

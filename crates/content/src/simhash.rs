@@ -125,6 +125,27 @@ impl TokenHash {
         }
     }
 
+    /// Takes the letters and digits of ASCII that `bytes` begin with, and says how many they are.
+    #[inline]
+    fn push_run(&mut self, bytes: &[u8]) -> usize {
+        let Self { mut hash, mut word, mut length } = *self;
+        let before = length;
+        for &byte in bytes {
+            let folded = ASCII_FOLD[usize::from(byte)];
+            if folded == 0 {
+                break;
+            }
+            word |= u64::from(folded) << (length % 8 * 8);
+            length += 1;
+            if length.is_multiple_of(8) {
+                hash = mix(hash ^ word);
+                word = 0;
+            }
+        }
+        *self = Self { hash, word, length };
+        usize::try_from(length - before).unwrap_or(bytes.len())
+    }
+
     fn push_char(&mut self, c: char) {
         let mut buffer = [0; 4];
         for byte in c.encode_utf8(&mut buffer).bytes() {
@@ -138,7 +159,8 @@ impl TokenHash {
         if self.length == 0 {
             return None;
         }
-        let Self { hash, word, length } = std::mem::take(self);
+        let Self { hash, word, length } = *self;
+        *self = Self::default();
         Some(mix(hash ^ word ^ length.wrapping_mul(INCREMENT)))
     }
 }
@@ -149,10 +171,8 @@ fn for_each_token(text: &str, mut visit: impl FnMut(u64)) {
     let mut token = TokenHash::default();
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let folded = ASCII_FOLD[usize::from(byte)];
-        if folded != 0 {
-            token.push(folded);
-            at += 1;
+        if ASCII_FOLD[usize::from(byte)] != 0 {
+            at += token.push_run(&bytes[at..]);
             continue;
         }
         if byte < 0x80 {

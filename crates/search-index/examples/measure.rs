@@ -28,7 +28,7 @@ async fn main() {
     let index =
         Arc::new(TantivyIndex::open(directory.path(), Options { memory, threads }).expect("it opens"));
 
-    let batches: Vec<Vec<IndexedPage>> = (0..pages)
+    let batches: Vec<Arc<[IndexedPage]>> = (0..pages)
         .step_by(batch)
         .map(|start| (start..(start + batch).min(pages)).map(|number| page(number, length)).collect())
         .collect();
@@ -50,10 +50,10 @@ async fn main() {
     }
     report("first", pages, before, directory.path());
 
-    let again: Vec<IndexedPage> = batches.iter().step_by(10).flatten().cloned().collect();
+    let again: Vec<IndexedPage> = batches.iter().step_by(10).flat_map(|batch| batch.iter()).cloned().collect();
     let before = (Instant::now(), cpu());
     for batch in again.chunks(batch) {
-        index.write(batch.to_vec()).await.expect("stored");
+        index.write(batch.into()).await.expect("stored");
     }
     report("again", again.len(), before, directory.path());
 

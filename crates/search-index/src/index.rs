@@ -13,7 +13,7 @@ use crawlway_store::{
 };
 use std::{
     path::Path,
-    sync::{Mutex, PoisonError, RwLock, mpsc::Sender},
+    sync::{Arc, Mutex, PoisonError, RwLock, mpsc::Sender},
     thread::JoinHandle,
 };
 use tantivy::{IndexReader, Searcher};
@@ -125,7 +125,7 @@ impl Drop for TantivyIndex {
 
 #[async_trait::async_trait]
 impl PageIndex for TantivyIndex {
-    async fn write(&self, pages: Vec<IndexedPage>) -> Result<(), StoreError> {
+    async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
         if let Some(page) = pages.iter().find(|page| page.url.len() > LONGEST_URL || page.url.is_empty()) {
             let start: String = page.url.chars().take(60).collect();
             let length = page.url.len();

@@ -76,7 +76,12 @@ fn create(directory: &Path, described: &Described) -> Result<Index, OpenError> {
         fs::remove_dir_all(&folder).map_err(|error| OpenError::io("remove", &folder, error))?;
     }
     fs::create_dir(&folder).map_err(|error| OpenError::io("create", &folder, error))?;
-    let settings = IndexSettings { docstore_compression: Compressor::Lz4, ..IndexSettings::default() };
+    let settings = IndexSettings {
+        docstore_compression: Compressor::Lz4,
+        // Handing pages to another thread costs more than compressing them.
+        docstore_compress_dedicated_thread: false,
+        ..IndexSettings::default()
+    };
     let failed = |error: TantivyError| OpenError::io("create the index in", &folder, io::Error::other(error));
     let store = MmapDirectory::open(&folder).map_err(|error| failed(error.into()))?;
     let index = Index::create(store, schema().0, settings).map_err(failed)?;

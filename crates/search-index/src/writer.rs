@@ -11,7 +11,10 @@ use crawlway_store::{IndexedPage, StoreError};
 use std::{
     collections::{HashMap, hash_map::Entry},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread::JoinHandle,
 };
 use tantivy::{Directory, Index, IndexReader, IndexWriter, TantivyError, Term, indexer::IndexWriterOptions};
@@ -23,7 +26,7 @@ const MOST_IN_COMMIT: usize = 4_000;
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 pub(crate) enum Request {
-    Write(Vec<IndexedPage>, Reply<()>),
+    Write(Arc<[IndexedPage]>, Reply<()>),
     Remove(Vec<String>, Reply<u64>),
     /// Waits for merges and ends.
     Close(Reply<()>),
@@ -81,21 +84,22 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
 /// Requests that share a commit.
 #[derive(Default)]
 struct Group {
-    /// The latest page of each URL, in the order in which they came.
-    changes: Vec<IndexedPage>,
+    /// The latest page of each URL, in the order in which they came, as a place in what was asked for.
+    changes: Vec<(Arc<[IndexedPage]>, usize)>,
     by_url: HashMap<String, usize>,
     written: Vec<Reply<()>>,
     remove: Vec<(Vec<String>, Reply<u64>)>,
 }
 
 impl Group {
-    fn write(&mut self, pages: Vec<IndexedPage>, reply: Reply<()>) {
-        for page in pages {
+    fn write(&mut self, pages: Arc<[IndexedPage]>, reply: Reply<()>) {
+        for (at, page) in pages.iter().enumerate() {
+            let change = (pages.clone(), at);
             match self.by_url.entry(page.url.clone()) {
-                Entry::Occupied(entry) => self.changes[*entry.get()] = page,
+                Entry::Occupied(entry) => self.changes[*entry.get()] = change,
                 Entry::Vacant(entry) => {
                     entry.insert(self.changes.len());
-                    self.changes.push(page);
+                    self.changes.push(change);
                 }
             }
         }
@@ -159,15 +163,15 @@ impl Writer {
         Ok(())
     }
 
-    fn write(&mut self, pages: &[IndexedPage]) -> tantivy::Result<()> {
-        if pages.is_empty() {
+    fn write(&mut self, changes: &[(Arc<[IndexedPage]>, usize)]) -> tantivy::Result<()> {
+        if changes.is_empty() {
             return Ok(());
         }
         self.open()?;
         let Some(writer) = &self.inner else { return Ok(()) };
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
-        for page in pages {
+        for page in changes.iter().filter_map(|(pages, at)| pages.get(*at)) {
             // Each deletion is looked for in all segments at the commit, so it is only asked for where there is one.
             if urls::find(&searcher, fields, &page.url)?.is_some() {
                 writer.delete_term(Term::from_field_text(fields.url, &page.url));

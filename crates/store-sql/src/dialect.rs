@@ -24,6 +24,7 @@ pub(crate) enum Dialect {
 /// | `{greatest}` | `max` | `greatest`; both only of what is not null |
 /// | `{number}` | `INTEGER PRIMARY KEY` | a number that counts up |
 /// | `{bytes}` | `BLOB` | `BYTEA` |
+/// | `{limit $2}` | `LIMIT $2 + 0`: of a bare parameter it would make a new plan for each value | `LIMIT $2` |
 /// | `{by key}` | `WITHOUT ROWID`: the key is the table | nothing |
 #[derive(Debug)]
 pub(crate) struct Sql {
@@ -68,6 +69,10 @@ fn word(name: &str, dialect: Dialect) -> String {
     if let Some(columns) = name.strip_prefix("rows ") {
         return rows(columns, dialect);
     }
+    if let Some(parameter) = name.strip_prefix("limit ") {
+        let plus_nothing = if dialect == Dialect::Sqlite { " + 0" } else { "" };
+        return format!("LIMIT {parameter}{plus_nothing}");
+    }
     let [sqlite, postgres] = match name {
         "locked" => ["", "FOR UPDATE"],
         "unlocked" => ["", "FOR UPDATE SKIP LOCKED"],
@@ -95,7 +100,7 @@ fn rows(columns: &str, dialect: Dialect) -> String {
     });
     let fields = fields.collect::<Vec<_>>().join(", ");
     match dialect {
-        Dialect::Sqlite => format!("(SELECT {fields} FROM json_each($1))"),
+        Dialect::Sqlite => format!("(SELECT {fields} FROM jsonb_each($1))"),
         Dialect::Postgres => format!("(SELECT {fields} FROM jsonb_array_elements($1::text::jsonb))"),
     }
 }
@@ -109,7 +114,7 @@ mod tests {
         static STATEMENT: Sql = Sql::new("SELECT a FROM {rows a int, b key} r {unlocked}");
         assert_eq!(
             STATEMENT.text(Dialect::Sqlite),
-            "SELECT a FROM (SELECT value ->> 0 AS a, unhex(value ->> 1) AS b FROM json_each($1)) r "
+            "SELECT a FROM (SELECT value ->> 0 AS a, unhex(value ->> 1) AS b FROM jsonb_each($1)) r "
         );
         assert_eq!(
             STATEMENT.text(Dialect::Postgres),

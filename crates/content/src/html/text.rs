@@ -58,6 +58,11 @@ pub(crate) fn append_collapsed(
 /// single spaces between them go on.
 fn visible_length(text: &[u8]) -> usize {
     let mut at = 1;
+    while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk())
+        && is_plain(chunk)
+    {
+        at += PLAIN;
+    }
     loop {
         at += text[at..].iter().position(|&byte| STOPS[usize::from(byte)]).unwrap_or(text.len() - at);
         match text[at..] {
@@ -65,6 +70,21 @@ fn visible_length(text: &[u8]) -> usize {
             _ => return at,
         }
     }
+}
+
+/// Bytes that [`is_plain`] looks at together.
+const PLAIN: usize = 32;
+
+/// Whether these are letters of ASCII with single spaces between them, all but the last byte, which only tells what comes
+/// after a space. Written without branches, so that the bytes are looked at side by side.
+fn is_plain(chunk: &[u8; PLAIN + 1]) -> bool {
+    let mut other = false;
+    for at in 0..PLAIN {
+        let (byte, next) = (chunk[at], chunk[at + 1]);
+        let at_gap = (byte == b' ') & ((next <= b' ') | (next >= 0x80));
+        other |= (byte < b' ') | (byte >= 0x80) | at_gap;
+    }
+    !other
 }
 
 impl Gap {
@@ -179,6 +199,32 @@ mod tests {
             "soft می\u{200c}خواهم"
         );
         assert_eq!(collapsed("€—“”、。！".as_bytes()), "€—“”、。！");
+    }
+
+    #[test]
+    fn long_runs_are_collapsed_like_short_ones() {
+        let pieces = ["word", " ", "  ", "\n", "\u{a0}", "\u{ad}", "é", "東", " \u{3000}", "x"];
+        // Each pair of pieces at each place of a chunk.
+        for first in pieces {
+            for second in pieces {
+                for before in 0..PLAIN + 2 {
+                    let text = format!("{}{first}{second}{}", "a b".repeat(before), "c d".repeat(PLAIN));
+                    let mut expected = String::new();
+                    let mut gap = false;
+                    for c in text.chars().filter(|c| *c != '\u{ad}') {
+                        if c.is_whitespace() {
+                            gap = !expected.is_empty();
+                            continue;
+                        }
+                        if std::mem::take(&mut gap) {
+                            expected.push(' ');
+                        }
+                        expected.push(c);
+                    }
+                    assert_eq!(collapsed(text.as_bytes()), expected, "{text:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crawlway_store::{End, StoreError, TrailEntry};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::Instant};
 
+/// How long finished items wait for others, while many are being worked on: each call to a store costs about as much for one
+/// item as for a hundred.
+const TOGETHER: Duration = Duration::from_millis(10);
 /// How soon it is tried again to publish to a queue that is full.
 const FULL: Duration = Duration::from_millis(100);
 
@@ -29,6 +32,14 @@ impl<S: Stage> Engine<S> {
                 count = worked.recv_many(&mut items, room), if open && room > 0 => open = count > 0,
                 () = tokio::time::sleep_until(again_at), if !waiting.is_empty() => {}
                 () = self.stop.over_since(self.settings.drain), if !waiting.is_empty() => {}
+            }
+            if open && items.len() < room && self.is_busy() {
+                tokio::time::sleep(TOGETHER).await;
+                while items.len() < room
+                    && let Ok(item) = worked.try_recv()
+                {
+                    items.push(item);
+                }
             }
             let over = self.stop.is_over_since(self.settings.drain);
             let all = over || waiting.is_empty() || again_at <= Instant::now();
@@ -60,6 +71,13 @@ impl<S: Stage> Engine<S> {
             waiting.append(&mut published.missing);
             self.finish(published.through).await;
         }
+    }
+
+    /// Whether so much is being worked on that more will be finished in a moment.
+    fn is_busy(&self) -> bool {
+        self.settings.batch <= 1
+            && !self.stop.is_requested()
+            && self.held.working() * 2 >= self.settings.at_once
     }
 
     /// What is somebody else's by now is neither published nor noted: that is up to them.

@@ -83,6 +83,11 @@ impl Held {
         ours.map(|(receipt, _)| receipt.clone()).collect()
     }
 
+    /// How many the stage has not finished with.
+    pub(super) fn working(&self) -> usize {
+        self.lock().values().filter(|holding| holding.state == State::Working).count()
+    }
+
     /// What the stage has not finished with.
     pub(super) fn unfinished(&self) -> Vec<(Receipt, Holding)> {
         let held = self.lock();

@@ -22,6 +22,9 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_millis(250);
 /// How often it is looked whether a queue further down has room again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long it is waited for more places when all were taken, so that one call takes many items. It is no time beside what
+/// an item takes that made another wait.
+const PLACES_TOGETHER: Duration = Duration::from_millis(4);
 /// From this attempt on an item runs alone: it may be what killed its workers, and must not take others with it.
 const SUSPECT: u32 = 3;
 
@@ -89,7 +92,14 @@ impl<S: Stage> Engine<S> {
     /// Returns when there is reason to take an item, with a place for it.
     async fn ready(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         self.source_outage.rested().await;
-        let place = places.clone().acquire_owned().await.ok()?;
+        let place = match places.clone().try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                let place = places.clone().acquire_owned().await.ok()?;
+                tokio::time::sleep(PLACES_TOGETHER).await;
+                place
+            }
+        };
         // In this order, since much may change while there is no place.
         self.room_further_down().await;
         self.outage.rested().await;

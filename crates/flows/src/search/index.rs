@@ -66,14 +66,14 @@ impl Stage for IndexStage {
         _context: &Context,
     ) -> Vec<Result<Output<(), ()>, StageError>> {
         fail::passed("index", IndexStep::Read.name());
-        let pages: Vec<IndexedPage> = batch.into_iter().map(indexed).collect();
+        let pages: Arc<[IndexedPage]> = batch.into_iter().map(indexed).collect();
         let count = pages.len();
         let written = match self.index.write(pages.clone()).await {
             // One of them cannot be stored, ever. It must not keep the others out.
             Err(StoreError::Invalid { .. }) if count > 1 => {
                 let mut written = Vec::with_capacity(count);
-                for page in pages {
-                    written.push(self.index.write(vec![page]).await);
+                for page in pages.iter() {
+                    written.push(self.index.write([page.clone()].into()).await);
                 }
                 written
             }
@@ -127,14 +127,14 @@ mod tests {
 
     #[async_trait::async_trait]
     impl PageIndex for Fussy {
-        async fn write(&self, pages: Vec<IndexedPage>) -> Result<(), StoreError> {
+        async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
             if *self.down.lock().unwrap() {
                 return Err(StoreError::Unavailable { detail: "no space left on device".to_owned() });
             }
             if pages.iter().any(|page| page.title == "bad") {
                 return Err(StoreError::Invalid { problem: "that title".to_owned() });
             }
-            self.stored.lock().unwrap().extend(pages.into_iter().map(|page| page.url));
+            self.stored.lock().unwrap().extend(pages.iter().map(|page| page.url.clone()));
             Ok(())
         }
         async fn search(&self, _: &Search) -> Result<Results, SearchError> {

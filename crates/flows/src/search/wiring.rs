@@ -113,7 +113,7 @@ impl Search {
             // at which they wait for a moment, holds the limit. With one, a page that came early would only be in
             // the way.
             let (per_host, waiting) = if pace.gap.is_zero() {
-                (pace.in_flight.saturating_mul(2), Waiting::Here { at_most: LONGEST_MOMENT })
+                (pace.in_flight.saturating_mul(4), Waiting::Here { at_most: LONGEST_MOMENT })
             } else {
                 (pace.in_flight, Waiting::Elsewhere)
             };

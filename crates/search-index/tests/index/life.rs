@@ -18,7 +18,7 @@ async fn a_page_is_replaced_by_its_url_and_comes_back_as_it_was() {
     assert_eq!(set.index.get("http://a.org/1").await, Ok(Some(whole)));
     assert_eq!(set.index.get("http://a.org/").await, Ok(None));
     let later = page("http://a.org/1", "x", "another time");
-    set.index.write(vec![later.clone()]).await.unwrap();
+    set.index.write([later.clone()].into()).await.unwrap();
     assert_eq!(set.index.count().await, Ok(1));
     assert_eq!(set.index.get("http://a.org/1").await, Ok(Some(later)));
     assert_eq!(set.found("text OR earlier").await, "");
@@ -29,9 +29,9 @@ async fn a_page_is_replaced_by_its_url_and_comes_back_as_it_was() {
 async fn scanning_goes_by_url_over_all_commits() {
     let set = with(vec![]).await;
     for n in [3, 1, 4, 15, 9, 2, 6] {
-        set.index.write(vec![page(&format!("http://a.org/{n:02}"), "x", "old")]).await.unwrap();
+        set.index.write([page(&format!("http://a.org/{n:02}"), "x", "old")].into()).await.unwrap();
     }
-    set.index.write(vec![page("http://a.org/04", "x", "new")]).await.unwrap();
+    set.index.write([page("http://a.org/04", "x", "new")].into()).await.unwrap();
     assert_eq!(set.index.remove(&["http://a.org/06".into(), "http://a.org/99".into()]).await, Ok(1));
     let mut urls = Vec::new();
     loop {
@@ -58,7 +58,7 @@ async fn it_is_there_after_closing_and_opening() {
     set.index.close().await.unwrap();
     set.index.close().await.unwrap();
     assert_eq!(set.index.count().await, Err(StoreError::Closed));
-    assert_eq!(set.index.write(vec![page("http://a.org/2", "x", "y")]).await, Err(StoreError::Closed));
+    assert_eq!(set.index.write([page("http://a.org/2", "x", "y")].into()).await, Err(StoreError::Closed));
     assert_eq!(set.index.get("http://a.org/1").await, Err(StoreError::Closed));
     let again = open(set.directory.path()).unwrap();
     assert_eq!(again.count().await, Ok(1));
@@ -106,11 +106,11 @@ async fn unusable_options_and_urls_are_refused() {
     }
     let index = open(directory.path()).unwrap();
     for url in [String::new(), "x".repeat(40_000)] {
-        let error = index.write(vec![page(&url, "x", "y")]).await.unwrap_err();
+        let error = index.write([page(&url, "x", "y")].into()).await.unwrap_err();
         assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
     }
     let long = "x".repeat(32_000);
-    index.write(vec![page(&long, "x", "y")]).await.unwrap();
+    index.write([page(&long, "x", "y")].into()).await.unwrap();
     assert!(index.get(&long).await.unwrap().is_some());
 }
 
@@ -125,7 +125,7 @@ async fn reading_goes_on_while_many_write() {
                     // Half of the URLs are everyone's.
                     let own = if n % 2 == 0 { writer } else { 99 };
                     let url = format!("http://a.org/{own}-{n}");
-                    set.index.write(vec![page(&url, "x", "word")]).await.unwrap();
+                    set.index.write([page(&url, "x", "word")].into()).await.unwrap();
                     assert!(set.index.get(&url).await.unwrap().is_some(), "found as soon as it is written");
                 }
             })

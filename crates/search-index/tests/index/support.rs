@@ -32,7 +32,7 @@ pub(crate) fn page(url: &str, title: &str, text: &str) -> IndexedPage {
 pub(crate) async fn with(pages: Vec<IndexedPage>) -> Set {
     let directory = tempfile::tempdir().expect("a folder");
     let index = TantivyIndex::open(directory.path(), Options::default()).expect("it opens");
-    index.write(pages).await.expect("stored");
+    index.write(pages.into()).await.expect("stored");
     Set { index, directory }
 }
 

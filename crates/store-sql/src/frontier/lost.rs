@@ -48,7 +48,7 @@ async fn lose(
     held: Held,
 ) -> Result<u64, Fault> {
     static LEASED: Sql =
-        Sql::new("SELECT num, host FROM entries WHERE state = 1 AND due <= $1 ORDER BY due LIMIT $2");
+        Sql::new("SELECT num, host FROM entries WHERE state = 1 AND due <= $1 ORDER BY due {limit $2}");
     static LOST: Sql = Sql::new(
         "SELECT e.num, e.crawl, e.host, e.attempts FROM {rows num int} r
          JOIN entries e ON e.num = r.num WHERE e.state = 1 AND e.due <= $2",

@@ -149,13 +149,13 @@ async fn free_hosts(
 ) -> Result<Vec<Host>, Fault> {
     static FREE: Sql = Sql::new(
         "SELECT num, name, next_at FROM hosts WHERE crawl = $1 AND in_flight = $2 AND next_at <= $3
-         ORDER BY next_at LIMIT $4 {unlocked}",
+         ORDER BY next_at {limit $4} {unlocked}",
     );
     // Names the one host first: a lock that finds its row changed would go on to the next with the first still held.
     static WAITED_FOR: Sql = Sql::new(
         "SELECT num, name, next_at FROM hosts WHERE num =
          (SELECT h.num FROM hosts h WHERE h.crawl = $1 AND h.in_flight = $2 AND h.next_at <= $3
-          ORDER BY h.next_at LIMIT $4)
+          ORDER BY h.next_at {limit $4})
          AND in_flight = $2 AND next_at <= $3 {locked}",
     );
     let sql = if wait == Wait::PassBy { &FREE } else { &WAITED_FOR };
@@ -196,12 +196,12 @@ async fn take(
                 e.last_modified, e.due
          FROM {rows host int} r CROSS JOIN entries e ON e.num IN
               (SELECT x.num FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
-               ORDER BY x.due, x.num LIMIT $3)",
+               ORDER BY x.due, x.num {limit $3})",
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
                 e.last_modified, e.due
          FROM {rows host int} r CROSS JOIN LATERAL
               (SELECT x.* FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
-               ORDER BY x.due, x.num LIMIT $3) e",
+               ORDER BY x.due, x.num {limit $3}) e",
     );
     let mut chosen = Vec::with_capacity(max.min(1024));
     let mut rest = hosts;

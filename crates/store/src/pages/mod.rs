@@ -8,14 +8,14 @@ pub use results::{Duplicate, Hit, Results, Search, SearchError};
 
 use crate::{StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 /// The pages that can be searched, each once by its URL.
 #[async_trait::async_trait]
 pub trait PageIndex: Debug + Send + Sync {
     /// Stores pages, each in place of what was stored under its URL before; of two with one URL the later counts.
     /// When this returns they are durable and can be found. A failed call may have stored some of them.
-    async fn write(&self, pages: Vec<IndexedPage>) -> Result<(), StoreError>;
+    async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError>;
 
     /// Finds pages.
     async fn search(&self, search: &Search) -> Result<Results, SearchError>;

@@ -103,7 +103,8 @@ fn refused<T>(problem: &str) -> Result<T, StoreError> {
 
 #[async_trait::async_trait]
 impl PageIndex for Oracle {
-    async fn write(&self, mut pages: Vec<IndexedPage>) -> Result<(), StoreError> {
+    async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
+        let mut pages = pages.to_vec();
         let long = |page: &IndexedPage| page.text.split_whitespace().any(|word| word.len() > 65_530);
         if self.has(Fault::RefusesEmpty) && pages.is_empty() {
             return refused("nothing to write");

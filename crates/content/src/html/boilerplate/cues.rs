@@ -1,5 +1,5 @@
-//! Drops parts that say themselves what they are: *Related stories*, *3 comments*, *All rights
-//! reserved*. The phrases are few, common to many sites, and in the languages of much of the web.
+//! Drops parts that say themselves what they are: *Related stories*, *3 comments*. The phrases
+//! are few, common to many sites, and in the languages of much of the web.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,8 +8,8 @@ use super::super::outline::ROOT;
 use super::super::tag::Tag;
 use super::super::text::index_text;
 use super::beginnings::BEGINNINGS;
-use super::phrases::{APPEALS, COOKIE_COMPANY, DISCUSSIONS, LEGAL};
-use super::{ARTICLE_WORDS, Judged, is_appendix, is_article, is_main};
+use super::phrases::DISCUSSIONS;
+use super::{ARTICLE_WORDS, Judged, is_appendix};
 
 /// Longest text that announces a part, in words.
 const MAX_CUE_WORDS: u32 = 14;
@@ -19,12 +19,6 @@ const MAX_BOX_PROSE: u32 = 60;
 
 /// Most prose under a heading that announces boilerplate, in words.
 const MAX_APPENDIX_PROSE: u32 = 40;
-
-/// Longest appeal to subscribe, in words.
-const MAX_APPEAL_WORDS: u32 = 40;
-
-/// Longest legal notice, in words.
-const MAX_NOTICE_WORDS: u32 = 300;
 
 /// Drops sections that begin with a cue, and what follows a heading that is one.
 pub(super) fn drop_announced(page: &mut Judged<'_>, heading: Option<usize>) {
@@ -160,50 +154,4 @@ fn cue(text: &str, is_heading: bool) -> Option<Cue> {
             }
         });
     names_discussion.then_some(Cue::Discussion)
-}
-
-/// Drops notices about cookies near the start or the end, and legal ones near the end: they are on
-/// every page and about none.
-pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
-    let title = index_text(title);
-    let count = page.blocks.len();
-    let is_about_cookies = title.contains("cookie");
-    let is_legal =
-        LEGAL.iter().any(|cue| title.contains(cue)) || title.contains("terms") || title.contains("privacy");
-    let in_content = page.inside(|section| is_main(section) || is_article(section));
-    let mut cookies = Vec::new();
-    let mut appeals = Vec::new();
-    for at in 0..count {
-        let is_near_end = at * 10 >= count * 6;
-        let is_near_start = at * 10 <= count * 2;
-        if !page.is_kept(at) || page.blocks[at].words > MAX_NOTICE_WORDS || !(is_near_end || is_near_start) {
-            continue;
-        }
-        let text = index_text(page.block_str(at));
-        if page.blocks[at].words <= MAX_APPEAL_WORDS && APPEALS.iter().any(|appeal| text.contains(appeal)) {
-            appeals.push(at);
-        }
-        if text.contains("cookies") && COOKIE_COMPANY.iter().any(|word| text.contains(word)) {
-            cookies.push(at);
-        }
-        if is_near_end && !is_legal {
-            let cues = LEGAL.iter().filter(|cue| text.contains(*cue)).count();
-            let enough = if in_content[page.block_section(at)] { 3 } else { 2 };
-            if cues >= enough || (cues == 1 && text.starts_with(['©', 'ⓒ'])) {
-                page.block_dropped[at] = true;
-            }
-        }
-    }
-    // A page that asks for it all over is about it.
-    if appeals.len() <= 2 && !APPEALS.iter().any(|appeal| title.contains(appeal)) {
-        for at in appeals {
-            page.block_dropped[at] = true;
-        }
-    }
-    if !is_about_cookies && cookies.len() <= 3 {
-        for at in cookies {
-            page.block_dropped[at] = true;
-        }
-    }
-    page.add_up();
 }

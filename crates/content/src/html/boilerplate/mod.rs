@@ -4,7 +4,7 @@
 //!
 //! 1. [`named`]: elements, roles, classes and ids that stand for boilerplate. A name is not
 //!    believed when much of the page's prose is inside.
-//! 2. [`cues`]: parts that their own first words call boilerplate, and legal notices.
+//! 2. [`cues`]: parts that their own first words call boilerplate, and [`notices`], legal ones among them.
 //! 3. [`furniture`]: words on buttons, what stands at every post of a thread, boxes that ask for a
 //!    mail address, starred reviews.
 //! 4. [`frame`]: what is outside `<main>`, the only `<article>`, or else the container that the
@@ -19,6 +19,7 @@ mod furniture;
 mod leftovers;
 mod lists;
 mod named;
+mod notices;
 mod phrases;
 mod tools;
 
@@ -34,7 +35,7 @@ pub(crate) fn main_text(outline: &Outline, title: &str) -> String {
     named::drop_named(&mut page);
     let heading = frame::heading(&page, title);
     cues::drop_announced(&mut page, heading);
-    cues::drop_notices(&mut page, title);
+    notices::drop_notices(&mut page, title);
     furniture::drop_furniture(&mut page, heading);
     frame::drop_outside(&mut page, heading);
     lists::drop_lists(&mut page, heading);

@@ -9,7 +9,7 @@ pub(super) async fn handles_share_their_pages(h: &mut dyn Harness) {
     let mut t = Trial::open(h).await;
     let second = t.another_handle().await;
     t.write(&[page(URL, "before"), page("https://b.example/", "x")]).await;
-    works(second.write(vec![page(URL, "after")]).await, "writing elsewhere");
+    works(second.write([page(URL, "after")].into()).await, "writing elsewhere");
     assert_eq!(t.get(URL).await, Some(page(URL, "after")), "it was replaced elsewhere");
     assert_eq!(works(second.count().await, "counting elsewhere"), 2, "both are there too");
     assert_eq!(t.remove(&[URL]).await, 1, "it is there");
@@ -59,7 +59,7 @@ pub(super) async fn racing_writers_lose_nothing(h: &mut dyn Harness) {
             tokio::spawn(async move {
                 for number in 0..EACH {
                     let own = page(&format!("https://a.example/{writer}/{number}"), "own");
-                    works(handle.write(vec![own, page(URL, "everybody's")]).await, "writing in a race");
+                    works(handle.write([own, page(URL, "everybody's")].into()).await, "writing in a race");
                 }
             })
         })

@@ -46,7 +46,7 @@ impl<'h> Trial<'h> {
     }
 
     pub(super) async fn write(&self, pages: &[IndexedPage]) {
-        works(self.index.write(pages.to_vec()).await, "writing");
+        works(self.index.write(pages.into()).await, "writing");
     }
 
     pub(super) async fn get(&self, url: &str) -> Option<IndexedPage> {
