@@ -50,7 +50,8 @@ async fn main() {
     }
     report("first", pages, before, directory.path());
 
-    let again: Vec<IndexedPage> = batches.iter().step_by(10).flat_map(|batch| batch.iter()).cloned().collect();
+    let again: Vec<IndexedPage> =
+        batches.iter().step_by(10).flat_map(|batch| batch.iter()).cloned().collect();
     let before = (Instant::now(), cpu());
     for batch in again.chunks(batch) {
         index.write(batch.into()).await.expect("stored");

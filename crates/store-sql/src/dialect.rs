@@ -45,10 +45,21 @@ impl Sql {
 
     pub(crate) fn text(&'static self, dialect: Dialect) -> &'static str {
         match dialect {
-            Dialect::Sqlite => self.expanded[0].get_or_init(|| expand(self.sqlite, dialect)),
+            Dialect::Sqlite => self.expanded[0].get_or_init(|| or_fail(expand(self.sqlite, dialect))),
             Dialect::Postgres => self.expanded[1].get_or_init(|| expand(self.postgres, dialect)),
         }
     }
+}
+
+/// A statement that fails is the end of its transaction here. So SQLite need not copy each page that a statement
+/// changes in order to undo that statement alone, which it does unless it is told how to fail.
+fn or_fail(text: String) -> String {
+    for (plain, failing) in [("INSERT INTO ", "INSERT OR FAIL INTO "), ("UPDATE ", "UPDATE OR FAIL ")] {
+        if let Some(rest) = text.strip_prefix(plain) {
+            return format!("{failing}{rest}");
+        }
+    }
+    text
 }
 
 /// Puts the dialect's words in. A name that is not known stays, and the database refuses the statement.
@@ -116,6 +127,9 @@ mod tests {
             STATEMENT.text(Dialect::Sqlite),
             "SELECT a FROM (SELECT value ->> 0 AS a, unhex(value ->> 1) AS b FROM jsonb_each($1)) r "
         );
+        static CHANGE: Sql = Sql::new("UPDATE a SET b = 1");
+        assert_eq!(CHANGE.text(Dialect::Sqlite), "UPDATE OR FAIL a SET b = 1");
+        assert_eq!(CHANGE.text(Dialect::Postgres), "UPDATE a SET b = 1");
         assert_eq!(
             STATEMENT.text(Dialect::Postgres),
             "SELECT a FROM (SELECT (value ->> 0)::bigint AS a, decode(value ->> 1, 'hex') AS b \
