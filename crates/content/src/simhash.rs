@@ -97,6 +97,9 @@ fn shingle_hash(tokens: &[u64]) -> u64 {
     mix(tokens.iter().rev().fold(0, |hash: u64, token| hash.rotate_left(21) ^ token))
 }
 
+/// The bit that tells lower from upper case, in each byte of a word.
+const LOWER: u64 = 0x2020_2020_2020_2020;
+
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn mix(mut z: u64) -> u64 {
@@ -128,22 +131,27 @@ impl TokenHash {
     /// Takes the letters and digits of ASCII that `bytes` begin with, and says how many they are.
     #[inline]
     fn push_run(&mut self, bytes: &[u8]) -> usize {
-        let Self { mut hash, mut word, mut length } = *self;
-        let before = length;
-        for &byte in bytes {
-            let folded = ASCII_FOLD[usize::from(byte)];
-            if folded == 0 {
-                break;
-            }
-            word |= u64::from(folded) << (length % 8 * 8);
-            length += 1;
-            if length.is_multiple_of(8) {
-                hash = mix(hash ^ word);
-                word = 0;
+        let end = bytes.iter().position(|&byte| ASCII_FOLD[usize::from(byte)] == 0).unwrap_or(bytes.len());
+        let mut at = 0;
+        // A word at a time, where one begins. In lower case all these bytes have this bit, and upper case lacks only it.
+        while self.length.is_multiple_of(8)
+            && at < end
+            && let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk())
+        {
+            let many = (end - at).min(8);
+            let word = (u64::from_le_bytes(*eight) | LOWER) & (u64::MAX >> (64 - many * 8));
+            at += many;
+            self.length += many as u64;
+            if many == 8 {
+                self.hash = mix(self.hash ^ word);
+            } else {
+                self.word = word;
             }
         }
-        *self = Self { hash, word, length };
-        usize::try_from(length - before).unwrap_or(bytes.len())
+        for &byte in &bytes[at..end] {
+            self.push(ASCII_FOLD[usize::from(byte)]);
+        }
+        end
     }
 
     fn push_char(&mut self, c: char) {

@@ -66,10 +66,14 @@ impl WordStream<'_> {
         let mut end = self.at;
         while self.token.text.len() < LONGEST {
             let Some(&byte) = bytes.get(self.at) else { break };
-            let folded = ASCII[usize::from(byte)];
-            if folded != 0 {
-                self.token.text.push(char::from(folded));
-                self.at += 1;
+            if ASCII[usize::from(byte)] != 0 {
+                // As one piece, which is what nearly all words are.
+                let room = &bytes[self.at..bytes.len().min(self.at + LONGEST - self.token.text.len())];
+                let many = room.iter().position(|&byte| ASCII[usize::from(byte)] == 0).unwrap_or(room.len());
+                let start = self.token.text.len();
+                self.token.text.push_str(&self.text[self.at..self.at + many]);
+                self.token.text[start..].make_ascii_lowercase();
+                self.at += many;
                 end = self.at;
                 continue;
             }
