@@ -1,6 +1,7 @@
 //! How the program ends: which errors are whose fault, and what the shell is told.
 
-use crate::{config::Problems, output};
+use crate::{ask::Refused, config::Problems, output};
+use crawlway_gateway::Problem;
 use std::{fmt, io, process::ExitCode};
 
 /// The thing asked for failed or was not found.
@@ -65,7 +66,18 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     }
     let causes: Vec<String> = error.chain().map(|cause| output::many_lines(&cause.to_string())).collect();
     output::error(&causes.join("\n  caused by: "));
-    if error.downcast_ref::<UsageError>().is_some() { USAGE.into() } else { FAILED.into() }
+    if is_usage(&error) { USAGE.into() } else { FAILED.into() }
+}
+
+/// Whether the command line or the settings are to blame.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let problem = match error.downcast_ref::<Refused>() {
+        Some(refused) => Some(&refused.problem),
+        None => error.downcast_ref::<Problem>(),
+    };
+    // 401 and 403 are what a wrong `gateway.token` or `gateway.allowed_hosts` is answered with.
+    error.downcast_ref::<UsageError>().is_some()
+        || problem.is_some_and(|problem| matches!(problem.status(), 400 | 401 | 403))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,5 +1,6 @@
 //! The `crawlway` program: reads the command line, runs the command, tells the shell how it went.
 
+mod ask;
 mod command;
 mod config;
 mod failure;

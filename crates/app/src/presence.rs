@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions, TryLockError, remove_file},
     io::{Read, Seek, Write},
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process, thread,
     time::Duration,
 };
+use url::Url;
 
 const FILE: &str = "gateway.json";
 
@@ -22,6 +23,21 @@ pub(crate) struct Running {
     /// Where it listens.
     pub(crate) address: SocketAddr,
     pub(crate) pid: u32,
+}
+
+impl Running {
+    /// Where it can be asked.
+    pub(crate) fn url(&self) -> anyhow::Result<Url> {
+        let mut address = self.address;
+        // Who listens on all addresses can be asked by that of loopback.
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        Ok(Url::parse(&format!("http://{address}/"))?)
+    }
 }
 
 /// The announcement of this process's gateway. Dropping it takes it back.
@@ -79,6 +95,19 @@ pub(crate) fn running(data: &Path) -> Option<Running> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gateway_on_all_addresses_is_asked_by_that_of_loopback() {
+        for (address, url) in [
+            ("127.0.0.1:8081", "http://127.0.0.1:8081/"),
+            ("0.0.0.0:8081", "http://127.0.0.1:8081/"),
+            ("[::]:80", "http://[::1]/"),
+            ("192.0.2.7:1", "http://192.0.2.7:1/"),
+        ] {
+            let running = Running { address: address.parse().unwrap(), pid: 1 };
+            assert_eq!(running.url().unwrap().as_str(), url);
+        }
+    }
 
     #[test]
     fn a_gateway_is_found_while_it_runs_and_not_after_it_was_killed() {

@@ -18,6 +18,11 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     if age.as_secs() == 0 { "just now".to_owned() } else { format!("{} ago", rough_duration(age)) }
 }
 
+/// The same of a time that is written as a text.
+pub(crate) fn ago_text(time: &str, now: Timestamp) -> String {
+    Timestamp::from_iso(time).map_or_else(|| "at an unknown time".to_owned(), |time| ago(time, now))
+}
+
 /// Reads a date, a date with a time, or how long ago it was. Without an offset, UTC is meant.
 pub(crate) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let text = text.trim();

@@ -8,10 +8,12 @@
 //!
 //! It knows contracts and names no product: what it works on is handed to it as [`Parts`].
 
+pub mod answers;
 mod auth;
 mod callers;
 mod extract;
 mod health;
+mod indexing;
 mod metrics;
 mod openapi;
 mod parts;

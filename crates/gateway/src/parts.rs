@@ -1,6 +1,6 @@
 //! What the gateway works on: contracts, and what the process that runs it knows.
 
-use crate::{metrics::RequestMeter, rates::Rates};
+use crate::{indexing::Indexing, metrics::RequestMeter, rates::Rates};
 use crawlway_broker::Broker;
 use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
@@ -84,6 +84,7 @@ pub(crate) struct Shared(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) parts: Parts,
     pub(crate) rates: Rates,
+    pub(crate) indexing: Indexing,
     pub(crate) requests: RequestMeter,
     /// The crawls whose sitemaps are being read.
     pub(crate) reading_sitemaps: Mutex<HashSet<CrawlId>>,
@@ -94,6 +95,7 @@ impl Shared {
         Self(Arc::new(Inner {
             parts,
             rates: Rates::default(),
+            indexing: Indexing::default(),
             requests: RequestMeter::default(),
             reading_sitemaps: Mutex::default(),
         }))

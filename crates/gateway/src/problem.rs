@@ -8,7 +8,8 @@ use crawlway_broker::{BrokerError, NameError};
 use crawlway_flow::ReplayError;
 use crawlway_store::{StoreError, frontier::CrawlIdError, pages::SearchError};
 use http::{HeaderValue, StatusCode, header};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, fmt};
 use utoipa::ToSchema;
 
 /// The content type of a problem.
@@ -18,14 +19,16 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 const RETRY_AFTER: &str = "5";
 
 /// What went wrong, for programs and for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// Which kind of problem it is, by a name that never changes: `urn:crawlway:problem:not-found`.
     #[serde(rename = "type")]
     #[schema(example = "urn:crawlway:problem:invalid")]
-    kind: &'static str,
+    #[schema(value_type = String)]
+    kind: Cow<'static, str>,
     /// The kind in a few words.
-    title: &'static str,
+    #[schema(value_type = String)]
+    title: Cow<'static, str>,
     /// The status of the answer.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
@@ -70,7 +73,20 @@ kinds! {
 
 impl Problem {
     fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: String) -> Self {
-        Self { kind, title, status: status.as_u16(), detail, instance: None, field: None, position: None }
+        Self {
+            kind: kind.into(),
+            title: title.into(),
+            status: status.as_u16(),
+            detail,
+            instance: None,
+            field: None,
+            position: None,
+        }
+    }
+
+    /// The status of the answer.
+    pub fn status(&self) -> u16 {
+        self.status
     }
 
     /// Names the field that is wrong.
@@ -95,6 +111,14 @@ impl Problem {
         answer
     }
 }
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
 
 /// The body is written where the id of the request is known, in `requests.rs`.
 impl IntoResponse for Problem {

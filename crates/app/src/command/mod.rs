@@ -12,14 +12,13 @@ mod trail;
 mod up;
 
 use crate::{
-    config::{Config, Sources, load, nearest},
+    config::{Config, Sources, load},
     failure::UsageError,
     log,
     output::{self, Output},
 };
 use anyhow::bail;
 use clap::{Args, Parser, Subcommand};
-use crawlway_broker::{Broker, QueueName, QueueSpec};
 use std::{env, path::PathBuf};
 
 /// Turns URLs into stored, searchable, deduplicated records through durable queues.
@@ -90,6 +89,9 @@ struct SharedArgs {
     /// Use this data directory, whatever `data_dir` says
     #[arg(long, global = true, value_name = "DIR", help_heading = "Shared options")]
     data: Option<PathBuf>,
+    /// Ask this gateway, such as http://127.0.0.1:8081, whatever `gateway.url` says
+    #[arg(long, global = true, value_name = "URL", help_heading = "Shared options")]
+    gateway: Option<String>,
     /// Write JSON for programs instead of text for people
     #[arg(long, global = true, help_heading = "Shared options")]
     json: bool,
@@ -97,10 +99,11 @@ struct SharedArgs {
 
 /// Runs what the command line asks for.
 pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
-    let SharedArgs { config, data, json } = line.shared;
+    let SharedArgs { config, data, gateway, json } = line.shared;
     let sources = Sources {
         config_flag: config,
         data_flag: data,
+        gateway_flag: gateway,
         variables: env::vars_os().collect(),
         working_directory: true,
     };
@@ -124,22 +127,6 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
     }
     output.flush()?;
     Ok(())
-}
-
-/// The spec of a queue that was named by somebody who expects it to be there.
-async fn existing_queue(broker: &dyn Broker, name: &QueueName) -> anyhow::Result<QueueSpec> {
-    let mut specs = broker.queues().await?;
-    if let Some(at) = specs.iter().position(|spec| spec.name == *name) {
-        return Ok(specs.swap_remove(at));
-    }
-    let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-    if let Some(nearest) = nearest(name.as_str(), known.iter().copied()) {
-        bail!("there is no queue `{name}`; did you mean `{nearest}`?");
-    }
-    if known.is_empty() {
-        bail!("there is no queue `{name}`; there are no queues at all yet");
-    }
-    bail!("there is no queue `{name}`; `crawlway queues` lists those there are");
 }
 
 /// Makes sure that what cannot be undone is meant: by `--yes`, or by asking who sits there.

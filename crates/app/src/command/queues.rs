@@ -1,16 +1,16 @@
 //! `crawlway queues`: what is in the queues, and pausing, resuming and purging them.
 
-use super::{counted, existing_queue, must_be_meant};
+use super::{counted, must_be_meant};
 use crate::{
+    ask::{Place, Queues},
     config::Config,
-    open,
-    output::{Cell, Column, Output, Table, Tone},
+    output::{Cell, Column, Output, Table, Tone, one_line},
     quantity::{exact_duration, rough_duration},
 };
 use clap::{Args, Subcommand};
-use crawlway_broker::{Broker, MaxLength, QueueName};
-use crawlway_gateway::shape::{Queue, QueueList};
-use serde_json::json;
+use crawlway_broker::QueueName;
+use crawlway_gateway::shape::Limit;
+use std::time::Duration;
 
 /// Show the queues of a data directory; pause, resume or purge one
 #[derive(Debug, Args)]
@@ -68,31 +68,25 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
         // Refused before anything is opened.
         return must_be_meant(false, || queue.name.to_string());
     }
-    let queues = open::existing_queues(config).await?;
-    let broker = &queues.broker;
+    let queues = Queues::open(Place::of(config)?).await?;
     let done = match args.command {
-        None => list(&**broker, output).await,
-        Some(QueuesCommand::Show(OneQueue { name })) => show(&**broker, &name, output).await,
-        Some(QueuesCommand::Pause(OneQueue { name })) => set_paused(&**broker, &name, true, output).await,
-        Some(QueuesCommand::Resume(OneQueue { name })) => set_paused(&**broker, &name, false, output).await,
-        Some(QueuesCommand::Purge { queue, yes }) => purge(&**broker, &queue.name, yes, output).await,
+        None => list(&queues, output).await,
+        Some(QueuesCommand::Show(OneQueue { name })) => show(&queues, &name, output).await,
+        Some(QueuesCommand::Pause(OneQueue { name })) => set_paused(&queues, &name, true, output).await,
+        Some(QueuesCommand::Resume(OneQueue { name })) => set_paused(&queues, &name, false, output).await,
+        Some(QueuesCommand::Purge { queue, yes }) => purge(&queues, &queue.name, yes, output).await,
     };
     let closed = queues.close().await;
     done?;
     closed
 }
 
-async fn list(broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
-    let mut queues = Vec::new();
-    for spec in broker.queues().await? {
-        let depth = broker.depth(&spec.name).await?;
-        queues.push((spec, depth));
-    }
+async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
+    let listed = queues.list().await?;
     if output.is_json() {
-        let queues = queues.into_iter().map(|(spec, depth)| Queue::new(spec, depth)).collect();
-        return Ok(output.json(&QueueList { queues })?);
+        return Ok(output.json(&listed)?);
     }
-    if queues.is_empty() {
+    if listed.queues.is_empty() {
         return Ok(output.line("no queues")?);
     }
     let mut table = Table::new([
@@ -106,96 +100,95 @@ async fn list(broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
         Column::right("limit"),
         Column::left("groups"),
     ]);
-    for (spec, depth) in queues {
+    for queue in listed.queues {
         table.row([
-            Cell::new(spec.name.as_str()),
-            Cell::number(depth.ready),
-            Cell::number(depth.in_flight),
-            Cell::number(depth.delayed),
-            match depth.dead {
+            Cell::new(queue.name),
+            Cell::number(queue.ready),
+            Cell::number(queue.in_flight),
+            Cell::number(queue.delayed),
+            match queue.dead {
                 0 => Cell::number(0),
                 dead => Cell::number(dead).tone(Tone::Alarm),
             },
-            depth.oldest_age.map_or_else(Cell::none, |age| Cell::new(rough_duration(age))),
-            if depth.paused { Cell::new("paused").tone(Tone::Notice) } else { Cell::none() },
-            spec.max_length.map_or_else(Cell::none, |max| Cell::new(short_limit(max))),
-            if spec.groups { Cell::new("yes") } else { Cell::none() },
+            queue.oldest_age_ms.map_or_else(Cell::none, |age| Cell::new(rough_duration(millis(age)))),
+            if queue.paused { Cell::new("paused").tone(Tone::Notice) } else { Cell::none() },
+            queue.max_length.map_or_else(Cell::none, |max| Cell::new(short_limit(&max))),
+            if queue.groups { Cell::new("yes") } else { Cell::none() },
         ]);
     }
     Ok(output.table(&table)?)
 }
 
-async fn show(broker: &dyn Broker, name: &QueueName, output: &mut Output) -> anyhow::Result<()> {
-    let spec = existing_queue(broker, name).await?;
-    let depth = broker.depth(name).await?;
+async fn show(queues: &Queues, name: &QueueName, output: &mut Output) -> anyhow::Result<()> {
+    let queue = queues.one(name).await?;
     if output.is_json() {
-        return Ok(output.json(&Queue::new(spec, depth))?);
+        return Ok(output.json(&queue)?);
     }
-    let estimate = if depth.exact { "" } else { " (the broker's estimate)" };
+    let estimate = if queue.exact { "" } else { " (the broker's estimate)" };
+    let oldest = queue.oldest_age_ms.map(|age| rough_duration(millis(age)));
     let mut lines = vec![
-        ("queue", name.to_string()),
-        ("ready", format!("{}{estimate}", depth.ready)),
-        ("in flight", depth.in_flight.to_string()),
-        ("delayed", depth.delayed.to_string()),
-        ("dead", depth.dead.to_string()),
-        ("oldest", depth.oldest_age.map_or_else(|| "-".to_owned(), rough_duration)),
-        ("paused", if depth.paused { "yes" } else { "no" }.to_owned()),
-        ("prefetch", spec.prefetch.to_string()),
-        ("lease", exact_duration(spec.lease)),
-        ("max attempts", spec.max_attempts.to_string()),
-        ("limit", spec.max_length.map_or_else(|| "none".to_owned(), written_limit)),
-        ("groups", if spec.groups { "in order, one in flight each" } else { "no" }.to_owned()),
+        ("queue", queue.name.clone()),
+        ("ready", format!("{}{estimate}", queue.ready)),
+        ("in flight", queue.in_flight.to_string()),
+        ("delayed", queue.delayed.to_string()),
+        ("dead", queue.dead.to_string()),
+        ("oldest", oldest.unwrap_or_else(|| "-".to_owned())),
+        ("paused", if queue.paused { "yes" } else { "no" }.to_owned()),
+        ("prefetch", queue.prefetch.to_string()),
+        ("lease", exact_duration(millis(queue.lease_ms))),
+        ("max attempts", queue.max_attempts.to_string()),
+        ("limit", queue.max_length.as_ref().map_or_else(|| "none".to_owned(), written_limit)),
+        ("groups", if queue.groups { "in order, one in flight each" } else { "no" }.to_owned()),
     ];
-    for binding in &spec.bindings {
+    for binding in &queue.bindings {
         lines.push(("bound to", format!("`{}` of exchange `{}`", binding.pattern, binding.exchange)));
     }
     for (label, value) in lines {
-        output.line(&format!("{label:<13} {value}"))?;
+        output.line(&format!("{label:<13} {}", one_line(&value)))?;
     }
     Ok(())
 }
 
 async fn set_paused(
-    broker: &dyn Broker,
+    queues: &Queues,
     name: &QueueName,
     paused: bool,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    existing_queue(broker, name).await?;
-    if paused {
-        broker.pause(name).await?;
-    } else {
-        broker.resume(name).await?;
-    }
+    let set = queues.set_paused(name, paused).await?;
     if output.is_json() {
-        return Ok(output.json(&json!({ "queue": name, "paused": paused }))?);
+        return Ok(output.json(&set)?);
     }
-    let now = if paused { "paused" } else { "not paused" };
+    let now = if set.paused { "paused" } else { "not paused" };
     Ok(output.line(&format!("queue `{name}` is {now}"))?)
 }
 
-async fn purge(broker: &dyn Broker, name: &QueueName, yes: bool, output: &mut Output) -> anyhow::Result<()> {
-    existing_queue(broker, name).await?;
-    let waiting = broker.depth(name).await?.waiting();
+async fn purge(queues: &Queues, name: &QueueName, yes: bool, output: &mut Output) -> anyhow::Result<()> {
+    let queue = queues.one(name).await?;
     let messages = |count| counted(count, "waiting message", "waiting messages");
-    must_be_meant(yes, || format!("throw away {} of queue `{name}` for good?", messages(waiting)))?;
-    let purged = broker.purge(name).await?;
+    let waiting = messages(queue.ready + queue.delayed);
+    must_be_meant(yes, || format!("throw away {waiting} of queue `{name}` for good?"))?;
+    let purged = queues.purge(name).await?;
     if output.is_json() {
-        return Ok(output.json(&json!({ "queue": name, "purged": purged }))?);
+        return Ok(output.json(&purged)?);
     }
-    Ok(output.line(&format!("threw away {} of queue `{name}`", messages(purged)))?)
+    Ok(output.line(&format!("threw away {} of queue `{name}`", messages(purged.purged)))?)
 }
 
-fn short_limit(max: MaxLength) -> String {
-    match max {
-        MaxLength::Exact(limit) => limit.to_string(),
-        MaxLength::Approximate { limit, .. } => format!("~{limit}"),
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn short_limit(max: &Limit) -> String {
+    match max.slack {
+        0 => max.limit.to_string(),
+        _ => format!("~{}", max.limit),
     }
 }
 
-fn written_limit(max: MaxLength) -> String {
-    match max {
-        MaxLength::Exact(limit) => limit.to_string(),
-        MaxLength::Approximate { limit, slack } => format!("about {limit}, overshot by {slack} at most"),
+fn written_limit(max: &Limit) -> String {
+    match max.slack {
+        0 => max.limit.to_string(),
+        slack => format!("about {}, overshot by {slack} at most", max.limit),
     }
 }

@@ -1,14 +1,14 @@
 //! `crawlway search`: finds pages by what they say.
 
 use crate::{
+    ask::{self, Place},
     config::Config,
-    failure::UsageError,
-    open,
+    failure::{ExitKind, Told},
     output::{Output, one_line},
 };
-use anyhow::bail;
 use clap::Args;
-use crawlway_store::pages::{Hit, Results, Search, SearchError};
+use crawlway_gateway::shape::{Hit, Results};
+use crawlway_store::pages::Search;
 use std::io;
 
 /// Find pages by what they say
@@ -48,14 +48,7 @@ pub(super) struct SearchArgs {
 pub(super) async fn run(args: SearchArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let search =
         Search { query: args.query.join(" "), offset: args.offset, limit: args.limit, fold: !args.all };
-    let index = open::existing_page_index(config).await?;
-    let found = index.search(&search).await;
-    index.close().await?;
-    let results = match found {
-        Ok(results) => results,
-        Err(error @ SearchError::Query { .. }) => bail!(UsageError(error.to_string())),
-        Err(error) => return Err(error.into()),
-    };
+    let results = ask::search(Place::of(config)?, &search).await?;
     let none = results.hits.is_empty();
     if output.is_json() {
         output.json(&results)?;
@@ -63,7 +56,7 @@ pub(super) async fn run(args: SearchArgs, config: &Config, output: &mut Output) 
         tell(&results, args.offset, output)?;
     }
     output.flush()?;
-    if none { Err(crate::failure::Told(crate::failure::ExitKind::Failed).into()) } else { Ok(()) }
+    if none { Err(Told(ExitKind::Failed).into()) } else { Ok(()) }
 }
 
 fn tell(results: &Results, offset: usize, output: &mut Output) -> io::Result<()> {

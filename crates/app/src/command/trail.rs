@@ -1,22 +1,16 @@
 //! `crawlway trail`: what happened to an item, by its id or its URL.
 
 use crate::{
+    ask::{self, Place},
     config::Config,
     failure::{ExitKind, Told},
-    open,
     output::{Cell, Column, Output, Table, Tone, one_line},
     time::iso,
 };
 use clap::Args;
-use crawlway_content::{UrlOptions, url::normalise};
-use crawlway_store::{
-    End, TrailEntry,
-    frontier::{Entry, EntryState},
-};
-use serde::Serialize;
-
-/// How many items of one URL are shown.
-const MOST_ITEMS: usize = 20;
+use crawlway_broker::Timestamp;
+use crawlway_gateway::shape::Trails;
+use crawlway_store::{End, frontier::EntryState};
 
 /// Show what happened to an item, by its id or its URL
 #[derive(Debug, Args)]
@@ -32,54 +26,16 @@ JSON:
     \"state\": \"waiting\" | \"in_flight\" | \"done\" | \"dead\", \"due\", \"attempts\", \"outcome\", \"canonical\"}]}
   `frontier` is where the URL stands in each crawl that knows it; times are milliseconds since 1970.
 
-Exit codes: 0 there is something to tell; 1 there is not, or it failed.")]
+Exit codes: 0 there is something to tell; 1 there is not, or it failed; 2 the URL or a setting is
+wrong.")]
 pub(super) struct TrailArgs {
     /// The item's id, or a URL
     #[arg(value_name = "ID|URL")]
     of: String,
 }
 
-#[derive(Serialize)]
-struct Everything {
-    items: Vec<ItemTrail>,
-    frontier: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct ItemTrail {
-    item: String,
-    /// Whether nothing more is to happen to it.
-    closed: bool,
-    entries: Vec<TrailEntry>,
-}
-
-impl ItemTrail {
-    fn new(entries: Vec<TrailEntry>) -> Option<Self> {
-        let item = entries.first()?.item.clone();
-        let last = |closes: bool| {
-            entries.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max()
-        };
-        Some(Self { item, closed: last(true) >= last(false) && last(true).is_some(), entries })
-    }
-}
-
 pub(super) async fn run(args: TrailArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let records = open::existing_records(config).await?;
-    let (trails, frontier) = if args.of.contains("://") {
-        let url = normalise(&args.of, &UrlOptions::default())?;
-        let trails = records.trails.of_subject(url.as_str(), MOST_ITEMS).await?;
-        (trails, records.frontier.find(url.as_str()).await?)
-    } else {
-        let trail = records.trails.of_item(&args.of).await?;
-        let subject = trail.iter().find_map(|entry| entry.subject.clone());
-        let known = match subject {
-            Some(url) => records.frontier.find(&url).await?,
-            None => Vec::new(),
-        };
-        (vec![trail], known.into_iter().filter(|entry| entry.item == args.of).collect())
-    };
-    records.close().await;
-    let told = Everything { items: trails.into_iter().filter_map(ItemTrail::new).collect(), frontier };
+    let told = ask::trails(Place::of(config)?, &args.of).await?;
     let none = told.items.is_empty() && told.frontier.is_empty();
     if output.is_json() {
         output.json(&told)?;
@@ -92,7 +48,7 @@ pub(super) async fn run(args: TrailArgs, config: &Config, output: &mut Output) -
     if none { Err(Told(ExitKind::Failed).into()) } else { Ok(()) }
 }
 
-fn tell(told: &Everything, output: &mut Output) -> anyhow::Result<()> {
+fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
     for entry in &told.frontier {
         let state = match entry.state {
             EntryState::Waiting => "waits",
@@ -100,12 +56,12 @@ fn tell(told: &Everything, output: &mut Output) -> anyhow::Result<()> {
             EntryState::Done => "is done",
             EntryState::Dead => "was given up",
         };
-        let due = entry.due.map(|due| format!(", due {}", iso(due))).unwrap_or_default();
+        let due = entry.due.map(|due| format!(", due {}", iso_of(due))).unwrap_or_default();
         output.line(&format!(
             "{} {state} in crawl {} (found {}, {} links from a seed{due})",
             one_line(&entry.url),
             entry.crawl,
-            iso(entry.added_at),
+            iso_of(entry.added_at),
             entry.depth,
         ))?;
     }
@@ -129,7 +85,7 @@ fn tell(told: &Everything, output: &mut Output) -> anyhow::Result<()> {
                 _ => Tone::Plain,
             };
             table.row([
-                Cell::new(iso(entry.at)),
+                Cell::new(iso_of(entry.at)),
                 Cell::new(entry.stage.as_str()),
                 Cell::new(entry.outcome.as_str()).tone(tone),
                 Cell::number(u64::from(entry.attempt)),
@@ -141,4 +97,8 @@ fn tell(told: &Everything, output: &mut Output) -> anyhow::Result<()> {
         output.table(&table)?;
     }
     Ok(())
+}
+
+fn iso_of(millis: u64) -> String {
+    iso(Timestamp::from_millis(millis))
 }

@@ -7,6 +7,7 @@ use super::{
 use crawlway_gateway::{Access, AllowedHosts, Options, Token};
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};
+use url::Url;
 
 const BODIES: (ByteSize, ByteSize) = (ByteSize(1 << 10), ByteSize(64 << 20));
 /// A token that can be guessed is none.
@@ -17,6 +18,7 @@ const SHORTEST_TOKEN: usize = 16;
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewaySettings {
     listen: String,
+    url: String,
     token: Secret,
     allowed_hosts: Vec<String>,
     max_body: ByteSize,
@@ -29,6 +31,34 @@ impl GatewaySettings {
     pub(crate) fn listen(&self) -> Result<SocketAddr, String> {
         let expected = "expected an address with a port such as \"127.0.0.1:8081\" or \"[::1]:8081\"";
         self.listen.parse().map_err(|_| expected.to_owned())
+    }
+
+    /// The gateway that commands ask, if one is named.
+    pub(crate) fn url(&self) -> Option<Result<Url, String>> {
+        let url = self.url.as_str();
+        (!url.is_empty()).then(|| {
+            let read = Url::parse(url).ok().filter(|read| {
+                read.scheme() == "http"
+                    && read.has_host()
+                    && read.username().is_empty()
+                    && read.password().is_none()
+                    && read.query().is_none()
+                    && read.fragment().is_none()
+            });
+            let expected = "expected where a gateway is, such as \"http://127.0.0.1:8081\"; it is asked over plain HTTP, so \
+                            that one behind TLS is asked through a tunnel";
+            read.ok_or_else(|| expected.to_owned())
+        })
+    }
+
+    /// The token that is asked for and sent; none if it is empty.
+    pub(crate) fn token(&self) -> &str {
+        self.token.expose()
+    }
+
+    /// How long an answer may take.
+    pub(crate) fn time_limit(&self) -> Duration {
+        self.time_limit.0
     }
 
     /// What keeps strangers out.
@@ -51,6 +81,7 @@ impl GatewaySettings {
 
     pub(super) fn check(&self) -> Result<(), String> {
         self.listen()?;
+        self.url().transpose()?;
         let token = self.token.expose();
         if !token.is_empty() && (token.len() < SHORTEST_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()))
         {

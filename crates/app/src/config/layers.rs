@@ -26,6 +26,8 @@ pub(crate) struct Sources {
     pub(crate) config_flag: Option<PathBuf>,
     /// `--data`
     pub(crate) data_flag: Option<PathBuf>,
+    /// `--gateway`
+    pub(crate) gateway_flag: Option<String>,
     /// The environment.
     pub(crate) variables: Vec<(OsString, OsString)>,
     /// Whether a `crawlway.toml` in the working directory counts.
@@ -152,15 +154,20 @@ pub(super) fn from_variables(
     entries
 }
 
-pub(super) fn from_flags(sources: &Sources, problems: &mut Vec<Problem>) -> Option<Entry> {
-    let (key, origin) = (vec!["data_dir".to_owned()], Origin::Flag("--data"));
-    match sources.data_flag.as_ref()?.to_str() {
-        Some(path) => Some(Entry { key, value: path.into(), origin }),
-        None => {
-            problems.push(Problem::not_text(origin, &key));
-            None
+pub(super) fn from_flags(sources: &Sources, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    if let Some(path) = &sources.data_flag {
+        let (key, origin) = (vec!["data_dir".to_owned()], Origin::Flag("--data"));
+        match path.to_str() {
+            Some(path) => entries.push(Entry { key, value: path.into(), origin }),
+            None => problems.push(Problem::not_text(origin, &key)),
         }
     }
+    if let Some(url) = &sources.gateway_flag {
+        let key = ["gateway", "url"].map(str::to_owned).to_vec();
+        entries.push(Entry { key, value: url.as_str().into(), origin: Origin::Flag("--gateway") });
+    }
+    entries
 }
 
 /// All of the first list, with what the second one says instead or besides.

@@ -18,17 +18,16 @@ mod show;
 mod value;
 
 pub(crate) use fetch::FetchSettings;
+pub(crate) use gateway::GatewaySettings;
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use records::{RecordKind, RecordSettings};
 pub(crate) use search::SearchTable;
-pub(crate) use shape::nearest;
 pub(crate) use show::{Setting, as_toml, settings};
 pub(crate) use value::ByteSize;
 
 use crate::{log::LogSettings, open::BrokerSettings};
 use gate::GateSettings;
-use gateway::GatewaySettings;
 use layers::Entry;
 use queue::QueueSettings;
 use serde::Deserialize;

@@ -68,7 +68,7 @@ fn as_default(key: &[String]) -> Vec<String> {
 }
 
 /// The candidate that is nearest to what was written, if it is near enough to be a slip.
-pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (written.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()

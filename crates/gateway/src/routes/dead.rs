@@ -1,22 +1,19 @@
 //! `/api/dead`: listing, reading, replaying and dropping dead letters.
 
-use super::queues::existing;
 use crate::{
+    answers,
     extract::{JsonBody, PathOf, QueryOf},
     parts::Shared,
     problem::Problem,
-    shape::{DeadList, Letter, NextDead},
+    shape::{DeadList, Dropped, Letter, Replayed},
 };
 use axum::{Json, extract::State};
-use crawlway_broker::{DeadFilter, DeadId, QueueName, Timestamp};
+use crawlway_broker::{DeadFilter, DeadId, Timestamp};
 use crawlway_clock::parse_duration;
-use crawlway_flows::search::FLOW;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-/// Bodies come with the letters, so only this many are in memory at a time.
-const PAGE: usize = 100;
 /// The most letters of one queue in one list.
 const MOST_LETTERS: usize = 1_000;
 
@@ -103,26 +100,6 @@ fn time(field: &str, text: Option<String>, now: Timestamp) -> Result<Option<Time
     })
 }
 
-/// What a replay did.
-#[derive(Debug, Serialize, ToSchema)]
-struct Replayed {
-    /// The queue.
-    queue: String,
-    /// How many letters are back in it.
-    replayed: u64,
-    /// Why it stopped early, if it did; what was not replayed is still a dead letter.
-    stopped: Option<String>,
-}
-
-/// What was thrown away.
-#[derive(Debug, Serialize, ToSchema)]
-struct Dropped {
-    /// The queue.
-    queue: String,
-    /// How many letters were thrown away.
-    dropped: u64,
-}
-
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(list))
@@ -140,7 +117,6 @@ async fn list(
     State(shared): State<Shared>,
     QueryOf(query): QueryOf<ListQuery>,
 ) -> Result<Json<DeadList>, Problem> {
-    let broker = &*shared.parts.broker;
     let now = shared.parts.clock.now();
     if query.limit == 0 || query.limit > MOST_LETTERS {
         return Err(Problem::invalid(format!("expected 1 to {MOST_LETTERS}")).field("limit"));
@@ -156,25 +132,8 @@ async fn list(
         since: time("since", query.since, now)?,
         until: time("until", query.until, now)?,
     };
-    let queues: Vec<QueueName> = match query.queue {
-        Some(queue) => vec![existing(broker, &queue).await?.name],
-        None => broker.queues().await?.into_iter().map(|spec| spec.name).collect(),
-    };
-    let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
-    for queue in queues {
-        let (mut after, mut left) = (query.after.clone().map(DeadId), query.limit);
-        let next = loop {
-            let page = broker.dead_letters(&queue, &filter, after.as_ref(), left.min(PAGE)).await?;
-            left = left.saturating_sub(page.letters.len());
-            listed.dead.extend(page.letters.iter().map(Letter::outline));
-            if left == 0 || page.next.is_none() {
-                break page.next;
-            }
-            after = page.next;
-        };
-        listed.next.extend(next.map(|DeadId(after)| NextDead { queue: queue.to_string(), after }));
-    }
-    Ok(Json(listed))
+    let (queue, after) = (query.queue.as_deref(), query.after.as_deref());
+    Ok(Json(answers::dead_list(&*shared.parts.broker, queue, &filter, after, query.limit).await?))
 }
 
 /// A dead letter whole, with its headers and its body
@@ -189,11 +148,7 @@ async fn one(
     State(shared): State<Shared>,
     PathOf((queue, id)): PathOf<(String, String)>,
 ) -> Result<Json<Letter>, Problem> {
-    let broker = &*shared.parts.broker;
-    let name = existing(broker, &queue).await?.name;
-    let page = broker.dead_letters(&name, &DeadFilter::one(DeadId(id.clone())), None, 1).await?;
-    let letter = page.letters.first().ok_or_else(|| missing(&name, &id))?;
-    Ok(Json(Letter::whole(letter)))
+    Ok(Json(answers::letter(&*shared.parts.broker, &queue, &id).await?))
 }
 
 /// Put a dead letter back into its queue, with its attempts reset
@@ -208,12 +163,7 @@ async fn replay_one(
     State(shared): State<Shared>,
     PathOf((queue, id)): PathOf<(String, String)>,
 ) -> Result<Json<Replayed>, Problem> {
-    let name = existing(&*shared.parts.broker, &queue).await?.name;
-    let replayed = replay(shared, name.clone(), DeadFilter::one(DeadId(id.clone()))).await?;
-    if replayed.replayed == 0 && replayed.stopped.is_none() {
-        return Err(missing(&name, &id));
-    }
-    Ok(Json(replayed))
+    Ok(Json(replay(shared, queue, DeadFilter::one(DeadId(id))).await?))
 }
 
 /// Put all dead letters of a queue back into it, or those that conditions hold for
@@ -227,8 +177,7 @@ async fn replay_some(
     JsonBody(which): JsonBody<Which>,
 ) -> Result<Json<Replayed>, Problem> {
     let filter = which.into_filter(shared.parts.clock.now())?;
-    let name = existing(&*shared.parts.broker, &queue).await?.name;
-    Ok(Json(replay(shared, name, filter).await?))
+    Ok(Json(replay(shared, queue, filter).await?))
 }
 
 /// Throw a dead letter away for good
@@ -243,12 +192,7 @@ async fn drop_one(
     State(shared): State<Shared>,
     PathOf((queue, id)): PathOf<(String, String)>,
 ) -> Result<Json<Dropped>, Problem> {
-    let broker = &*shared.parts.broker;
-    let name = existing(broker, &queue).await?.name;
-    match broker.drop_dead(&name, &DeadFilter::one(DeadId(id.clone()))).await? {
-        0 => Err(missing(&name, &id)),
-        dropped => Ok(Json(Dropped { queue, dropped })),
-    }
+    Ok(Json(drop_dead(shared, queue, DeadFilter::one(DeadId(id))).await?))
 }
 
 /// Throw all dead letters of a queue away for good, or those that conditions hold for
@@ -261,42 +205,26 @@ async fn drop_some(
     QueryOf(which): QueryOf<Which>,
 ) -> Result<Json<Dropped>, Problem> {
     let filter = which.into_filter(shared.parts.clock.now())?;
-    let name = existing(&*shared.parts.broker, &queue).await?.name;
-    // Seen through even if the caller goes away.
-    let dropping = tokio::spawn(async move { shared.parts.broker.drop_dead(&name, &filter).await });
-    let dropped =
-        dropping.await.map_err(|_| Problem::internal("dropping broke off; look at what is left"))??;
-    Ok(Json(Dropped { queue, dropped }))
+    Ok(Json(drop_dead(shared, queue, filter).await?))
+}
+
+/// Drops, seen through even if the caller goes away.
+async fn drop_dead(shared: Shared, queue: String, filter: DeadFilter) -> Result<Dropped, Problem> {
+    let dropping =
+        tokio::spawn(async move { answers::drop_dead(&*shared.parts.broker, &queue, &filter).await });
+    dropping.await.map_err(|_| Problem::internal("dropping broke off; look at what is left"))?
 }
 
 /// Replays, noting it in the trails. Seen through even if the caller goes away: a note says that an item was replayed
 /// before it is.
-async fn replay(shared: Shared, queue: QueueName, filter: DeadFilter) -> Result<Replayed, Problem> {
-    let name = queue.to_string();
+async fn replay(shared: Shared, queue: String, filter: DeadFilter) -> Result<Replayed, Problem> {
     let replaying = tokio::spawn(async move {
         let parts = &shared.parts;
-        let replayed = crawlway_flow::replay(
-            &*parts.broker,
-            &*parts.trails,
-            &parts.clock,
-            FLOW,
-            &parts.worker,
-            &queue,
-            &filter,
-        )
-        .await;
+        let trails = Some(&*parts.trails);
+        let replayed =
+            answers::replay(&*parts.broker, trails, &parts.clock, &parts.worker, &queue, &filter).await;
         (parts.wake)();
         replayed
     });
-    let replayed =
-        replaying.await.map_err(|_| Problem::internal("the replay broke off; look at what is left"))??;
-    let stopped = replayed.stopped.map(|error| error.to_string());
-    Ok(Replayed { queue: name, replayed: replayed.count, stopped })
-}
-
-fn missing(queue: &QueueName, id: &str) -> Problem {
-    let problem = format!(
-        "queue `{queue}` has no dead letter `{id}`; `GET /api/dead?queue={queue}` lists those it has"
-    );
-    Problem::not_found(problem).field("id")
+    replaying.await.map_err(|_| Problem::internal("the replay broke off; look at what is left"))?
 }

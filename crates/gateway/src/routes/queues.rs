@@ -1,25 +1,14 @@
-//! `/api/queues`: what is in the queues, and pausing and resuming them.
+//! `/api/queues`: what is in the queues, and pausing, resuming and purging them.
 
 use crate::{
+    answers,
     extract::PathOf,
     parts::Shared,
     problem::Problem,
-    shape::{Queue, QueueList},
+    shape::{Paused, Purged, Queue, QueueList},
 };
 use axum::{Json, extract::State};
-use crawlway_broker::{Broker, QueueName, QueueSpec};
-use serde::Serialize;
-use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
-
-/// Whether a queue is paused.
-#[derive(Debug, Serialize, ToSchema)]
-struct Paused {
-    /// The queue.
-    queue: String,
-    /// Whether its deliveries are paused now.
-    paused: bool,
-}
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -27,31 +16,13 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(one))
         .routes(routes!(pause))
         .routes(routes!(resume))
-}
-
-/// The spec of a queue that somebody expects to be there.
-pub(super) async fn existing(broker: &dyn Broker, name: &str) -> Result<QueueSpec, Problem> {
-    let name = QueueName::new(name)?;
-    let mut specs = broker.queues().await?;
-    if let Some(at) = specs.iter().position(|spec| spec.name == name) {
-        return Ok(specs.swap_remove(at));
-    }
-    let known: Vec<QueueName> = specs.into_iter().map(|spec| spec.name).collect();
-    let known: Vec<String> = name.nearest(&known).iter().map(|name| format!("`{name}`")).collect();
-    let problem = format!("there is no queue `{name}`; there are {}", known.join(", "));
-    Err(Problem::not_found(problem).field("queue"))
+        .routes(routes!(purge))
 }
 
 /// What is in all queues; the frontier is shown as one of them
 #[utoipa::path(get, path = "/api/queues", operation_id = "listQueues", tag = "queues", responses((status = OK, body = QueueList)))]
 async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> {
-    let broker = &*shared.parts.broker;
-    let mut queues = Vec::new();
-    for spec in broker.queues().await? {
-        let depth = broker.depth(&spec.name).await?;
-        queues.push(Queue::new(spec, depth));
-    }
-    Ok(Json(QueueList { queues }))
+    Ok(Json(answers::queues(&*shared.parts.broker).await?))
 }
 
 /// What is in a queue, and its spec
@@ -61,10 +32,7 @@ async fn list(State(shared): State<Shared>) -> Result<Json<QueueList>, Problem> 
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such queue"),
 ))]
 async fn one(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> Result<Json<Queue>, Problem> {
-    let broker = &*shared.parts.broker;
-    let spec = existing(broker, &queue).await?;
-    let depth = broker.depth(&spec.name).await?;
-    Ok(Json(Queue::new(spec, depth)))
+    Ok(Json(answers::queue(&*shared.parts.broker, &queue).await?))
 }
 
 /// Stop deliveries from a queue until it is resumed, also across restarts; publishing goes on
@@ -76,10 +44,7 @@ async fn one(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> Res
         description = "It is the frontier, of which crawls are paused one by one"),
 ))]
 async fn pause(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> Result<Json<Paused>, Problem> {
-    let broker = &*shared.parts.broker;
-    let name = existing(broker, &queue).await?.name;
-    broker.pause(&name).await?;
-    Ok(Json(Paused { queue, paused: true }))
+    Ok(Json(answers::set_paused(&*shared.parts.broker, &queue, true).await?))
 }
 
 /// End a pause
@@ -94,8 +59,20 @@ async fn resume(
     State(shared): State<Shared>,
     PathOf(queue): PathOf<String>,
 ) -> Result<Json<Paused>, Problem> {
-    let broker = &*shared.parts.broker;
-    let name = existing(broker, &queue).await?.name;
-    broker.resume(&name).await?;
-    Ok(Json(Paused { queue, paused: false }))
+    Ok(Json(answers::set_paused(&*shared.parts.broker, &queue, false).await?))
+}
+
+/// Throw away what waits in a queue, ready or delayed; dead letters stay
+#[utoipa::path(post, path = "/api/queues/{queue}/purge", operation_id = "purgeQueue", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name")), responses(
+    (status = OK, body = Purged),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such queue"),
+    (status = CONFLICT, body = Problem, content_type = "application/problem+json",
+        description = "It is the frontier, of which crawls are cancelled one by one"),
+))]
+async fn purge(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> Result<Json<Purged>, Problem> {
+    // Seen through even if the caller goes away.
+    let purging = tokio::spawn(async move { answers::purge(&*shared.parts.broker, &queue).await });
+    let purged = purging.await.map_err(|_| Problem::internal("purging broke off; look at what is left"))??;
+    Ok(Json(purged))
 }

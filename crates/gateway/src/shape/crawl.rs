@@ -2,19 +2,20 @@
 
 use crate::rates::{Pace, left};
 use crawlway_flows::search;
-use crawlway_store::frontier::{Crawl, CrawlCounts};
-use serde::Serialize;
+use crawlway_store::frontier::{Crawl, CrawlCounts, CrawlState};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A crawl: what it was asked to do, and how far it is.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Crawl)]
 pub struct CrawlView {
     /// Its id, the same for the same definition.
     pub id: String,
     /// `running`, `paused`, `cancelled` or `finished`.
-    pub state: &'static str,
+    #[schema(value_type = String)]
+    pub state: CrawlState,
     /// What it was asked to do; null if this version cannot read it.
     pub definition: Option<Definition>,
     /// When it was made, in milliseconds since 1970.
@@ -29,10 +30,32 @@ pub struct CrawlView {
     pub rate_per_second: Option<f64>,
     /// How long the rest takes at this rate; null if that cannot be told.
     pub eta_seconds: Option<f64>,
+    /// How many pages wait to be indexed or are being indexed, of all crawls; once this one has ended, only as many as may
+    /// still be its own. It has ended and can be searched whole when this is 0.
+    pub to_be_indexed: u64,
+    /// Whether its sitemaps are being read, so that more may be added to it.
+    pub reading_sitemaps: bool,
+}
+
+/// A crawl that was taken on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Accepted {
+    /// Its id, the same for the same definition.
+    pub id: String,
+    /// Where to look how far it is.
+    pub location: String,
+    /// Whether it is new, or one of before that goes on.
+    pub new: bool,
+    /// How many of its seeds were added.
+    pub added: u64,
+    /// How many URLs of before are due again.
+    pub again: u64,
+    /// How often its URLs were done before, by outcome.
+    pub outcomes: BTreeMap<String, u64>,
 }
 
 /// What a crawl was asked to do.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Definition {
     /// Where it begins.
     pub seeds: Vec<String>,
@@ -53,7 +76,7 @@ pub struct Definition {
 }
 
 /// How much a crawl has found, and what became of it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
     /// URLs that wait.
     pub waiting: u64,
@@ -72,13 +95,13 @@ pub struct Counts {
 }
 
 impl CrawlView {
-    /// A crawl that is this fast.
-    pub(crate) fn new(crawl: Crawl, pace: Option<Pace>) -> Self {
+    /// A crawl that is this fast, with so many pages still to be indexed.
+    pub(crate) fn new(crawl: Crawl, pace: Option<Pace>, to_be_indexed: u64, reading_sitemaps: bool) -> Self {
         let left = left(&crawl);
         let rounded = |number: f64| (number * 100.0).round() / 100.0;
         Self {
             id: crawl.id.to_string(),
-            state: crawl.state.as_str(),
+            state: crawl.state,
             definition: serde_json::from_str(&crawl.definition).ok().map(Definition::new),
             created_at: crawl.created_at.as_millis(),
             ended_at: crawl.ended_at.map(|at| at.as_millis()),
@@ -86,6 +109,8 @@ impl CrawlView {
             left,
             rate_per_second: pace.map(|pace| rounded(pace.rate)),
             eta_seconds: pace.and_then(|pace| pace.seconds_left).map(rounded),
+            to_be_indexed,
+            reading_sitemaps,
         }
     }
 }

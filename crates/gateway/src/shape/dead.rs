@@ -2,11 +2,11 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use crawlway_broker::{DeadLetter, Headers};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Some dead letters.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeadList {
     /// Queue by queue, of each the oldest first, without headers and bodies.
     pub dead: Vec<Letter>,
@@ -15,7 +15,7 @@ pub struct DeadList {
 }
 
 /// Where the list of a queue goes on.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NextDead {
     /// The queue.
     pub queue: String,
@@ -23,8 +23,28 @@ pub struct NextDead {
     pub after: String,
 }
 
+/// What a replay did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Replayed {
+    /// The queue.
+    pub queue: String,
+    /// How many letters are back in it.
+    pub replayed: u64,
+    /// Why it stopped early, if it did; what was not replayed is still a dead letter.
+    pub stopped: Option<String>,
+}
+
+/// What was thrown away.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Dropped {
+    /// The queue.
+    pub queue: String,
+    /// How many letters were thrown away.
+    pub dropped: u64,
+}
+
 /// A message that was given up, and why.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Letter {
     /// Names it for as long as it is a dead letter.
     pub id: String,
@@ -47,7 +67,7 @@ pub struct Letter {
 }
 
 /// An attempt that failed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
     /// What went wrong.
     pub error: String,
@@ -56,7 +76,7 @@ pub struct Failure {
 }
 
 /// The message of a dead letter.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LetterMessage {
     /// The item's id.
     pub id: String,

@@ -6,8 +6,8 @@ mod page;
 mod queue;
 mod trail;
 
-pub use crawl::{Counts, CrawlView, Definition};
-pub use dead::{DeadList, Failure, Letter, LetterMessage, NextDead};
+pub use crawl::{Accepted, Counts, CrawlView, Definition};
+pub use dead::{DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
 pub use page::{Duplicate, Hit, Results};
-pub use queue::{Binding, Limit, Queue, QueueList};
+pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
 pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};

@@ -1,11 +1,11 @@
 //! Pages that were found, as programs see them.
 
 use crawlway_store::pages;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// What was found.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SearchResults)]
 pub struct Results {
     /// How many pages match, those folded included.
@@ -17,7 +17,7 @@ pub struct Results {
 }
 
 /// A page that was found.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Hit {
     /// Its URL.
     pub url: String,
@@ -45,7 +45,7 @@ pub struct Hit {
 }
 
 /// A hit that was folded into a better one.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Duplicate {
     /// Its URL.
     pub url: String,

@@ -1,19 +1,19 @@
 //! Queues as programs see them.
 
 use crawlway_broker::{Depth, MaxLength, QueueSpec};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use utoipa::ToSchema;
 
 /// All queues.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueList {
     /// In order of name.
     pub queues: Vec<Queue>,
 }
 
 /// A queue: how much is in it, and its spec.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     /// Its name.
     pub name: String,
@@ -45,8 +45,26 @@ pub struct Queue {
     pub bindings: Vec<Binding>,
 }
 
+/// Whether a queue is paused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Paused {
+    /// The queue.
+    pub queue: String,
+    /// Whether its deliveries are paused now.
+    pub paused: bool,
+}
+
+/// What was thrown away of a queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Purged {
+    /// The queue.
+    pub queue: String,
+    /// How many messages that waited were thrown away.
+    pub purged: u64,
+}
+
 /// How many messages may wait.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limit {
     /// From this number on publishes are rejected.
     pub limit: u64,
@@ -55,7 +73,7 @@ pub struct Limit {
 }
 
 /// Routes what is published on an exchange into a queue.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Binding {
     /// The exchange.
     pub exchange: String,

@@ -1,11 +1,14 @@
 //! Trails as programs see them.
 
-use crawlway_store::{TrailEntry, frontier::Entry};
-use serde::Serialize;
+use crawlway_store::{
+    End, TrailEntry,
+    frontier::{Entry, EntryState},
+};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// What happened to an item or a URL, and where it is.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Trails {
     /// The trails of the items, the one with the latest entry first.
     pub items: Vec<ItemTrail>,
@@ -14,7 +17,7 @@ pub struct Trails {
 }
 
 /// The trail of one item.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ItemTrail {
     /// The item's id.
     pub item: String,
@@ -25,7 +28,7 @@ pub struct ItemTrail {
 }
 
 /// One attempt of one stage.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TrailStep {
     /// The item's id.
     pub item: String,
@@ -38,7 +41,8 @@ pub struct TrailStep {
     /// When the attempt ended, in milliseconds since 1970.
     pub at: u64,
     /// How it ended, for programs: `done`, `passed`, `retried`, `deferred`, `waited`, `dead` or `replayed`.
-    pub end: &'static str,
+    #[schema(value_type = String)]
+    pub end: End,
     /// How it ended, in the stage's own words.
     pub outcome: String,
     /// Which attempt it was, from 1.
@@ -52,7 +56,7 @@ pub struct TrailStep {
 }
 
 /// Where a URL stands in a crawl.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FrontierEntry {
     /// The crawl.
     pub crawl: String,
@@ -70,7 +74,7 @@ pub struct FrontierEntry {
     pub added_at: u64,
     /// `waiting`, `in_flight`, `done` or `dead`.
     #[schema(value_type = String)]
-    pub state: crawlway_store::frontier::EntryState,
+    pub state: EntryState,
     /// When it is due, in milliseconds since 1970.
     pub due: Option<u64>,
     /// How many attempts were made.
@@ -97,7 +101,7 @@ impl From<TrailEntry> for TrailStep {
     fn from(entry: TrailEntry) -> Self {
         let TrailEntry { item, subject, flow, stage, at, end, outcome, attempt, took_ms, worker, error } =
             entry;
-        let (at, end) = (at.as_millis(), end.as_str());
+        let at = at.as_millis();
         Self { item, subject, flow, stage, at, end, outcome, attempt, took_ms, worker, error }
     }
 }

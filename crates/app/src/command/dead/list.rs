@@ -1,27 +1,27 @@
 //! `crawlway dead list`
 
-use super::{ListArgs, existing_queue};
+use super::ListArgs;
 use crate::{
+    ask::Queues,
     output::{Cell, Column, Output, Table},
-    time::ago,
+    time::ago_text,
 };
-use crawlway_broker::{Broker, DeadFilter, DeadId, DeadLetter, QueueName, Timestamp};
-use crawlway_gateway::shape::{DeadList, Letter, NextDead};
+use crawlway_broker::Timestamp;
+use crawlway_gateway::shape::{Letter, NextDead};
 
-/// Bodies come with the letters, so only this many are in memory at a time.
-const PAGE: usize = 100;
 /// A reason longer than this is cut in the table; `dead show` has it whole.
 const REASON_WIDTH: usize = 60;
 
-pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output) -> anyhow::Result<()> {
+pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { queue, filter, limit, after } = args;
     let filter = filter.into_filter(None);
-    let queues = match queue {
-        Some(queue) => vec![existing_queue(broker, &queue).await?.name],
-        None => broker.queues().await?.into_iter().map(|spec| spec.name).collect(),
-    };
-    let json = output.is_json();
-    let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
+    let listed = queues.dead(queue.as_ref(), &filter, after.as_deref(), limit.get()).await?;
+    if output.is_json() {
+        return Ok(output.json(&listed)?);
+    }
+    if listed.dead.is_empty() {
+        return Ok(output.line("no dead letters")?);
+    }
     let mut table = Table::new([
         Column::left("id"),
         Column::left("queue"),
@@ -30,26 +30,9 @@ pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output
         Column::left("message"),
         Column::left("reason"),
     ]);
-    let mut count = 0u64;
     let now = Timestamp::now();
-    for queue in queues {
-        let after = after.clone().map(DeadId);
-        let next = each(broker, &queue, &filter, after, limit.get(), |letter| {
-            count += 1;
-            if json {
-                listed.dead.push(Letter::outline(letter));
-            } else {
-                table.row(row(letter, now));
-            }
-        })
-        .await?;
-        listed.next.extend(next.map(|DeadId(after)| NextDead { queue: queue.to_string(), after }));
-    }
-    if json {
-        return Ok(output.json(&listed)?);
-    }
-    if count == 0 {
-        return Ok(output.line("no dead letters")?);
+    for letter in listed.dead {
+        table.row(row(letter, now));
     }
     output.table(&table)?;
     for NextDead { queue, after } in listed.next {
@@ -58,34 +41,13 @@ pub(super) async fn run(args: ListArgs, broker: &dyn Broker, output: &mut Output
     Ok(())
 }
 
-/// Hands over up to `limit` letters and says where to go on, if there are more.
-async fn each(
-    broker: &dyn Broker,
-    queue: &QueueName,
-    filter: &DeadFilter,
-    mut after: Option<DeadId>,
-    limit: usize,
-    mut take: impl FnMut(&DeadLetter),
-) -> anyhow::Result<Option<DeadId>> {
-    let mut left = limit;
-    loop {
-        let page = broker.dead_letters(queue, filter, after.as_ref(), left.min(PAGE)).await?;
-        page.letters.iter().for_each(&mut take);
-        left -= page.letters.len();
-        if left == 0 || page.next.is_none() {
-            return Ok(page.next);
-        }
-        after = page.next;
-    }
-}
-
-fn row(letter: &DeadLetter, now: Timestamp) -> [Cell; 6] {
+fn row(letter: Letter, now: Timestamp) -> [Cell; 6] {
     [
-        Cell::new(letter.id.to_string()),
-        Cell::new(letter.queue.as_str()),
-        Cell::new(ago(letter.dead_at, now)),
+        Cell::new(letter.id),
+        Cell::new(letter.queue),
+        Cell::new(ago_text(&letter.dead_at, now)),
         Cell::number(u64::from(letter.attempts)),
-        Cell::new(letter.message.id.as_str()),
+        Cell::new(letter.message.id),
         Cell::cut(&letter.reason, REASON_WIDTH),
     ]
 }

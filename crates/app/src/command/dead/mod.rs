@@ -4,8 +4,13 @@ mod change;
 mod list;
 mod show;
 
-use super::{counted, existing_queue, must_be_meant};
-use crate::{config::Config, open, output::Output, time::parse_time};
+use super::{counted, must_be_meant};
+use crate::{
+    ask::{Place, Queues},
+    config::Config,
+    output::Output,
+    time::parse_time,
+};
 use clap::{ArgGroup, Args, Subcommand};
 use crawlway_broker::{DeadFilter, DeadId, QueueName, Timestamp};
 use std::num::NonZeroUsize;
@@ -158,13 +163,12 @@ pub(super) async fn run(args: DeadArgs, config: &Config, output: &mut Output) ->
         // Refused before anything is opened.
         return must_be_meant(false, || which.queue.to_string());
     }
-    let queues = open::existing_queues(config).await?;
-    let broker = &*queues.broker;
+    let queues = Queues::open(Place::of(config)?).await?;
     let done = match args.command {
-        DeadCommand::List(args) => list::run(args, broker, output).await,
-        DeadCommand::Show { queue, id } => show::run(&queue, DeadId(id), broker, output).await,
+        DeadCommand::List(args) => list::run(args, &queues, output).await,
+        DeadCommand::Show { queue, id } => show::run(&queue, &id, &queues, output).await,
         DeadCommand::Replay(which) => change::replay(which, &queues, output).await,
-        DeadCommand::Drop { which, yes } => change::drop(which, yes, broker, output).await,
+        DeadCommand::Drop { which, yes } => change::drop(which, yes, &queues, output).await,
     };
     let closed = queues.close().await;
     done?;

@@ -1,83 +1,73 @@
 //! `crawlway dead show`
 
-use super::existing_queue;
 use crate::{
+    ask::Queues,
     output::{Output, many_lines, one_line},
-    time::{ago, iso},
+    time::ago_text,
 };
-use anyhow::bail;
-use base64::{Engine, prelude::BASE64_STANDARD};
-use crawlway_broker::{Broker, DeadFilter, DeadId, DeadLetter, Failure, QueueName, Timestamp};
-use crawlway_gateway::shape::Letter;
+use crawlway_broker::{QueueName, Timestamp};
+use crawlway_gateway::shape::{Failure, Letter};
 
 /// How many characters of base64 go on a line, as in mail.
 const BASE64_LINE: usize = 76;
 
 pub(super) async fn run(
     queue: &QueueName,
-    id: DeadId,
-    broker: &dyn Broker,
+    id: &str,
+    queues: &Queues,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    existing_queue(broker, queue).await?;
-    let page = broker.dead_letters(queue, &DeadFilter::one(id.clone()), None, 1).await?;
-    let Some(letter) = page.letters.first() else {
-        bail!("queue `{queue}` has no dead letter `{id}`; `crawlway dead list {queue}` lists those it has");
-    };
+    let letter = queues.letter(queue, id).await?;
     if output.is_json() {
-        return Ok(output.json(&Letter::whole(letter))?);
+        return Ok(output.json(&letter)?);
     }
-    write(letter, output)
+    write(&letter, output)
 }
 
-fn write(letter: &DeadLetter, output: &mut Output) -> anyhow::Result<()> {
+fn write(letter: &Letter, output: &mut Output) -> anyhow::Result<()> {
     let now = Timestamp::now();
-    let when = |time| format!("{} ({})", iso(time), ago(time, now));
+    let when = |time: &str| format!("{} ({})", one_line(time), ago_text(time, now));
     let failure = |failure: &Option<Failure>| match failure {
-        Some(failure) => format!("{}, {}", one_line(&failure.error), when(failure.at)),
+        Some(failure) => format!("{}, {}", one_line(&failure.error), when(&failure.at)),
         None => "-".to_owned(),
     };
     let optional = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), one_line);
     let message = &letter.message;
     let lines = [
-        ("dead letter", letter.id.to_string()),
-        ("queue", letter.queue.to_string()),
+        ("dead letter", one_line(&letter.id)),
+        ("queue", one_line(&letter.queue)),
         ("reason", one_line(&letter.reason)),
-        ("died", when(letter.dead_at)),
+        ("died", when(&letter.dead_at)),
         ("attempts", letter.attempts.to_string()),
         ("first error", failure(&letter.first_error)),
         ("last error", failure(&letter.last_error)),
         ("replays", letter.replays.to_string()),
-        ("message", one_line(message.id.as_str())),
-        ("published", when(message.published_at)),
+        ("message", one_line(&message.id)),
+        ("published", when(&message.published_at)),
         ("key", optional(&message.key)),
         ("group", optional(&message.group)),
     ];
     for (label, value) in lines {
         output.line(&format!("{label:<12} {value}"))?;
     }
-    for (name, value) in &message.headers {
+    for (name, value) in message.headers.iter().flatten() {
         output.line(&format!("{:<12} {}: {}", "header", one_line(name), one_line(value)))?;
     }
-    let bytes = super::counted(message.body.len() as u64, "byte", "bytes");
-    match std::str::from_utf8(&message.body) {
-        Ok("") => output.line(&format!("{:<12} empty", "body"))?,
-        Ok(text) => {
+    let bytes = super::counted(message.body_bytes as u64, "byte", "bytes");
+    match (&message.body, &message.body_base64) {
+        (Some(text), _) if !text.is_empty() => {
             output.line(&format!("{:<12} {bytes} of text", "body"))?;
             output.line("")?;
             output.line(&many_lines(text))?;
         }
-        Err(_) => {
+        (_, Some(encoded)) => {
             output.line(&format!("{:<12} {bytes} that are not text, here as base64", "body"))?;
             output.line("")?;
-            let encoded = BASE64_STANDARD.encode(&message.body);
-            let mut rest = encoded.as_str();
-            while !rest.is_empty() {
-                let (line, after) = rest.split_at(rest.len().min(BASE64_LINE));
-                output.line(line)?;
-                rest = after;
+            for line in encoded.as_bytes().chunks(BASE64_LINE) {
+                output.line(&one_line(&String::from_utf8_lossy(line)))?;
             }
         }
+        _ => output.line(&format!("{:<12} empty", "body"))?,
     }
     Ok(())
 }

@@ -3,9 +3,10 @@
 use super::asked::NewCrawl;
 use crate::{
     extract::{JsonBody, PathOf, QueryOf},
+    indexing::Look,
     parts::Shared,
     problem::Problem,
-    shape::CrawlView,
+    shape::{Accepted, CrawlView},
 };
 use axum::{
     Json,
@@ -24,17 +25,6 @@ use utoipa::{IntoParams, ToSchema};
 
 /// The most crawls in one list.
 const MOST_CRAWLS: usize = 500;
-
-/// A crawl that was taken on.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Accepted {
-    /// Its id, the same for the same definition.
-    id: String,
-    /// Where to look how far it is.
-    location: String,
-    /// Whether it is new, or one of before that goes on.
-    new: bool,
-}
 
 /// Some crawls.
 #[derive(Debug, Serialize, ToSchema)]
@@ -96,7 +86,14 @@ async fn start(shared: Shared, definition: Definition) -> Result<Accepted, Probl
             tokio::spawn(read_sitemaps(shared.clone(), id.clone(), definition));
         }
     }
-    Ok(Accepted { location: format!("/api/crawls/{id}"), id: id.to_string(), new: started.new })
+    Ok(Accepted {
+        location: format!("/api/crawls/{id}"),
+        id: id.to_string(),
+        new: started.new,
+        added: started.added,
+        again: started.again,
+        outcomes: started.crawl.counts.outcomes,
+    })
 }
 
 async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
@@ -135,7 +132,8 @@ pub(super) async fn list(
     let after = after.map_err(|error| Problem::invalid(error.to_string()).field("after"))?;
     let crawls = shared.parts.frontier.crawls(after.as_ref(), query.limit).await?;
     let next = crawls.last().filter(|_| crawls.len() == query.limit).map(|crawl| crawl.id.to_string());
-    Ok(Json(CrawlList { crawls: crawls.into_iter().map(|crawl| view(&shared, crawl)).collect(), next }))
+    let look = Look::at(&shared.parts).await?;
+    Ok(Json(CrawlList { crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &look)).collect(), next }))
 }
 
 /// How far a crawl is: its state, counts by outcome, rate and time left
@@ -149,7 +147,8 @@ pub(super) async fn one(
     PathOf(id): PathOf<String>,
 ) -> Result<Json<CrawlView>, Problem> {
     let crawl = shared.parts.frontier.crawl(&CrawlId::new(&id)?).await?;
-    Ok(Json(view(&shared, crawl.ok_or_else(|| missing(&id))?)))
+    let crawl = crawl.ok_or_else(|| missing(&id))?;
+    Ok(Json(view(&shared, crawl, &Look::at(&shared.parts).await?)))
 }
 
 /// Pause a crawl: nothing more is taken up, what is in flight is finished
@@ -204,12 +203,14 @@ async fn set(
         return Err(Problem::conflict(format!("crawl `{id}` is {}; {what}", crawl.state)));
     }
     (shared.parts.wake)();
-    Ok(Json(view(&shared, crawl)))
+    Ok(Json(view(&shared, crawl, &Look::at(&shared.parts).await?)))
 }
 
-fn view(shared: &Shared, crawl: Crawl) -> CrawlView {
+fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
     let pace = shared.rates.pace(&crawl);
-    CrawlView::new(crawl, pace)
+    let to_be_indexed = shared.indexing.left(&crawl, look);
+    let reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner).contains(&crawl.id);
+    CrawlView::new(crawl, pace, to_be_indexed, reading)
 }
 
 fn missing(id: &str) -> Problem {

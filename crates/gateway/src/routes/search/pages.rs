@@ -1,6 +1,6 @@
 //! `/api/search`: pages by what they say.
 
-use crate::{extract::QueryOf, parts::Shared, problem::Problem, shape};
+use crate::{answers, extract::QueryOf, parts::Shared, problem::Problem, shape};
 use axum::{Json, extract::State};
 use crawlway_store::pages::Search;
 use serde::Deserialize;
@@ -49,6 +49,5 @@ pub(super) async fn search(
     };
     let SearchQuery { q, limit, offset, fold } = query;
     let search = Search { query: q, offset, limit, fold };
-    search.check()?;
-    Ok(Json(index.search(&search).await?.into()))
+    Ok(Json(answers::search(&**index, &search).await?))
 }

@@ -1,0 +1,35 @@
+//! Where commands find what they ask about: a gateway that runs, or else the data directory. What they are told has one shape,
+//! whichever it was.
+
+mod client;
+mod pages;
+mod queues;
+mod trails;
+
+pub(crate) use client::{Client, Refused};
+pub(crate) use pages::search;
+pub(crate) use queues::Queues;
+pub(crate) use trails::trails;
+
+use crate::{config::Config, failure::UsageError, presence};
+
+/// Where a command asks.
+#[derive(Debug)]
+pub(crate) enum Place<'a> {
+    /// A gateway.
+    Gateway(Client),
+    /// The data directory that the settings name.
+    Data(&'a Config),
+}
+
+impl<'a> Place<'a> {
+    /// The gateway that the settings name, or the one that runs on the data directory; else the data directory.
+    pub(crate) fn of(config: &'a Config) -> anyhow::Result<Self> {
+        let address = match (config.gateway.url(), presence::running(&config.data_dir)) {
+            (Some(url), _) => url.map_err(UsageError)?,
+            (None, Some(running)) => running.url()?,
+            (None, None) => return Ok(Self::Data(config)),
+        };
+        Ok(Self::Gateway(Client::new(address, &config.gateway)))
+    }
+}

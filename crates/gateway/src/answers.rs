@@ -1,0 +1,180 @@
+//! What is answered about queues, dead letters, items and pages, from contracts: the routes and the command line both ask here.
+
+use crate::{
+    problem::Problem,
+    shape::{
+        DeadList, Dropped, FrontierEntry, ItemTrail, Letter, NextDead, Paused, Purged, Queue, QueueList, Replayed,
+        Results, Trails,
+    },
+};
+use crawlway_broker::{Broker, DeadFilter, DeadId, QueueName, QueueSpec};
+use crawlway_clock::Clock;
+use crawlway_content::{UrlOptions, url::normalise};
+use crawlway_flows::search::FLOW;
+use crawlway_store::{self as store, Frontier, PageIndex, pages::Search};
+
+/// Bodies come with the letters, so only this many are in memory at a time.
+const PAGE: usize = 100;
+/// How many items of one URL are shown.
+const MOST_ITEMS: usize = 20;
+
+/// What is in all queues.
+pub async fn queues(broker: &dyn Broker) -> Result<QueueList, Problem> {
+    let mut queues = Vec::new();
+    for spec in broker.queues().await? {
+        let depth = broker.depth(&spec.name).await?;
+        queues.push(Queue::new(spec, depth));
+    }
+    Ok(QueueList { queues })
+}
+
+/// What is in a queue, and its spec.
+pub async fn queue(broker: &dyn Broker, name: &str) -> Result<Queue, Problem> {
+    let spec = existing(broker, name).await?;
+    let depth = broker.depth(&spec.name).await?;
+    Ok(Queue::new(spec, depth))
+}
+
+/// Stops deliveries from a queue, or ends that.
+pub async fn set_paused(broker: &dyn Broker, name: &str, paused: bool) -> Result<Paused, Problem> {
+    let queue = existing(broker, name).await?.name;
+    if paused {
+        broker.pause(&queue).await?;
+    } else {
+        broker.resume(&queue).await?;
+    }
+    Ok(Paused { queue: queue.to_string(), paused })
+}
+
+/// Throws away what waits in a queue.
+pub async fn purge(broker: &dyn Broker, name: &str) -> Result<Purged, Problem> {
+    let queue = existing(broker, name).await?.name;
+    let purged = broker.purge(&queue).await?;
+    Ok(Purged { queue: queue.to_string(), purged })
+}
+
+/// Dead letters of one queue or of all, up to `limit` of each, after `after`.
+pub async fn dead_list(
+    broker: &dyn Broker,
+    queue: Option<&str>,
+    filter: &DeadFilter,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<DeadList, Problem> {
+    let queues: Vec<QueueName> = match queue {
+        Some(queue) => vec![existing(broker, queue).await?.name],
+        None => broker.queues().await?.into_iter().map(|spec| spec.name).collect(),
+    };
+    let mut listed = DeadList { dead: Vec::new(), next: Vec::new() };
+    for queue in queues {
+        let (mut after, mut left) = (after.map(|after| DeadId(after.to_owned())), limit);
+        let next = loop {
+            let page = broker.dead_letters(&queue, filter, after.as_ref(), left.min(PAGE)).await?;
+            left = left.saturating_sub(page.letters.len());
+            listed.dead.extend(page.letters.iter().map(Letter::outline));
+            if left == 0 || page.next.is_none() {
+                break page.next;
+            }
+            after = page.next;
+        };
+        listed.next.extend(next.map(|DeadId(after)| NextDead { queue: queue.to_string(), after }));
+    }
+    Ok(listed)
+}
+
+/// A dead letter whole.
+pub async fn letter(broker: &dyn Broker, queue: &str, id: &str) -> Result<Letter, Problem> {
+    let queue = existing(broker, queue).await?.name;
+    let page = broker.dead_letters(&queue, &DeadFilter::one(DeadId(id.to_owned())), None, 1).await?;
+    page.letters.first().map(Letter::whole).ok_or_else(|| missing(&queue, id))
+}
+
+/// Puts dead letters back into their queue, which their trails say, if there are any. One that is named has to be there; that
+/// nothing matches is no failure.
+pub async fn replay(
+    broker: &dyn Broker,
+    trails: Option<&dyn store::Trails>,
+    clock: &Clock,
+    by: &str,
+    queue: &str,
+    filter: &DeadFilter,
+) -> Result<Replayed, Problem> {
+    let queue = existing(broker, queue).await?.name;
+    let replayed = match trails {
+        Some(trails) => crawlway_flow::replay(broker, trails, clock, FLOW, by, &queue, filter).await?,
+        None => broker.replay(&queue, filter).await?,
+    };
+    match &filter.id {
+        Some(DeadId(id)) if replayed.count == 0 && replayed.stopped.is_none() => Err(missing(&queue, id)),
+        _ => Ok(Replayed {
+            queue: queue.to_string(),
+            replayed: replayed.count,
+            stopped: replayed.stopped.map(|error| error.to_string()),
+        }),
+    }
+}
+
+/// Throws dead letters away. One that is named has to be there; that nothing matches is no failure.
+pub async fn drop_dead(broker: &dyn Broker, queue: &str, filter: &DeadFilter) -> Result<Dropped, Problem> {
+    let queue = existing(broker, queue).await?.name;
+    let dropped = broker.drop_dead(&queue, filter).await?;
+    match &filter.id {
+        Some(DeadId(id)) if dropped == 0 => Err(missing(&queue, id)),
+        _ => Ok(Dropped { queue: queue.to_string(), dropped }),
+    }
+}
+
+/// What happened to an item, and where it is; empty if nothing is known of it.
+pub async fn trails_of_item(
+    trails: &dyn store::Trails,
+    frontier: &dyn Frontier,
+    item: &str,
+) -> Result<Trails, Problem> {
+    let trail = trails.of_item(item).await?;
+    let known = match trail.iter().find_map(|entry| entry.subject.clone()) {
+        Some(url) => frontier.find(&url).await?,
+        None => Vec::new(),
+    };
+    let known = known.into_iter().filter(|entry| entry.item == item).map(FrontierEntry::from).collect();
+    Ok(Trails { items: ItemTrail::new(trail).into_iter().collect(), frontier: known })
+}
+
+/// What happened to the latest items that were about a URL, and where it is; empty if nothing is known of it.
+pub async fn trails_of_url(
+    trails: &dyn store::Trails,
+    frontier: &dyn Frontier,
+    url: &str,
+) -> Result<Trails, Problem> {
+    let url = normalise(url, &UrlOptions::default())
+        .map_err(|error| Problem::invalid(error.to_string()).field("url"))?;
+    let found = trails.of_subject(url.as_str(), MOST_ITEMS).await?;
+    let known = frontier.find(url.as_str()).await?;
+    Ok(Trails {
+        items: found.into_iter().filter_map(ItemTrail::new).collect(),
+        frontier: known.into_iter().map(FrontierEntry::from).collect(),
+    })
+}
+
+/// Pages by what they say.
+pub async fn search(index: &dyn PageIndex, search: &Search) -> Result<Results, Problem> {
+    search.check()?;
+    Ok(index.search(search).await?.into())
+}
+
+/// The spec of a queue that somebody expects to be there.
+async fn existing(broker: &dyn Broker, name: &str) -> Result<QueueSpec, Problem> {
+    let name = QueueName::new(name)?;
+    let mut specs = broker.queues().await?;
+    if let Some(at) = specs.iter().position(|spec| spec.name == name) {
+        return Ok(specs.swap_remove(at));
+    }
+    let known: Vec<QueueName> = specs.into_iter().map(|spec| spec.name).collect();
+    let known: Vec<String> = name.nearest(&known).iter().map(|name| format!("`{name}`")).collect();
+    let others = if known.is_empty() { "no queues at all yet".to_owned() } else { known.join(", ") };
+    Err(Problem::not_found(format!("there is no queue `{name}`; there are {others}")).field("queue"))
+}
+
+fn missing(queue: &QueueName, id: &str) -> Problem {
+    let problem = format!("queue `{queue}` has no dead letter `{id}`; list its dead letters to see those it has");
+    Problem::not_found(problem).field("id")
+}
