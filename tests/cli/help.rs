@@ -9,6 +9,7 @@ fn help_of_every_command() {
     for command in [
         "",
         "crawl",
+        "up",
         "search",
         "trail",
         "replay",
@@ -28,14 +29,62 @@ fn help_of_every_command() {
         "config",
         "config check",
         "config show",
+        "completions",
     ] {
         let name = if command.is_empty() {
             "help".to_owned()
         } else {
             format!("help_{}", command.replace(' ', "_"))
         };
-        insta::assert_snapshot!(name, home.run(&format!("{command} --help")).ok());
+        let help = home.run(&format!("{command} --help")).ok();
+        assert!(help.contains("Exit codes:"), "{command}");
+        insta::assert_snapshot!(name, help);
     }
+}
+
+#[test]
+fn shells_take_their_completions_which_know_every_command() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = home.run(&format!("completions {shell}")).ok();
+        for word in
+            ["crawl", "up", "search", "trail", "fetch", "robots", "queues", "purge", "dead", "drop", "replay"]
+                .into_iter()
+                .chain(["config", "completions", "--gateway", "--recrawl-after", "--out", "--json"])
+        {
+            // Fish has flags without their dashes.
+            assert!(script.contains(word.trim_start_matches('-')), "{shell} does not know {word}");
+        }
+        assert_eq!(home.run(&format!("completions {shell} --json")).json()["script"], script);
+    }
+    home.write("completions.bash", &home.run("completions bash").ok());
+    let bash =
+        std::process::Command::new("bash").args(["-n", "completions.bash"]).current_dir(home.path()).output();
+    let bash = bash.unwrap();
+    assert!(bash.status.success() && bash.stderr.is_empty(), "{}", String::from_utf8_lossy(&bash.stderr));
+    // What a user who presses TAB gets.
+    let asked = "source completions.bash; COMP_WORDS=(crawlway dead re); COMP_CWORD=2; \
+                 _crawlway crawlway re dead; echo ${COMPREPLY[@]}";
+    let bash =
+        std::process::Command::new("bash").args(["-c", asked]).current_dir(home.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&bash.stdout).trim(), "replay", "{bash:?}");
+    assert!(home.run("completions tcsh").refused(2).contains("elvish"));
+}
+
+#[test]
+fn with_json_what_is_wrong_is_json_too() {
+    let home = Home::new();
+    let error = |line: &str, code: i32| {
+        let said = home.run(line).refused(code);
+        let told: serde_json::Value =
+            serde_json::from_str(&said).unwrap_or_else(|_| panic!("{line}: {said}"));
+        told["error"].as_str().unwrap().to_owned()
+    };
+    assert!(error("queues --json", 1).contains("there is no data directory"));
+    assert!(error("queus --json", 2).contains("queus"));
+    assert!(error("--json queues purge crawler_queue", 2).contains("--yes"));
+    assert!(error("crawl --json mailto:a@b.example", 2).contains("mailto"));
+    assert!(error("queues --json --config none.toml", 2).contains("none.toml"));
 }
 
 #[test]

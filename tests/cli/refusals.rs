@@ -106,7 +106,11 @@ fn a_damaged_segment_costs_what_is_in_the_damage_and_is_told() {
     let listed: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(listed["queues"][0]["ready"], 4);
     let file = segment.file_name().unwrap().to_str().unwrap();
-    assert!(ran.stderr.starts_with("warning: queue directory `crawlway-data/queue`: "), "{}", ran.stderr);
+    assert!(
+        ran.stderr.starts_with("{\"warning\":\"queue directory `crawlway-data/queue`: "),
+        "{}",
+        ran.stderr
+    );
     assert!(ran.stderr.contains(file) && ran.stderr.contains("set-aside/"), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     let saved = fs::read_dir(home.queue().join("set-aside")).unwrap().next().unwrap().unwrap();
@@ -120,7 +124,7 @@ fn damage_at_the_very_end_is_told_too() {
     let ran = home.run("queues show crawler_queue --json");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap()["ready"], 4);
-    assert!(ran.stderr.starts_with("warning: ") && ran.stderr.contains(".seg`"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("{\"warning\":\"") && ran.stderr.contains(".seg`"), "{}", ran.stderr);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod commands;
 mod kills;
 mod lab;
 mod left_out;
+mod out;
 mod postgres;
 mod recrawl;
 mod site;

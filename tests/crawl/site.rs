@@ -64,7 +64,7 @@ struct State {
 pub(crate) struct Site {
     state: Arc<Mutex<State>>,
     pub(crate) port: u16,
-    home: TempDir,
+    pub(crate) home: TempDir,
 }
 
 impl Site {

@@ -65,7 +65,7 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
         return USAGE.into();
     }
     let causes: Vec<String> = error.chain().map(|cause| output::many_lines(&cause.to_string())).collect();
-    output::error(&causes.join("\n  caused by: "));
+    output::error_with_causes(&causes);
     if is_usage(&error) { USAGE.into() } else { FAILED.into() }
 }
 

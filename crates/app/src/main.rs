@@ -21,7 +21,12 @@ fn main() -> ExitCode {
         Ok(line) => line,
         Err(told) => {
             // Help for a reader that has gone away is no error.
-            let _ = told.print();
+            if told.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+                output::tell_programs();
+                output::error(told.to_string().trim_start_matches("error: ").trim_end());
+            } else {
+                let _ = told.print();
+            }
             return u8::try_from(told.exit_code()).unwrap_or(u8::MAX).into();
         }
     };

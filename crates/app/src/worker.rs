@@ -11,7 +11,7 @@ use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup};
 use crawlway_flow::{Meter, Parts, Stop};
 use crawlway_flows::search::{
-    FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
+    Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
 };
 use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
 use std::{process, sync::Arc};
@@ -24,7 +24,8 @@ use tokio::{
 pub(crate) struct Worker {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) records: open::Records,
-    pub(crate) index: Arc<dyn PageIndex>,
+    /// The index, unless pages end in a file.
+    pub(crate) index: Option<Arc<dyn PageIndex>>,
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
@@ -53,13 +54,33 @@ impl Worker {
         only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
+        Self::start_into(None, config, allow, robots, stages, only, stop).await
+    }
+
+    /// The same, with pages that end in a file instead of the index.
+    pub(crate) async fn start_into(
+        file: Option<Arc<Export>>,
+        config: &Config,
+        allow: &[Allowed],
+        robots: bool,
+        stages: Stages,
+        only: Option<&CrawlId>,
+        stop: Stop,
+    ) -> anyhow::Result<Self> {
         let broker = open::broker(config)?;
         let records = open::records(config).await?;
         records.take_back(config).await?;
         if let (Some(only), RecordKind::Embedded) = (only, config.records.kind) {
             pause_others(&*records.frontier, only).await?;
         }
-        let index = open::page_index(config).await?;
+        let pages = match file {
+            Some(file) => PagesInto::File(file),
+            None => PagesInto::Index(open::page_index(config).await?),
+        };
+        let index = match &pages {
+            PagesInto::Index(index) => Some(index.clone()),
+            PagesInto::File(_) => None,
+        };
         let mut setup = Setup::new(open::lasting_gate(config)?);
         setup.guard = config.fetch.guard(allow)?;
         // The page is put in for each; any will do here.
@@ -73,7 +94,7 @@ impl Worker {
         broker.declare(std::slice::from_ref(&queue)).await?;
         if broker.depth(&queue.name).await?.paused {
             warn(&format!(
-                "queue `{0}` is paused: nothing is indexed until `crawlway queues resume {0}`",
+                "queue `{0}` is paused: pages stay in it until `crawlway queues resume {0}`",
                 queue.name
             ));
         }
@@ -87,11 +108,8 @@ impl Worker {
             clock: Clock::System,
             worker: worker_name(),
         };
-        let stores = Stores {
-            frontier: records.frontier.clone(),
-            seen: records.seen.clone(),
-            pages: Some(PagesInto::Index(index.clone())),
-        };
+        let stores =
+            Stores { frontier: records.frontier.clone(), seen: records.seen.clone(), pages: Some(pages) };
         let settings = config.search.settings(request.clone());
         let search = Search::new(parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
         let (meters, wake) = (search.flow().meters(), Arc::new(search.wake()));
@@ -131,7 +149,10 @@ impl Worker {
     /// Closes everything. To be called after [`drain`](Self::drain).
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         let closed = self.broker.close().await;
-        let index = self.index.close().await;
+        let index = match &self.index {
+            Some(index) => index.close().await,
+            None => Ok(()),
+        };
         self.records.close().await;
         closed?;
         index?;

@@ -3,8 +3,8 @@
 use crate::{
     problem::Problem,
     shape::{
-        DeadList, Dropped, FrontierEntry, ItemTrail, Letter, NextDead, Paused, Purged, Queue, QueueList, Replayed,
-        Results, Trails,
+        DeadList, Dropped, FrontierEntry, ItemTrail, Letter, NextDead, Paused, Purged, Queue, QueueList,
+        Replayed, Results, Trails,
     },
 };
 use crawlway_broker::{Broker, DeadFilter, DeadId, QueueName, QueueSpec};
@@ -175,6 +175,7 @@ async fn existing(broker: &dyn Broker, name: &str) -> Result<QueueSpec, Problem>
 }
 
 fn missing(queue: &QueueName, id: &str) -> Problem {
-    let problem = format!("queue `{queue}` has no dead letter `{id}`; list its dead letters to see those it has");
+    let problem =
+        format!("queue `{queue}` has no dead letter `{id}`; list its dead letters to see those it has");
     Problem::not_found(problem).field("id")
 }

@@ -98,10 +98,12 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> anyhow::Result<T> {
         let asked = timeout(self.patience, self.exchange(method, address, body)).await;
-        let (status, kind, body) =
-            asked.map_err(|_| anyhow!("no answer within {} s", self.patience.as_secs())).flatten().with_context(
-                || format!("the gateway at {} cannot be asked; see that it runs there", self.shown()),
-            )?;
+        let (status, kind, body) = asked
+            .map_err(|_| anyhow!("no answer within {} s", self.patience.as_secs()))
+            .flatten()
+            .with_context(|| {
+                format!("the gateway at {} cannot be asked; see that it runs there", self.shown())
+            })?;
         if status.is_success() {
             return serde_json::from_slice(&body).with_context(|| {
                 format!("`{}` answered something else than a gateway of this version does", address.path())

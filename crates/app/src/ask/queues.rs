@@ -187,7 +187,10 @@ impl Queues {
             None => {
                 let mut address = client.address(["api", "dead", queue.as_str()]);
                 let which = Which::from(filter);
-                address.query_pairs_mut().append_pair("all", &which.all.to_string()).extend_pairs(which.conditions());
+                address
+                    .query_pairs_mut()
+                    .append_pair("all", &which.all.to_string())
+                    .extend_pairs(which.conditions());
                 client.delete(&address).await
             }
         }

@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 /// Check the settings, or show them with where each comes from
 #[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 it was done; 1 it could not be written; 2 the settings are not valid.")]
 pub(super) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
@@ -38,7 +39,9 @@ Examples:
 
 JSON:
   {\"file\": null | path, \"settings\": {KEY: {\"value\", \"source\": {\"kind\", …}}}}
-  kind is default, file (with path and line), variable (with name) or flag (with name).")]
+  kind is default, file (with path and line), variable (with name) or flag (with name).
+
+Exit codes: 0 they are shown; 1 they could not be written; 2 they are not valid.")]
     Show,
 }
 

@@ -1,5 +1,6 @@
 //! The commands. This file has the table of them; each has a file of its own.
 
+mod completions;
 mod config;
 mod crawl;
 mod dead;
@@ -34,6 +35,7 @@ pub(crate) struct CommandLine {
 const AFTER_HELP: &str = "\
 Examples:
   crawlway crawl https://example.org/             crawl a site and make it searchable
+  crawlway crawl https://example.org/ --out FILE  crawl it into a file of JSON lines instead
   crawlway up                                     the same as a service, with an HTTP API
   crawlway search bicycle repair                  find pages, the best first
   crawlway trail https://example.org/page         what happened to a page, step by step
@@ -46,6 +48,11 @@ Examples:
 
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
+
+While `crawlway up` runs on the data directory, crawl, search, trail, queues and dead ask it and say
+the same as on the directory itself; --gateway asks one elsewhere. With --json, errors and warnings
+are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are for
+terminals only, and for none if NO_COLOR is set.
 
 Exit codes:
   0  it was done
@@ -70,7 +77,7 @@ enum Command {
     Fetch(fetch::FetchArgs),
     /// Say what a robots.txt allows
     Robots(robots::RobotsArgs),
-    /// Show the queues of a data directory; pause, resume or purge one
+    /// Show the queues; pause, resume or purge one
     Queues(queues::QueuesArgs),
     /// List, read, replay or drop dead letters: what was given up, and why
     Dead(dead::DeadArgs),
@@ -78,6 +85,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Check the settings, or show them with where each comes from
     Config(config::ConfigArgs),
+    /// Print what a shell needs to complete command lines
+    Completions(completions::CompletionsArgs),
 }
 
 /// What every command takes.
@@ -124,6 +133,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Queues(args) => queues::run(args, &settings()?, &mut output).await?,
         Command::Dead(args) => dead::run(args, &settings()?, &mut output).await?,
         Command::Config(args) => config::run(args, &sources, &mut output)?,
+        Command::Completions(args) => completions::run(&args, &mut output)?,
     }
     output.flush()?;
     Ok(())

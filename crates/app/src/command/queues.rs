@@ -12,7 +12,7 @@ use crawlway_broker::QueueName;
 use crawlway_gateway::shape::Limit;
 use std::time::Duration;
 
-/// Show the queues of a data directory; pause, resume or purge one
+/// Show the queues; pause, resume or purge one
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,9 +28,13 @@ JSON:
   `show` gives one such object, `pause` and `resume` give {\"queue\", \"paused\"},
   `purge` gives {\"queue\", \"purged\"}.
 
-The embedded queue belongs to one process at a time. While another uses the data directory, the
-error says which. What a worker that died had in flight counts as a failed attempt once anyone,
-this command included, opens the queue.")]
+While a gateway runs on the data directory, it is asked. Otherwise the embedded queue belongs to one
+process at a time, and while another uses the data directory, the error says which. What a worker
+that died had in flight counts as a failed attempt once anyone, this command included, opens the
+queue.
+
+Exit codes: 0 it was done; 1 it failed, or there is no such queue; 2 the command line or a setting
+is wrong, or --yes is missing.")]
 pub(super) struct QueuesArgs {
     #[command(subcommand)]
     command: Option<QueuesCommand>,
@@ -39,12 +43,18 @@ pub(super) struct QueuesArgs {
 #[derive(Debug, Subcommand)]
 enum QueuesCommand {
     /// Show one queue: its depth and its spec
+    #[command(after_help = EXIT_CODES)]
     Show(OneQueue),
     /// Stop deliveries from a queue until it is resumed, also across restarts; publishing goes on
+    #[command(after_help = EXIT_CODES)]
     Pause(OneQueue),
     /// End a pause
+    #[command(after_help = EXIT_CODES)]
     Resume(OneQueue),
     /// Throw away what waits in a queue, ready or delayed; dead letters stay
+    #[command(after_help = "\
+Exit codes: 0 it was done; 1 it failed, or there is no such queue; 2 the command line or a setting
+is wrong, or --yes is missing and nobody can be asked.")]
     Purge {
         #[command(flatten)]
         queue: OneQueue,
@@ -53,6 +63,10 @@ enum QueuesCommand {
         yes: bool,
     },
 }
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 it was done; 1 it failed, or there is no such queue; 2 the command line or a setting
+is wrong.";
 
 #[derive(Debug, Args)]
 struct OneQueue {

@@ -1,11 +1,13 @@
 //! `crawlway replay`: runs a stage again from what is stored, without fetching.
 
 use crate::{
+    ask::Place,
     config::Config,
     failure::{ExitKind, Told},
     output::Output,
     worker::{Worker, stop_on_signals, worker_name},
 };
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use crawlway_clock::Clock;
 use crawlway_flow::Stop;
@@ -24,12 +26,14 @@ use std::{
 Examples:
   crawlway replay index         publish every stored page to `crawler_queue` again and index it anew
 
-What was given up is replayed with `crawlway dead replay`.
+What was given up is replayed with `crawlway dead replay`. This needs the data directory for itself:
+while a gateway runs on it, it is refused.
 
 JSON:
   {\"stage\", \"replayed\"}
 
-Exit codes: 0 everything is indexed anew; 1 it failed; 3 it was asked to stop before the end.")]
+Exit codes: 0 everything is indexed anew; 1 it failed; 2 the command line or a setting is wrong;
+3 it was asked to stop before the end.")]
 pub(super) struct ReplayArgs {
     #[command(subcommand)]
     stage: Stage,
@@ -43,6 +47,13 @@ enum Stage {
 
 pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let Stage::Index = args.stage;
+    if let Place::Gateway(client) = Place::of(config)? {
+        bail!(
+            "the gateway at {} has the pages, and only a process that has them for itself can index them anew; stop it \
+             first, and name none with --gateway",
+            client.shown()
+        );
+    }
     crate::open::existing_page_index(config).await?.close().await?;
     let stop = stop_on_signals()?;
     // Nothing is fetched meanwhile, whatever crawl was not finished.
@@ -70,13 +81,14 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
 
 /// Publishes everything again and waits until it is indexed, or until asked to stop. Says how many were published.
 async fn replay(worker: &Worker, stop: &Stop) -> anyhow::Result<u64> {
-    let bar = bar(worker.index.count().await?);
+    let index = worker.index.as_deref().context("the pages are stored in no index")?;
+    let bar = bar(index.count().await?);
     let told = |count| {
         bar.set_position(count);
         if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let replayed = reindex(
-        &*worker.index,
+        index,
         &*worker.broker,
         &*worker.records.trails,
         &Clock::System,

@@ -17,6 +17,7 @@ use std::{
 
 /// Say what a robots.txt allows
 #[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 all are allowed; 1 at least one is not; 2 the command line is wrong.")]
 pub(super) struct RobotsArgs {
     #[command(subcommand)]
     command: RobotsCommand,

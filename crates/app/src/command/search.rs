@@ -29,7 +29,8 @@ JSON:
    \"next_offset\": null | n}
   `snippet` is HTML in which everything is escaped but <mark>; times are milliseconds since 1970.
 
-Exit codes: 0 something was found; 1 nothing was found, or it failed; 2 the query is wrong.")]
+Exit codes: 0 something was found; 1 nothing was found, or it failed; 2 the query or a setting is
+wrong.")]
 pub(super) struct SearchArgs {
     /// What to find
     #[arg(value_name = "QUERY", required = true)]

@@ -16,7 +16,7 @@ use crawlway_store::{End, frontier::EntryState};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway trail https://example.org/page       every item that was about this page, the latest first
+  crawlway trail https://example.org/page       every item about this page, the latest first
   crawlway trail 0193…                          one item, by the id that follows it everywhere
 
 JSON:

@@ -135,7 +135,7 @@ fn parts(worker: &Worker, config: &Config, stop: &Stop) -> Parts {
         broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
         frontier: worker.records.frontier.clone(),
         trails: worker.records.trails.clone(),
-        index: Some(worker.index.clone()),
+        index: worker.index.clone(),
         fetcher: worker.fetcher.clone(),
         request: worker.request.clone(),
         crawl_defaults: CrawlDefaults {

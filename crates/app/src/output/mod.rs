@@ -6,14 +6,17 @@ pub(crate) use table::{Cell, Column, Table};
 
 use serde::Serialize;
 use std::{
-    env,
-    io::{self, BufWriter, IsTerminal, Stdout, Write},
+    env, fmt,
+    io::{self, BufWriter, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
+/// Whether programs read what is said on standard error too.
+static TELL_PROGRAMS: AtomicBool = AtomicBool::new(false);
+
 /// Standard output, and for whom it is.
-#[derive(Debug)]
 pub(crate) struct Output {
-    stdout: BufWriter<Stdout>,
+    stdout: BufWriter<Box<dyn Write + Send>>,
     json: bool,
     colours: bool,
 }
@@ -29,13 +32,26 @@ pub(crate) enum Tone {
     Alarm,
 }
 
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("json", &self.json).finish_non_exhaustive()
+    }
+}
+
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         let stdout = io::stdout();
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
         let colours = stdout.is_terminal() && !refused && !dumb;
-        Self { stdout: BufWriter::new(stdout), json, colours }
+        TELL_PROGRAMS.store(json, Ordering::Relaxed);
+        Self { stdout: BufWriter::new(Box::new(stdout)), json, colours }
+    }
+
+    /// Says everything on standard error from here on, since something else is written to standard output.
+    pub(crate) fn leave_standard_output(&mut self) {
+        self.stdout = BufWriter::new(Box::new(io::stderr()));
+        self.colours = false;
     }
 
     /// Whether a program reads.
@@ -83,6 +99,11 @@ fn unwritten(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
+/// Says on standard error, as JSON from here on, what is wrong. For what is found out before anything else is known.
+pub(crate) fn tell_programs() {
+    TELL_PROGRAMS.store(true, Ordering::Relaxed);
+}
+
 /// Says on standard error that something deserves attention, although it was done.
 pub(crate) fn warn(text: &str) {
     tell("warning", text);
@@ -91,6 +112,16 @@ pub(crate) fn warn(text: &str) {
 /// Says on standard error what went wrong.
 pub(crate) fn error(text: &str) {
     tell("error", text);
+}
+
+/// Says on standard error what went wrong, followed by what caused it.
+pub(crate) fn error_with_causes(chain: &[String]) {
+    match chain {
+        [text, causes @ ..] if !causes.is_empty() && TELL_PROGRAMS.load(Ordering::Relaxed) => {
+            let _ = writeln!(io::stderr(), "{}", serde_json::json!({ "error": text, "causes": causes }));
+        }
+        chain => error(&chain.join("\n  caused by: ")),
+    }
 }
 
 /// Asks on standard error; only a clear yes on standard input is one.
@@ -135,7 +166,11 @@ fn escape(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
 
 fn tell(kind: &str, text: &str) {
     // Nobody could be told that standard error is closed.
-    let _ = writeln!(io::stderr(), "{kind}: {text}");
+    let _ = if TELL_PROGRAMS.load(Ordering::Relaxed) {
+        writeln!(io::stderr(), "{}", serde_json::json!({ kind: text }))
+    } else {
+        writeln!(io::stderr(), "{kind}: {text}")
+    };
 }
 
 #[cfg(test)]

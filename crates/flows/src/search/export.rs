@@ -2,62 +2,220 @@
 
 use super::message::{self, CheckedPage, Metadata, PageMessage};
 use crawlway_broker::Delivery;
+use crawlway_clock::Timestamp;
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
+use serde::Deserialize;
 use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fmt,
     fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    hash::{DefaultHasher, Hash, Hasher},
+    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
-/// A file of lines that grows. Each line is a page message as `crawler_queue` has it. A page whose worker was killed in
-/// between may be there twice; none is missing.
-#[derive(Debug)]
+/// What every line begins with.
+const BEGINNING: &[u8] = b"{\"url\":\"";
+
+/// Why pages cannot be written there.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The system said no.
+    #[error("cannot open `{path}`: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What it said.
+        error: io::Error,
+    },
+    /// Somebody else's file.
+    #[error("line {line} of `{path}` is not a crawled page; name another file, or move this one away")]
+    Foreign {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: u64,
+    },
+}
+
+/// Lines that grow in number, each a page message as `crawler_queue` has it. What is in the file is not written again, however
+/// often a kill makes its worker repeat it: a page is there once, and once more each time it was due to be crawled again.
 pub struct Export {
-    path: PathBuf,
-    file: Mutex<File>,
+    name: String,
+    written: Mutex<Written>,
+    closed: AtomicBool,
+}
+
+struct Written {
+    sink: Sink,
+    /// When each page was crawled, by its URL.
+    pages: HashMap<u128, Timestamp>,
+    /// How long a page need not be crawled again.
+    again_after: Duration,
+}
+
+enum Sink {
+    File(File),
+    /// What was written cannot be read back or taken back.
+    Stream(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Export {
-    /// Opens the file to add to it, new if there is none. A last line that a kill has cut off is taken away.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let whole = end_of_last_line(&mut file)?;
-        file.set_len(whole)?;
-        file.seek(SeekFrom::End(0))?;
-        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
+    /// Opens the file to add to it, new if there is none. A last line that a kill has cut off is taken away. A page that is
+    /// there is written again only if it was crawled at least `again_after` later.
+    pub fn open(path: &Path, again_after: Duration) -> Result<Self, ExportError> {
+        let name = path.display().to_string();
+        let failed = |error| ExportError::Io { path: name.clone(), error };
+        let options = || OpenOptions::new().write(true).create(true).truncate(false).clone();
+        let is_file = path.metadata().map_or(true, |found| found.is_file());
+        if !is_file {
+            let stream = options().open(path).map_err(failed)?;
+            return Ok(Self::to_stream(&name, Box::new(stream), again_after));
+        }
+        let mut file = options().read(true).open(path).map_err(failed)?;
+        let (pages, whole) = read(&file, &name)?;
+        file.set_len(whole).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
+        Ok(Self::new(name, Sink::File(file), pages, again_after))
     }
 
-    /// Adds lines, all or none of them, and returns when they are on the disk.
-    fn add(&self, lines: &[u8]) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = file.stream_position()?;
-        let added = file.write_all(lines).and_then(|()| file.sync_data());
-        if added.is_err() {
-            // Half a line would spoil the next one.
-            let _ = file.set_len(before);
-            let _ = file.seek(SeekFrom::Start(before));
+    /// Writes to something that cannot be read back, such as a pipe.
+    pub fn to_stream(name: &str, stream: Box<dyn Write + Send>, again_after: Duration) -> Self {
+        Self::new(name.to_owned(), Sink::Stream(stream), HashMap::new(), again_after)
+    }
+
+    fn new(name: String, sink: Sink, pages: HashMap<u128, Timestamp>, again_after: Duration) -> Self {
+        let written = Mutex::new(Written { sink, pages, again_after });
+        Self { name, written, closed: AtomicBool::new(false) }
+    }
+
+    /// Whether whoever read has gone away, so that nothing more can be written.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Adds pages, all or none of them, and returns when they are on the disk. Says of each whether it was written, or had been
+    /// before.
+    fn add(&self, pages: Vec<CheckedPage>) -> io::Result<Vec<bool>> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut lines, mut fresh, mut added) = (Vec::new(), Vec::new(), HashMap::new());
+        for page in pages {
+            let (key, at) = (key(page.url.as_str()), page.crawled_at);
+            let known = added.get(&key).or_else(|| written.pages.get(&key));
+            let repeated = known.is_some_and(|known| at <= *known || at.since(*known) < written.again_after);
+            if !repeated {
+                write_line(&mut lines, page)?;
+                added.insert(key, at);
+            }
+            fresh.push(!repeated);
         }
-        added
+        if let Err(error) = written.sink.write(&lines) {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                self.closed.store(true, Ordering::Relaxed);
+            }
+            return Err(error);
+        }
+        written.pages.extend(added);
+        Ok(fresh)
     }
 }
 
-/// Where the last whole line ends.
-fn end_of_last_line(file: &mut File) -> io::Result<u64> {
-    const CHUNK: u64 = 64 << 10;
-    let mut end = file.seek(SeekFrom::End(0))?;
-    let mut buffer = Vec::new();
-    while end > 0 {
-        let start = end.saturating_sub(CHUNK);
-        file.seek(SeekFrom::Start(start))?;
-        buffer.resize(usize::try_from(end - start).unwrap_or(0), 0);
-        file.read_exact(&mut buffer)?;
-        if let Some(at) = buffer.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(start + at as u64 + 1);
+impl Sink {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
         }
-        end = start;
+        match self {
+            Self::File(file) => {
+                let before = file.stream_position()?;
+                let added = file.write_all(lines).and_then(|()| file.sync_data());
+                if added.is_err() {
+                    // Half a line would spoil the next one.
+                    let _ = file.set_len(before);
+                    let _ = file.seek(SeekFrom::Start(before));
+                }
+                added
+            }
+            Self::Stream(stream) => stream.write_all(lines).and_then(|()| stream.flush()),
+        }
     }
-    Ok(0)
+}
+
+/// What of a line says which page it is.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: LineMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct LineMetadata<'a> {
+    #[serde(borrow)]
+    timestamp: Cow<'a, str>,
+}
+
+/// The pages of a file, and where its last whole line ends.
+fn read(file: &File, name: &str) -> Result<(HashMap<u128, Timestamp>, u64), ExportError> {
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let (mut pages, mut whole, mut line) = (HashMap::new(), 0, Vec::new());
+    for number in 1.. {
+        line.clear();
+        let length = reader
+            .read_until(b'\n', &mut line)
+            .map_err(|error| ExportError::Io { path: name.to_owned(), error })?;
+        let foreign = || ExportError::Foreign { path: name.to_owned(), line: number };
+        if line.last() != Some(&b'\n') {
+            // The end, or a line that a kill has cut off. What did not begin as one is not taken away.
+            let ours = line.iter().zip(BEGINNING).all(|(is, ought)| is == ought);
+            return if ours { Ok((pages, whole)) } else { Err(foreign()) };
+        }
+        let page: Line<'_> = serde_json::from_slice(&line).map_err(|_| foreign())?;
+        let at = Timestamp::from_iso(&page.metadata.timestamp).ok_or_else(foreign)?;
+        let latest = pages.entry(key(&page.url)).or_insert(at);
+        *latest = at.max(*latest);
+        whole += length as u64;
+    }
+    Ok((pages, whole))
+}
+
+/// Stands for a URL, in less memory. So long that no two of a crawl are taken for one.
+fn key(url: &str) -> u128 {
+    let hash = |seed: u8| {
+        let mut hasher = DefaultHasher::new();
+        (seed, url).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    hash(0) << 64 | hash(1)
+}
+
+fn write_line(lines: &mut Vec<u8>, page: CheckedPage) -> io::Result<()> {
+    let message = PageMessage {
+        url: page.url.into_string(),
+        text: page.text,
+        metadata: Metadata {
+            title: page.title,
+            description: page.description,
+            timestamp: page.crawled_at.to_iso(),
+            status_code: i64::from(page.status_code),
+        },
+    };
+    // No line break is in it, since JSON escapes them.
+    serde_json::to_writer(&mut *lines, &message)?;
+    lines.push(b'\n');
+    Ok(())
 }
 
 /// The stage.
@@ -98,17 +256,17 @@ impl Stage for ExportStage {
     ) -> Vec<Result<Output<(), ()>, StageError>> {
         let count = batch.len();
         let export = self.export.clone();
-        let written = tokio::task::spawn_blocking(move || export.add(&lines(batch))).await;
-        let trouble = match written {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(format!("cannot write to `{}`: {error}", self.export.path.display())),
-            Err(error) => Some(error.to_string()),
+        let pages = batch.into_iter().map(|item| item.value).collect();
+        let written = tokio::task::spawn_blocking(move || export.add(pages)).await;
+        let error = match written {
+            Ok(Ok(fresh)) => {
+                let outcome = |fresh| if fresh { "exported" } else { "repeated" };
+                return fresh.into_iter().map(|fresh| Ok(Output::nothing(outcome(fresh)))).collect();
+            }
+            Ok(Err(error)) => format!("cannot write to `{}`: {error}", self.export.name),
+            Err(error) => error.to_string(),
         };
-        let ended = || match &trouble {
-            None => Ok(Output::nothing("exported")),
-            Some(error) => Err(StageError::Ours { error: error.clone() }),
-        };
-        (0..count).map(|_| ended()).collect()
+        (0..count).map(|_| Err(StageError::Ours { error: error.clone() })).collect()
     }
 
     async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
@@ -116,43 +274,68 @@ impl Stage for ExportStage {
     }
 }
 
-fn lines(batch: Vec<Item<CheckedPage>>) -> Vec<u8> {
-    let mut lines = Vec::new();
-    for Item { value: page, .. } in batch {
-        let message = PageMessage {
-            url: page.url.into_string(),
-            text: page.text,
-            metadata: Metadata {
-                title: page.title,
-                description: page.description,
-                timestamp: page.crawled_at.to_iso(),
-                status_code: i64::from(page.status_code),
-            },
-        };
-        // Nothing in the message can fail to be written, and no line break is in it.
-        if serde_json::to_writer(&mut lines, &message).is_ok() {
-            lines.push(b'\n');
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    fn page(path: &str, at: u64) -> CheckedPage {
+        let url = format!("http://a.test/{path}");
+        let body = serde_json::json!({ "url": url, "text": "a\nb", "metadata": {
+            "title": "t", "timestamp": Timestamp::from_millis(at).to_iso(), "status_code": 200 } });
+        message::read(body.to_string().as_bytes(), 1 << 20).unwrap()
+    }
+
+    fn paths(file: &Path) -> Vec<String> {
+        let text = fs::read_to_string(file).unwrap();
+        let url = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["url"].clone();
+        text.lines().map(|line| url(line).as_str().unwrap().replace("http://a.test/", "")).collect()
+    }
 
     #[test]
-    fn lines_are_added_and_a_line_that_was_cut_off_is_taken_away() {
+    fn what_is_in_the_file_is_not_written_again_until_it_is_due() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("pages.jsonl");
-        for (before, kept) in [("", ""), ("{}\n", "{}\n"), ("{}\n{\"url", "{}\n"), ("{\"url", "")] {
-            std::fs::write(&path, before).unwrap();
-            Export::open(&path).unwrap().add(b"[1]\n").unwrap();
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{kept}[1]\n"));
+        let file = directory.path().join("pages.jsonl");
+        let export = Export::open(&file, DAY).unwrap();
+        let added = export.add(vec![page("1", 1_000), page("2", 1_000), page("1", 1_000)]).unwrap();
+        assert_eq!(added, [true, true, false]);
+        // As after a kill: the message comes again, or the page was fetched again before it was due.
+        for at in [1_000, 2_000, 86_400_000] {
+            let export = Export::open(&file, DAY).unwrap();
+            assert_eq!(export.add(vec![page("2", at), page("1", at)]).unwrap(), [false, false], "{at}");
         }
-        let long = format!("{}\n", "x".repeat(200_000));
-        std::fs::write(&path, format!("{long}{}", "y".repeat(100_000))).unwrap();
-        Export::open(&path).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), long);
+        let export = Export::open(&file, DAY).unwrap();
+        assert_eq!(export.add(vec![page("2", 86_401_000), page("3", 86_401_000)]).unwrap(), [true, true]);
+        assert_eq!(paths(&file), ["1", "2", "2", "3"]);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_taken_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pages.jsonl");
+        Export::open(&file, DAY).unwrap().add(vec![page("1", 1), page("2", 1)]).unwrap();
+        let whole = fs::read(&file).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for cut in [0, 1, 5, first - 1, first, first + 1, whole.len() - 1] {
+            fs::write(&file, &whole[..cut]).unwrap();
+            Export::open(&file, DAY).unwrap().add(vec![page("1", 1), page("2", 1)]).unwrap();
+            let mut found = paths(&file);
+            found.sort();
+            assert_eq!(found, ["1", "2"], "cut after {cut} bytes");
+        }
+    }
+
+    #[test]
+    fn somebody_elses_file_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("notes.txt");
+        for (text, line) in [("notes", 1), ("notes\n", 1), ("{}\n", 1), ("[1]\n{\"url\":\"", 1)] {
+            fs::write(&file, text).unwrap();
+            let refused = Export::open(&file, DAY).unwrap_err();
+            assert!(matches!(refused, ExportError::Foreign { line: at, .. } if at == line), "{refused}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
     }
 }

@@ -21,7 +21,7 @@ mod wiring;
 
 pub use crawl::{CrawlOptions, CrawlStep};
 pub use definition::{Definition, DefinitionError};
-pub use export::Export;
+pub use export::{Export, ExportError};
 pub use index::IndexStep;
 pub use lost::close_trails_of_the_lost;
 pub use reindex::reindex;

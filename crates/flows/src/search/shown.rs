@@ -136,6 +136,10 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
 fn unavailable(error: StoreError) -> BrokerError {
     match error {
         StoreError::Closed => BrokerError::Closed,
+        StoreError::Invalid { problem } => match QueueName::new(FRONTIER) {
+            Ok(queue) => BrokerError::InvalidSpec { queue, problem },
+            Err(_) => BrokerError::Unavailable { detail: problem },
+        },
         other => BrokerError::Unavailable { detail: other.to_string() },
     }
 }

@@ -73,6 +73,7 @@ async fn resume(
 async fn purge(State(shared): State<Shared>, PathOf(queue): PathOf<String>) -> Result<Json<Purged>, Problem> {
     // Seen through even if the caller goes away.
     let purging = tokio::spawn(async move { answers::purge(&*shared.parts.broker, &queue).await });
-    let purged = purging.await.map_err(|_| Problem::internal("purging broke off; look at what is left"))??;
+    let purged =
+        purging.await.map_err(|_| Problem::internal("purging broke off; look at what is left"))??;
     Ok(Json(purged))
 }

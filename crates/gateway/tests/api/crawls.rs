@@ -15,7 +15,10 @@ async fn a_crawl_is_durable_when_it_is_accepted_and_the_same_definition_is_the_s
     let answer = lab.post("/api/crawls", body.clone()).await;
     let accepted = answer.ok(202);
     let id = accepted["id"].as_str().unwrap();
-    assert_eq!(accepted, json!({ "id": id, "location": format!("/api/crawls/{id}"), "new": true }));
+    assert_eq!(
+        accepted,
+        json!({ "id": id, "location": format!("/api/crawls/{id}"), "new": true, "added": 2, "again": 0, "outcomes": {} })
+    );
     assert_eq!(answer.header(header::LOCATION), format!("/api/crawls/{id}"));
     let stored = lab.records.crawl(&CrawlId::new(id).unwrap()).await.unwrap().unwrap();
     assert_eq!(stored.counts.waiting, 2);
@@ -181,13 +184,19 @@ async fn sitemaps_are_read_after_the_answer() {
     let body = json!({ "seeds": start, "max_depth": 0, "sitemaps": true });
     let id = lab.post("/api/crawls", body).await.ok(202)["id"].as_str().unwrap().to_owned();
     for _ in 0..1000 {
-        let counts = lab.get(&format!("/api/crawls/{id}")).await.ok(200)["counts"].clone();
+        let crawl = lab.get(&format!("/api/crawls/{id}")).await.ok(200);
+        let counts = crawl["counts"].clone();
         let known: u64 =
             ["waiting", "in_flight", "done", "dead"].iter().map(|of| counts[of].as_u64().unwrap()).sum();
-        if known > start.len() as u64 {
+        if crawl["state"] == "finished" && crawl["reading_sitemaps"] == false && crawl["to_be_indexed"] == 0 {
+            assert!(
+                known > start.len() as u64,
+                "pages of a sitemap were added before it is told as whole: {crawl}"
+            );
+            assert_eq!(lab.index.count().await.unwrap(), counts["outcomes"]["published"].as_u64().unwrap());
             return lab.end().await;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("no page of a sitemap was added");
+    panic!("it does not end");
 }

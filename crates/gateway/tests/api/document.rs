@@ -49,6 +49,7 @@ async fn every_route_is_described_and_every_reference_leads_somewhere() {
             "POST /api/dead/{queue}/replay",
             "POST /api/dead/{queue}/{id}/replay",
             "POST /api/queues/{queue}/pause",
+            "POST /api/queues/{queue}/purge",
             "POST /api/queues/{queue}/resume",
         ]
     );

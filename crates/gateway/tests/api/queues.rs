@@ -1,11 +1,11 @@
-//! Queues: what is in them, pausing and resuming.
+//! Queues: what is in them, pausing, resuming and purging.
 
 use crate::lab::{Lab, queue};
 use crawlway_broker::Outgoing;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_are_listed_shown_paused_and_resumed() {
+async fn queues_are_listed_shown_paused_resumed_and_purged() {
     let lab = Lab::idle().await;
     let name = queue("crawler_queue");
     let sent =
@@ -30,6 +30,11 @@ async fn queues_are_listed_shown_paused_and_resumed() {
         assert_eq!(answer, json!({ "queue": "crawler_queue", "paused": paused }));
         assert_eq!(lab.get("/api/queues/crawler_queue").await.ok(200)["paused"], paused);
     }
+    for purged in [2, 0] {
+        let answer = lab.poke("/api/queues/crawler_queue/purge").await.ok(200);
+        assert_eq!(answer, json!({ "queue": "crawler_queue", "purged": purged }));
+        assert_eq!(lab.get("/api/queues/crawler_queue").await.ok(200)["ready"], 0);
+    }
     lab.end().await;
 }
 
@@ -38,10 +43,11 @@ async fn a_queue_that_is_not_there_is_told_with_those_that_are() {
     let lab = Lab::idle().await;
     let problem = lab.get("/api/queues/craler_queue").await.problem(404, "not-found");
     assert!(problem["detail"].as_str().unwrap().contains("there are `crawler_queue`"), "{problem}");
-    for path in ["/api/queues/none/pause", "/api/queues/none/resume"] {
+    for path in ["/api/queues/none/pause", "/api/queues/none/resume", "/api/queues/none/purge"] {
         lab.poke(path).await.problem(404, "not-found");
     }
     lab.get("/api/queues/a%2Fb").await.refused("queue", "letters, digits");
+    lab.poke("/api/queues/frontier/purge").await.problem(409, "conflict");
     let problem = lab.poke("/api/queues/frontier/pause").await.problem(409, "conflict");
     assert!(problem["detail"].as_str().unwrap().contains("pause, resume or cancel its crawls"), "{problem}");
     lab.end().await;

@@ -1,7 +1,6 @@
 //! How far a crawl is, on standard error, for who watches.
 
-use crate::worker::Worker;
-use crawlway_store::frontier::Crawl;
+use crawlway_gateway::shape::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::{IsTerminal, stderr},
@@ -13,12 +12,14 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) struct Progress {
     bar: ProgressBar,
+    /// What becomes of pages that wait in the queue.
+    becomes: &'static str,
     /// How much was done at which time, lately.
     lately: Vec<(Instant, u64)>,
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(becomes: &'static str) -> Self {
         let target = if stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(5)
         } else {
@@ -27,11 +28,11 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} URLs  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, lately: Vec::new() }
+        Self { bar, becomes, lately: Vec::new() }
     }
 
-    pub(super) fn show(&mut self, crawl: &Crawl, to_be_indexed: u64, worker: &Worker) {
-        let counts = &crawl.counts;
+    /// Shows how far it is, with so many pages being fetched and so many in the queue.
+    pub(super) fn show(&mut self, counts: &Counts, fetching: u64, in_queue: u64) {
         let done = counts.done + counts.dead;
         let now = Instant::now();
         self.lately.retain(|(at, _)| now - *at <= WINDOW);
@@ -47,13 +48,11 @@ impl Progress {
             }
             _ => String::new(),
         };
-        let fetching = worker.meters.iter().find(|(name, _)| *name == "crawl");
-        let fetching = fetching.map_or(0, |(_, meter)| meter.read().running);
-        self.bar.set_length(counts.known());
+        self.bar.set_length(done + left);
         self.bar.set_position(done);
         self.bar.set_message(format!(
-            "{rate:.0}/s, {fetching} being fetched, {to_be_indexed} to be indexed, {} dead{eta}",
-            counts.dead
+            "{rate:.0}/s, {fetching} being fetched, {in_queue} to be {}, {} dead{eta}",
+            self.becomes, counts.dead
         ));
     }
 

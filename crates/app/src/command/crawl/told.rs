@@ -2,57 +2,63 @@
 
 use crate::{
     command::counted,
+    failure::{ExitKind, Told},
     output::{Cell, Column, Output, Table, Tone},
-    worker::Worker,
 };
-use crawlway_flows::search::Started;
-use crawlway_store::{
-    CrawlId,
-    frontier::{Crawl, CrawlCounts, CrawlState},
-};
+use crawlway_gateway::shape::Counts;
+use crawlway_store::frontier::CrawlState;
 use serde::Serialize;
 use std::{io, time::Duration};
 
 /// What a crawl has come to.
 #[derive(Debug, Serialize)]
 pub(super) struct Crawled {
-    crawl: CrawlId,
-    state: CrawlState,
-    new: bool,
-    added: u64,
-    again: u64,
-    seconds: f64,
-    indexed: u64,
-    counts: CrawlCounts,
+    pub(super) crawl: String,
+    pub(super) state: CrawlState,
+    pub(super) new: bool,
+    pub(super) added: u64,
+    pub(super) again: u64,
+    pub(super) seconds: f64,
+    pub(super) indexed: u64,
+    /// How many lines were written to the file that was asked for.
+    pub(super) written: u64,
+    pub(super) counts: Counts,
+    /// The file, if pages were written to one.
+    #[serde(skip)]
+    pub(super) out: Option<String>,
+    /// How to go on with what is left.
+    #[serde(skip)]
+    pub(super) rest: String,
 }
 
-/// How many pages this process has put into the index.
-pub(super) fn indexed(worker: &Worker) -> u64 {
-    let index = worker.meters.iter().find(|(name, _)| *name == "index");
-    index.and_then(|(_, meter)| meter.read().outcomes.get("indexed").copied()).unwrap_or_default()
+/// Seconds with three places.
+pub(super) fn seconds(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
 impl Crawled {
-    pub(super) fn new(started: &Started, crawl: Crawl, indexed: u64, took: Duration) -> Self {
-        Self {
-            crawl: crawl.id,
-            state: crawl.state,
-            new: started.new,
-            added: started.added,
-            again: started.again,
-            seconds: (took.as_secs_f64() * 1000.0).round() / 1000.0,
-            indexed,
-            counts: crawl.counts,
+    /// Says it, and whether something is left to do.
+    pub(super) fn end(&self, whole: bool, output: &mut Output) -> anyhow::Result<()> {
+        if output.is_json() {
+            output.json(self)?;
+        } else {
+            self.tell(output)?;
         }
+        output.flush()?;
+        if whole { Ok(()) } else { Err(Told(ExitKind::Stopped).into()) }
     }
 
-    pub(super) fn tell(&self, output: &mut Output) -> io::Result<()> {
-        let seconds = self.seconds;
+    fn tell(&self, output: &mut Output) -> io::Result<()> {
+        let (pages, place) = match &self.out {
+            Some(file) => (self.written, format!("`{file}`")),
+            None => (self.indexed, "the index".to_owned()),
+        };
         output.line(&format!(
-            "crawl {} is {}: {} in the index after {seconds:.1} s",
+            "crawl {} is {}: {} in {place} after {:.1} s",
             self.crawl,
             self.state,
-            counted(self.indexed, "page more", "pages more")
+            counted(pages, "page more", "pages more"),
+            self.seconds
         ))?;
         let mut table = Table::new([Column::left("outcome"), Column::right("URLs")]);
         for (outcome, count) in &self.counts.outcomes {
@@ -73,7 +79,7 @@ impl Crawled {
             output.line("why some were given up: crawlway dead list frontier")?;
         }
         if self.state == CrawlState::Running {
-            output.line("the same command goes on with the rest")?;
+            output.line(&self.rest)?;
         }
         Ok(())
     }

@@ -26,7 +26,10 @@ Examples:
   crawlway dead drop crawler_queue --reason 'not JSON' --yes
 
 Times are UTC unless they say otherwise: 2026-11-15, 2026-11-15T09:30:00Z,
-2026-11-15T10:30:00+01:00, or an age such as 30min or 2d.")]
+2026-11-15T10:30:00+01:00, or an age such as 30min or 2d.
+
+Exit codes: 0 it was done; 1 it failed, or what was named is not there; 2 the command line or a
+setting is wrong, or --yes is missing.")]
 pub(super) struct DeadArgs {
     #[command(subcommand)]
     command: DeadCommand,
@@ -41,13 +44,19 @@ JSON:
     \"first_error\": null | {\"error\", \"at\"}, \"last_error\": null | {\"error\", \"at\"},
     \"message\": {\"id\", \"key\", \"group\", \"published_at\", \"body_bytes\"}}],
    \"next\": [{\"queue\", \"after\"}]}
-  `next` has each queue that has more, and what to give to --after.")]
+  `next` has each queue that has more, and what to give to --after.
+
+Exit codes: 0 it was done, also if there are none; 1 it failed, or there is no such queue; 2 the
+command line or a setting is wrong.")]
     List(ListArgs),
     /// Show one dead letter whole, with its headers and its body
     #[command(after_help = "\
 JSON:
   as an element of `dead list`; its \"message\" also has \"headers\" and either \"body\", which is
-  text, or \"body_base64\".")]
+  text, or \"body_base64\".
+
+Exit codes: 0 it is shown; 1 it is not there, or it failed; 2 the command line or a setting is
+wrong.")]
     Show {
         /// The queue it was taken from
         queue: QueueName,
@@ -63,7 +72,10 @@ A letter leaves the dead ones only once it is safely in the queue. When the queu
 stays dead and the exit code is 1. That nothing matches is no failure; that ID is not there is one.
 
 JSON:
-  {\"queue\", \"replayed\", \"stopped\": null | text}"
+  {\"queue\", \"replayed\", \"stopped\": null | text}
+
+Exit codes: 0 it was done; 1 it failed, stopped early, or what was named is not there; 2 the
+command line or a setting is wrong."
     )]
     Replay(WhichArgs),
     /// Throw dead letters away for good
@@ -73,7 +85,10 @@ JSON:
 That nothing matches is no failure; that ID is not there is one.
 
 JSON:
-  {\"queue\", \"dropped\"}"
+  {\"queue\", \"dropped\"}
+
+Exit codes: 0 it was done; 1 it failed, or what was named is not there; 2 the command line or a
+setting is wrong, or --yes is missing and nobody can be asked."
     )]
     Drop {
         #[command(flatten)]

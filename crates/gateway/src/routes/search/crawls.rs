@@ -133,7 +133,10 @@ pub(super) async fn list(
     let crawls = shared.parts.frontier.crawls(after.as_ref(), query.limit).await?;
     let next = crawls.last().filter(|_| crawls.len() == query.limit).map(|crawl| crawl.id.to_string());
     let look = Look::at(&shared.parts).await?;
-    Ok(Json(CrawlList { crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &look)).collect(), next }))
+    Ok(Json(CrawlList {
+        crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &look)).collect(),
+        next,
+    }))
 }
 
 /// How far a crawl is: its state, counts by outcome, rate and time left

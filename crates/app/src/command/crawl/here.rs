@@ -1,0 +1,131 @@
+//! A crawl by this process, in the data directory.
+
+use super::{
+    CrawlArgs, LOOK,
+    out::Out,
+    progress::Progress,
+    told::{Crawled, seconds},
+};
+use crate::{
+    config::Config,
+    failure::UsageError,
+    output::{Output, warn},
+    worker::{Worker, stop_on_signals},
+};
+use anyhow::bail;
+use crawlway_flow::Stop;
+use crawlway_flows::search::{Definition, Export, Stages, StartError, Started, start};
+use crawlway_store::frontier::{Crawl, CrawlState};
+use std::{sync::Arc, time::Instant};
+
+pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output) -> anyhow::Result<()> {
+    let definition = Definition {
+        seeds: args.seeds,
+        sitemaps: args.sitemap,
+        hosts: args.hosts,
+        include: args.include,
+        exclude: args.exclude,
+        max_depth: args.depth,
+        max_pages: args.pages.map(std::num::NonZeroU64::get),
+        recrawl_after: args.recrawl_after.unwrap_or(config.search.recrawl_after()),
+        traps: config.search.traps(),
+    };
+    // Refused before anything is opened.
+    let definition = definition.checked().map_err(|error| UsageError(error.to_string()))?;
+    config.fetch.override_pace(args.in_flight, args.gap).map_err(UsageError)?;
+    let file = args.out.as_ref().map(|out| out.open(definition.recrawl_after)).transpose()?;
+    if args.out.as_ref().is_some_and(Out::is_standard_output) {
+        output.leave_standard_output();
+    }
+    let stop = stop_on_signals()?;
+    let stages = Stages { crawl: true, index: true };
+    let began = Instant::now();
+    let only = Some(definition.id());
+    let (allow, robots) = (&args.allow, !args.no_robots);
+    let mut worker =
+        Worker::start_into(file.clone(), &config, allow, robots, stages, only.as_ref(), stop.clone()).await?;
+    let crawled = crawl(&worker, definition, file, &stop).await;
+    let drained = worker.drain().await;
+    let (indexed, written) = (ended(&worker, "index", "indexed"), ended(&worker, "export", "exported"));
+    let ended = match &crawled {
+        // As it is now that what was in flight is finished.
+        Ok(started) => how_far(&worker, started).await,
+        Err(_) => Ok((None, 0)),
+    };
+    worker.close().await?;
+    drained?;
+    let started = crawled?;
+    let (crawl, left) = ended?;
+    let crawl = crawl.unwrap_or(started.crawl);
+    let finished = left == 0 && crawl.state == CrawlState::Finished;
+    let told = Crawled {
+        crawl: crawl.id.to_string(),
+        state: crawl.state,
+        new: started.new,
+        added: started.added,
+        again: started.again,
+        seconds: seconds(began.elapsed()),
+        indexed,
+        written,
+        counts: crawl.counts.into(),
+        out: args.out.map(|out| out.to_string()),
+        rest: "the same command goes on with the rest".to_owned(),
+    };
+    told.end(finished, output)
+}
+
+/// How often a stage of this process has ended with this outcome.
+fn ended(worker: &Worker, stage: &str, outcome: &str) -> u64 {
+    let meter = worker.meters.iter().find(|(name, _)| *name == stage);
+    meter.and_then(|(_, meter)| meter.read().outcomes.get(outcome).copied()).unwrap_or_default()
+}
+
+/// Crawls until the crawl is finished and its pages are where they end, or until asked to stop. Answers how it began.
+async fn crawl(
+    worker: &Worker,
+    definition: Definition,
+    file: Option<Arc<Export>>,
+    stop: &Stop,
+) -> anyhow::Result<Started> {
+    let frontier = &*worker.records.frontier;
+    let started = match start(frontier, &worker.fetcher, &worker.request, definition).await {
+        Ok(started) => started,
+        Err(StartError::Definition(error)) => bail!(UsageError(error.to_string())),
+        Err(StartError::Store(error)) => return Err(error.into()),
+    };
+    for trouble in &started.troubles {
+        warn(&format!("sitemap: {trouble}"));
+    }
+    (worker.wake)();
+    let mut progress = Progress::new(if file.is_some() { "written" } else { "indexed" });
+    loop {
+        let (crawl, left) = how_far(worker, &started).await?;
+        let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
+        let over = matches!(crawl.state, CrawlState::Finished | CrawlState::Cancelled) && left == 0;
+        progress.show(&crawl.counts.into(), fetching(worker), left);
+        // Who read has read enough.
+        let unread = file.as_ref().is_some_and(|file| file.is_closed());
+        if over || unread || stop.is_requested() {
+            progress.end();
+            return Ok(started);
+        }
+        if worker.broke() {
+            bail!("the stages ended by themselves; the log says why");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            _ = stop.requested() => {}
+        }
+    }
+}
+
+fn fetching(worker: &Worker) -> u64 {
+    let crawl = worker.meters.iter().find(|(name, _)| *name == "crawl");
+    crawl.map_or(0, |(_, meter)| meter.read().running)
+}
+
+/// The crawl as it is now, and how many pages are still to be indexed or written.
+async fn how_far(worker: &Worker, started: &Started) -> anyhow::Result<(Option<Crawl>, u64)> {
+    let crawl = worker.records.frontier.crawl(&started.crawl.id).await?;
+    Ok((crawl, worker.to_be_indexed().await?))
+}

@@ -1,0 +1,108 @@
+//! A crawl by a gateway, which this process starts and follows.
+
+use super::{
+    CrawlArgs, LOOK,
+    progress::Progress,
+    told::{Crawled, seconds},
+};
+use crate::{
+    ask::Client,
+    failure::UsageError,
+    output::{self, Output, warn},
+    quantity::exact_duration,
+    worker::stop_on_signals,
+};
+use anyhow::{Context, bail};
+use crawlway_flows::search::crawler_queue;
+use crawlway_gateway::shape::{Accepted, CrawlView, Queue};
+use crawlway_store::frontier::CrawlState;
+use serde_json::json;
+use std::time::Instant;
+
+pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -> anyhow::Result<()> {
+    refuse_what_it_decides(&args, client)?;
+    let stop = stop_on_signals()?;
+    let began = Instant::now();
+    let asked = json!({
+        "seeds": args.seeds,
+        "sitemaps": args.sitemap,
+        "hosts": args.hosts,
+        "include": args.include,
+        "exclude": args.exclude,
+        "max_depth": args.depth,
+        "max_pages": args.pages,
+        "recrawl_after": args.recrawl_after.map(exact_duration),
+    });
+    let begun: Accepted = client.post(&client.address(["api", "crawls"]), &asked).await?;
+    let queue = crawler_queue();
+    let shown: Queue = client.get(&client.address(["api", "queues", queue.as_str()])).await?;
+    if shown.paused {
+        warn(&format!("queue `{queue}` is paused: pages stay in it until `crawlway queues resume {queue}`"));
+    }
+    let address = client.address(["api", "crawls", &begun.id]);
+    let mut progress = Progress::new("indexed");
+    let (crawl, followed) = loop {
+        let crawl: CrawlView = client.get(&address).await.with_context(|| {
+            format!("crawl {} was begun, and goes on whenever the gateway runs", begun.id)
+        })?;
+        progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed);
+        let ended = matches!(crawl.state, CrawlState::Finished | CrawlState::Cancelled);
+        if ended && !crawl.reading_sitemaps && crawl.to_be_indexed == 0 {
+            break (crawl, true);
+        }
+        if stop.is_requested() {
+            break (crawl, false);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            _ = stop.requested() => {}
+        }
+    };
+    progress.end();
+    let published = |outcomes: &std::collections::BTreeMap<String, u64>| {
+        outcomes.get("published").copied().unwrap_or_default()
+    };
+    let indexed = published(&crawl.counts.outcomes).saturating_sub(published(&begun.outcomes));
+    let (finished, pause) = (followed && crawl.state == CrawlState::Finished, format!("{address}/pause"));
+    let told = Crawled {
+        crawl: crawl.id,
+        state: crawl.state,
+        new: begun.new,
+        added: begun.added,
+        again: begun.again,
+        seconds: seconds(began.elapsed()),
+        indexed: indexed.saturating_sub(crawl.to_be_indexed),
+        written: 0,
+        counts: crawl.counts,
+        out: None,
+        rest: format!(
+            "it goes on in the gateway; the same command follows it, and this pauses it: curl -X POST {pause}"
+        ),
+    };
+    if !followed && output.is_json() {
+        output::warn(&told.rest);
+    }
+    told.end(finished, output)
+}
+
+/// Another process's settings decide on which terms it fetches, and its files are its own.
+fn refuse_what_it_decides(args: &CrawlArgs, client: &Client) -> anyhow::Result<()> {
+    let decided = [
+        ("--allow", "fetch.allow", !args.allow.is_empty()),
+        ("--no-robots", "", args.no_robots),
+        ("--in-flight", "fetch.in_flight", args.in_flight.is_some()),
+        ("--gap", "fetch.gap", args.gap.is_some()),
+        ("--out", "", args.out.is_some()),
+    ];
+    let given: Vec<_> = decided.into_iter().filter(|(_, _, given)| *given).collect();
+    let Some((flag, setting, _)) = given.first() else { return Ok(()) };
+    let instead = if setting.is_empty() {
+        "stop the gateway first, or crawl into another data directory with --data".to_owned()
+    } else {
+        format!("leave it out and set `{setting}` where the gateway runs, or stop the gateway first")
+    };
+    bail!(UsageError(format!(
+        "{flag} is not for the gateway at {}, which would crawl; {instead}",
+        client.shown()
+    )))
+}

@@ -1,0 +1,167 @@
+//! `crawl --out`: pages into a file, each once, however often the crawl is killed.
+
+use crate::{
+    lab::{Lab, was_killed},
+    site::{Site, ended, finish, json, until},
+};
+use crawlway_demo_web::{Duplicates, Plan};
+use serde_json::Value;
+use std::{
+    collections::hash_map::RandomState,
+    fs,
+    hash::BuildHasher,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+fn lines(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "the last line is whole");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn urls(file: &Path) -> Vec<String> {
+    lines(file).iter().map(|line| line["url"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A front page and this many others.
+fn site_of(pages: usize) -> Site {
+    let site = Site::new();
+    let links: Vec<String> = (0..pages).map(|page| format!("/page-{page}")).collect();
+    site.page("/", "", "front start", &links.iter().map(String::as_str).collect::<Vec<_>>());
+    for link in &links {
+        site.page(link, "", "common words", &[]);
+    }
+    site
+}
+
+#[test]
+fn killed_again_and_again_each_page_is_in_the_file_once() {
+    let lab = Lab::new(Plan::crash_of(400), Duration::from_millis(2));
+    let file = lab.home.path().join("pages.jsonl");
+    let crawl = || {
+        let mut crawl = lab.crawl();
+        crawl.arg("--out").arg(&file).env("CRAWLWAY_SEARCH__INDEX_BATCH", "10");
+        crawl
+    };
+    let (random, mut kills) = (RandomState::new(), 0);
+    for turn in 0..12u64 {
+        let mut child = lab.start(crawl());
+        let lines_of = |file: &Path| fs::metadata(file).map_or(0, |found| found.len());
+        let (before, begun) = (lines_of(&file), Instant::now());
+        // Some die in the middle of opening, the others once they have written something, at no moment in particular.
+        let early = Duration::from_millis(random.hash_one(turn) % 400);
+        let a_little_more = Duration::from_micros(random.hash_one(turn + 100) % 40_000);
+        loop {
+            let due = if turn % 3 == 0 { begun.elapsed() >= early } else { lines_of(&file) > before };
+            if due || child.try_wait().unwrap().is_some() {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(a_little_more);
+        let _ = child.kill();
+        let status = child.wait().unwrap();
+        assert!(was_killed(status) || status.code() == Some(0), "{status}");
+        kills += usize::from(was_killed(status));
+    }
+    assert!(kills > 2, "it was killed {kills} times only");
+    let told = json(&lab.finish(crawl()), 0);
+    assert_eq!((&told["state"], &told["indexed"]), (&"finished".into(), &0.into()), "{told}");
+    let differences = lab.truth().compare(urls(&file), Duplicates::Kept);
+    assert!(
+        differences.missing.is_empty() && differences.unexpected.is_empty() && differences.twice.is_empty(),
+        "the file differs from the web: {differences:#?}"
+    );
+    assert!(!lab.data().join("index").exists(), "nothing was indexed");
+    // And once more there is nothing to do.
+    let (before, told) = (fs::read(&file).unwrap(), json(&lab.finish(crawl()), 0));
+    assert_eq!((told["written"].as_u64(), fs::read(&file).unwrap() == before), (Some(0), true), "{told}");
+}
+
+#[test]
+fn a_line_is_a_message_of_the_queue() {
+    let site = site_of(2);
+    let file = site.home.path().join("pages.jsonl");
+    let told = site.crawled(&["--out", "pages.jsonl"]);
+    assert_eq!((told["written"].as_u64(), told["indexed"].as_u64()), (Some(3), Some(0)), "{told}");
+    let lines = lines(&file);
+    let front = lines.iter().find(|line| line["url"] == site.url("/").as_str()).unwrap();
+    assert_eq!(front["metadata"]["title"], "front start");
+    assert_eq!(front["metadata"]["status_code"], 200);
+    assert!(front["text"].as_str().unwrap().starts_with("front start"), "{front}");
+    let schema = include_str!("../../crates/flows/schemas/crawler_queue.schema.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let known: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    assert!(lines.iter().all(|line| line.as_object().unwrap().keys().all(|key| known.contains(&key))));
+
+    // As text it says where the pages are.
+    let mut again =
+        site.program(&["crawl", "--allow", "127.0.0.0/8", "--out", "pages.jsonl", "--pages", "1"]);
+    again.arg(site.url("/"));
+    let said = String::from_utf8(ended(again).stdout).unwrap();
+    assert!(said.contains("0 pages more in `pages.jsonl`"), "{said}");
+    // Trails end in the file.
+    let trail = json(&ended(site.program(&["trail", &site.url("/"), "--json"])), 0);
+    let entries =
+        trail["items"].as_array().unwrap().iter().flat_map(|item| item["entries"].as_array().unwrap());
+    assert!(entries.clone().any(|entry| entry["outcome"] == "exported"), "{trail}");
+}
+
+#[test]
+fn standard_output_has_the_pages_and_nothing_else() {
+    let site = site_of(5);
+    let ran = ended(site.crawl(&["--out", "-"]));
+    assert_eq!(ran.status.code(), Some(0));
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(
+        printed
+            .lines()
+            .filter(|line| serde_json::from_str::<Value>(line).unwrap()["url"].is_string())
+            .count(),
+        6
+    );
+    let told: Value = serde_json::from_slice(&ran.stderr).unwrap();
+    assert_eq!((&told["state"], &told["written"]), (&"finished".into(), &6.into()), "{told}");
+}
+
+#[test]
+fn a_reader_who_has_read_enough_ends_the_crawl_which_can_go_on() {
+    let site = site_of(200);
+    let mut child = site.crawl(&["--out", "-", "--gap", "10ms"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    reader.read_line(&mut first).unwrap();
+    drop(reader);
+    let ended = finish(child);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{said}");
+    assert!(said.contains("\"state\": \"running\""), "{said}");
+    let rest = site.crawled(&["--out", "rest.jsonl", "--gap", "0s"]);
+    assert_eq!(rest["state"], "finished", "{rest}");
+    // What was already on its way to the reader is gone with the reader, and nothing else.
+    assert!(rest["written"].as_u64() > Some(100), "{rest}");
+    assert!(
+        !urls(&site.home.path().join("rest.jsonl")).contains(&site.url("/")),
+        "the front page was written before"
+    );
+}
+
+#[test]
+fn another_kind_of_file_is_refused_and_left_alone() {
+    let site = site_of(1);
+    let notes = site.home.path().join("notes.txt");
+    fs::write(&notes, "my notes").unwrap();
+    for (out, says) in [("notes.txt", "is not a crawled page"), ("no/such/place", "No such file")] {
+        let refused = ended(site.crawl(&["--out", out]));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{said}");
+        assert!(said.contains(says) && said.contains("--out"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "my notes");
+    assert!(!site.data().exists(), "nothing was opened");
+    until("nobody was asked", || site.all_visits() == 0);
+}

@@ -1,0 +1,352 @@
+//! The same command on the data directory and through the gateway that serves it says the same and ends the same.
+
+use crate::lab::{Lab, Up};
+use crawlway_broker::{Broker, Outgoing, QueueName, Verdict};
+use crawlway_broker_embedded::{EmbeddedBroker, Options};
+use crawlway_demo_web::{Plan, Server, Web};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{path::Path, process::Output, time::Duration};
+use tokio::runtime::Runtime;
+
+/// A web, and a lab that may crawl it.
+fn site(runtime: &Runtime, plan: Plan) -> (Server, Lab) {
+    let server = runtime.block_on(Web::builder(plan).serve()).unwrap();
+    let lab = lab(&server);
+    (server, lab)
+}
+
+fn lab(server: &Server) -> Lab {
+    let port = server.web().port();
+    Lab::new(&format!(
+        "[fetch]\ngap = \"0s\"\nallow = [\"127.0.0.0/8:{port}\"]\n\
+         [gate]\nback_off = \"5ms\"\nlongest_back_off = \"10ms\"\nbreaker_failures = 0"
+    ))
+}
+
+fn crawl<'a>(server: &'a Server, more: &[&'a str]) -> Vec<&'a str> {
+    let mut line = vec!["crawl"];
+    line.extend(server.web().truth().start.iter().map(String::as_str));
+    for host in server.web().hosts() {
+        line.extend(["--host", host]);
+    }
+    line.extend(more);
+    line
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json_of(ran: &Output) -> Value {
+    serde_json::from_slice(&ran.stdout)
+        .unwrap_or_else(|_| panic!("no JSON: {} {}", text(&ran.stdout), text(&ran.stderr)))
+}
+
+/// Two messages that wait and three dead letters, in a queue that is paused, so that they stay.
+fn fill(runtime: &Runtime, data: &Path) {
+    let name = QueueName::new("crawler_queue").unwrap();
+    runtime.block_on(async {
+        let broker = EmbeddedBroker::open(&data.join("queue"), Options::default()).unwrap();
+        for (body, dies) in
+            [(&b"{}"[..], true), (b"\x00\xff", true), (b"", true), (b"{\"a\": 1}", false), (b"[]", false)]
+        {
+            broker.publish(vec![Outgoing::to_queue(&name, body.to_vec()).header("a", "b")]).await;
+            if dies {
+                let taken = broker.receive(&name, 1, Duration::from_secs(5)).await.unwrap().remove(0);
+                let reason = format!("not valid\u{1b}[31m: {} bytes", body.len());
+                broker.settle(vec![(taken.receipt, Verdict::Dead { reason })]).await;
+            }
+        }
+        broker.pause(&name).await.unwrap();
+        broker.close().await.unwrap();
+    });
+}
+
+/// What was printed, without what the time alone changes.
+fn settled(printed: &str) -> Vec<String> {
+    let bare = |word: &str| word.trim_matches(['(', ')', ',', ':']).to_owned();
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|octet| octet.is_ascii_digit());
+    let is_unit = |word: &str| ["ms", "s", "min", "h", "days"].contains(&word);
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let next = words.get(at + 1).map(|next| bare(next)).unwrap_or_default();
+        if (is_number(&bare(word)) && is_unit(&next)) || (bare(word) == "just" && next == "now") {
+            at += 2;
+        } else if bare(word) == "ago" {
+            at += 1;
+        } else if *word == "\"oldest_age_ms\":" {
+            at += 2;
+        } else {
+            kept.push((*word).to_owned());
+            at += 1;
+        }
+    }
+    kept
+}
+
+/// What there is to compare: the code, what was printed, and what was said to be wrong without who says it.
+fn told(ran: &Output, gateway: Option<&Up>) -> (Option<i32>, Vec<String>, String) {
+    let mut said = text(&ran.stderr);
+    if let Some(up) = gateway {
+        let says = format!(" (says the gateway at http://{})", up.address);
+        assert!(said.is_empty() || said.contains(&says), "{said}");
+        said = said.replace(&says, "");
+    }
+    (ran.status.code(), settled(&text(&ran.stdout)), said)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_looked_at_is_the_same_both_ways() {
+    let runtime = Runtime::new().unwrap();
+    let (server, lab) = site(&runtime, Plan::crash_of(200));
+    let crawled = lab.run(&crawl(&server, &["--json"]));
+    assert_eq!(crawled.status.code(), Some(0), "{}", text(&crawled.stderr));
+    fill(&runtime, &lab.data());
+    let truth = server.web().truth();
+    let (url, page) = truth.indexed.iter().find(|(_, page)| page.word.is_some()).unwrap();
+    let word = page.word.clone().unwrap();
+    let word_of_all = page.title.split_whitespace().next().unwrap().to_owned();
+    let letters = json_of(&lab.run(&["dead", "list", "--json"]))["dead"].as_array().unwrap().clone();
+    let ids = |queue: &str| -> Vec<String> {
+        let of = letters.iter().filter(|letter| letter["queue"] == queue);
+        of.map(|letter| letter["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let (dead, gone) = (ids("crawler_queue"), ids("frontier"));
+    assert!(dead.len() == 3 && gone.len() > 2, "{letters:#?}");
+    let mut lines: Vec<Vec<&str>> = vec![
+        vec!["queues"],
+        vec!["queues", "show", "crawler_queue"],
+        vec!["queues", "show", "frontier"],
+        vec!["queues", "show", "craler_queue"],
+        vec!["queues", "pause", "frontier"],
+        vec!["queues", "purge", "frontier", "--yes"],
+        vec!["dead", "list"],
+        vec!["dead", "list", "--limit", "5000"],
+        vec!["dead", "list", "frontier", "--limit", "2"],
+        vec!["dead", "list", "frontier", "--limit", "1", "--after", &gone[0]],
+        vec!["dead", "list", "frontier", "--after", "no such place"],
+        vec!["dead", "list", "crawler_queue", "--reason", "2 bytes", "--since", "1h"],
+        vec!["dead", "list", "crawler_queue", "--until", "2020-01-01T10:30:00+01:00"],
+        vec!["dead", "list", "none"],
+        vec!["dead", "show", "frontier", &gone[0]],
+        vec!["dead", "show", "crawler_queue", "a/b?c=d&e f"],
+        vec!["dead", "replay", "crawler_queue", "d99"],
+        vec!["dead", "replay", "crawler_queue", "--reason", "nothing like it"],
+        vec!["dead", "drop", "crawler_queue", "d99", "--yes"],
+        vec!["trail", url],
+        vec!["trail", &gone[0]],
+        vec!["trail", "http://nowhere.test/a b?c=d#e"],
+        vec!["trail", "http://"],
+        vec!["search", &word],
+        vec!["search", &word_of_all, "--limit", "3", "--offset", "2", "--all"],
+        vec!["search", "\"no", "end"],
+        vec!["search", "nothinglikethis&limit=1"],
+        vec!["search", &word, "--limit", "100000"],
+    ];
+    lines.extend(dead.iter().map(|id| vec!["dead", "show", "crawler_queue", id.as_str()]));
+    let lines: Vec<Vec<&str>> =
+        lines.iter().flat_map(|line| [line.clone(), [line.as_slice(), &["--json"]].concat()]).collect();
+    let here: Vec<_> = lines.iter().map(|line| told(&lab.run(line), None)).collect();
+    let codes: Vec<i32> = here.iter().filter_map(|(code, ..)| *code).collect();
+    assert!([0, 1, 2].iter().all(|code| codes.contains(code)), "of each kind of end there is one");
+    let up = lab.up();
+    for (line, here) in lines.iter().zip(here) {
+        let there = told(&lab.run(line), Some(&up));
+        assert_eq!(there, here, "{line:?}: through the gateway, and on the data directory");
+    }
+}
+
+#[test]
+fn what_is_changed_is_changed_the_same_both_ways() {
+    let runtime = Runtime::new().unwrap();
+    let (here, there) = (Lab::new(""), Lab::new(""));
+    // Makes the stores.
+    let mut up = here.up();
+    up.signal(Signal::TERM);
+    assert_eq!(up.ended().code(), Some(0));
+    fill(&runtime, &here.data());
+    copy(&here.data(), &there.data());
+    let letters = json_of(&here.run(&["dead", "list", "--json"]))["dead"].as_array().unwrap().clone();
+    let id = |at: usize| letters[at]["id"].as_str().unwrap().to_owned();
+    let up = there.up();
+    let (first, second) = (id(0), id(1));
+    for line in [
+        &["queues", "pause", "crawler_queue"][..],
+        &["dead", "replay", "crawler_queue", &first],
+        &["dead", "drop", "crawler_queue", &second, "--yes", "--json"],
+        &["queues", "show", "crawler_queue", "--json"],
+        &["dead", "replay", "crawler_queue", "--reason", "0 bytes", "--since", "2h", "--json"],
+        &["dead", "drop", "crawler_queue", "--error", "none of them", "--yes"],
+        &["dead", "replay", "crawler_queue", "--all"],
+        &["dead", "drop", "crawler_queue", "--all", "--yes"],
+        &["queues", "--json"],
+        &["queues", "purge", "crawler_queue"],
+        &["queues", "purge", "crawler_queue", "--yes", "--json"],
+        &["queues", "purge", "crawler_queue", "--yes"],
+        &["queues", "--json"],
+        &["queues", "resume", "crawler_queue", "--json"],
+        &["queues", "show", "crawler_queue"],
+    ] {
+        let (one, other) = (here.run(line), there.run(line));
+        // Refused before anybody is asked.
+        let asked = (one.status.code() != Some(2)).then_some(&up);
+        assert_eq!(told(&other, asked), told(&one, None), "{line:?}");
+    }
+}
+
+#[test]
+fn a_crawl_is_the_same_both_ways_and_can_be_searched_when_it_ends() {
+    let runtime = Runtime::new().unwrap();
+    let (server, here) = site(&runtime, Plan::bench(60));
+    let there = lab(&server);
+    let up = there.up();
+    let crawled = |lab: &Lab, more: &[&str]| {
+        let ran = lab.run(&crawl(&server, &[&["--json"], more].concat()));
+        assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(0), String::new()), "{}", text(&ran.stdout));
+        let mut told = json_of(&ran);
+        assert!(told["seconds"].take().as_f64().is_some());
+        told
+    };
+    let (one, other) = (crawled(&here, &[]), crawled(&there, &[]));
+    assert_eq!(one, other);
+    assert!(one["indexed"].as_u64() > Some(10) && one["new"] == true, "{one}");
+    let search = |lab: &Lab| {
+        json_of(&lab.run(&["search", "host:127.0.0.1 OR page", "--json", "--all"]))["total"].clone()
+    };
+    assert_eq!(search(&there), search(&here));
+    let depth = up.get("/api/queues/crawler_queue").1;
+    assert_eq!((&depth["ready"], &depth["in_flight"]), (&json!(0), &json!(0)), "{depth}");
+
+    // Again there is nothing to do, and as text it says so in the same words.
+    assert_eq!(crawled(&here, &[]), crawled(&there, &[]));
+    let texts = [&here, &there].map(|lab| {
+        let ran = lab.run(&crawl(&server, &["--pages", "3", "--depth", "2", "--recrawl-after", "90min"]));
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+        text(&ran.stdout).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    });
+    assert_eq!(texts[0], texts[1]);
+
+    for (more, says) in [
+        (&["--allow", "10.0.0.0/8"][..], "`fetch.allow`"),
+        (&["--no-robots"], "stop the gateway first"),
+        (&["--in-flight", "4"], "`fetch.in_flight`"),
+        (&["--gap", "0s"], "`fetch.gap`"),
+        (&["--out", "pages.jsonl"], "another data directory"),
+        (&["--host", "http://nowhere/"], "is no host"),
+        (&["--exclude", "*"], "out of the crawl's own scope"),
+    ] {
+        let ran = there.run(&crawl(&server, more));
+        let said = text(&ran.stderr);
+        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{more:?}: {said}");
+        assert!(said.contains(says) && said.contains(&up.address), "{more:?}: {said}");
+    }
+}
+
+#[test]
+fn who_stops_watching_a_crawl_does_not_stop_the_crawl() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Web::builder(Plan::bench(40)).serve()).unwrap();
+    let port = server.web().port();
+    let lab = Lab::new(&format!("[fetch]\ngap = \"1h\"\nallow = [\"127.0.0.0/8:{port}\"]"));
+    let up = lab.up();
+    for (before, json, signal) in [(0, false, Signal::INT), (1, true, Signal::TERM)] {
+        let mut line = crawl(&server, &["--pages", if json { "7" } else { "8" }]);
+        line.extend(json.then_some("--json"));
+        let mut watching = lab.program(&line);
+        let watching = watching
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Who has asked for it can be stopped.
+        up.wait("/api/crawls", |told| told["crawls"].as_array().unwrap().len() > before);
+        let pid = rustix::process::Pid::from_raw(watching.id().try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let ended = watching.wait_with_output().unwrap();
+        let (printed, said) = (text(&ended.stdout), text(&ended.stderr));
+        assert_eq!(ended.status.code(), Some(3), "{printed} {said}");
+        let id = up.get("/api/crawls").1["crawls"][0]["id"].as_str().unwrap().to_owned();
+        let pause = format!("curl -X POST http://{}/api/crawls/{id}/pause", up.address);
+        assert!(if json { said.contains(&pause) } else { printed.contains(&pause) }, "{printed} {said}");
+        assert_eq!(up.get(&format!("/api/crawls/{id}")).1["state"], "running");
+    }
+}
+
+#[test]
+fn a_gateway_elsewhere_is_asked_with_its_token() {
+    let token = "a token of 16 bytes".replace(' ', "-");
+    let lab = Lab::new(&format!("[gateway]\ntoken = \"{token}\""));
+    let up = lab.up();
+    let url = format!("http://{}", up.address);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let run = |line: &[&str], variables: &[(&str, &str)]| {
+        let mut program = lab.program(line);
+        program.current_dir(elsewhere.path()).envs(variables.iter().copied());
+        program.output().unwrap()
+    };
+    let with = ("CRAWLWAY_GATEWAY__TOKEN", token.as_str());
+    for line in [&["queues", "--gateway", &url][..], &["--gateway", &format!("{url}/"), "dead", "list"]] {
+        let ran = run(line, &[with]);
+        assert_eq!(ran.status.code(), Some(0), "{line:?}: {}", text(&ran.stderr));
+    }
+    let named = run(&["queues", "show", "crawler_queue"], &[with, ("CRAWLWAY_GATEWAY__URL", &url)]);
+    assert_eq!(named.status.code(), Some(0), "{}", text(&named.stderr));
+    // Its own directory finds gateway and token by itself.
+    assert_eq!(lab.run(&["queues"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0, "nothing was made elsewhere");
+
+    let wrong = ("CRAWLWAY_GATEWAY__TOKEN", "another-token-of-16-bytes");
+    for (gateway, variables, code, says) in [
+        (url.as_str(), &[][..], 2, "send the token in `gateway.token`"),
+        (&url, &[wrong], 2, "the token is not the one in `gateway.token`"),
+        ("http://127.0.0.1:1", &[with], 1, "the gateway at http://127.0.0.1:1 cannot be asked"),
+        ("https://127.0.0.1:1", &[with], 2, "over plain HTTP"),
+        ("127.0.0.1:8081", &[with], 2, "http://127.0.0.1:8081"),
+        ("http://a:b@127.0.0.1:1", &[with], 2, "--gateway"),
+    ] {
+        let ran = run(&["queues", "--gateway", gateway], variables);
+        let said = text(&ran.stderr);
+        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(code), 0), "{gateway}: {said}");
+        assert!(said.contains(says) && !said.contains(&token), "{gateway}: {said}");
+    }
+}
+
+#[test]
+fn what_answers_but_is_no_gateway_is_told_as_such() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Web::builder(Plan::bench(40)).serve()).unwrap();
+    let url = server.web().truth().start[0].clone();
+    let ran = Lab::new("").run(&["queues", "--gateway", &url, "--json"]);
+    let said = text(&ran.stderr);
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0), "{said}");
+    let told: Value = serde_json::from_str(&said).unwrap();
+    assert!(told["error"].as_str().unwrap().contains("which a gateway does not"), "{told}");
+}
+
+#[test]
+fn what_needs_the_data_directory_for_itself_says_so() {
+    let lab = Lab::new("");
+    let up = lab.up();
+    for line in [&["up"][..], &["replay", "index"]] {
+        let ran = lab.run(line);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{line:?}: {said}");
+        assert!(said.contains(&format!("the gateway at http://{}", up.address)), "{line:?}: {said}");
+    }
+}
