@@ -36,10 +36,11 @@ pub struct Problem {
     detail: String,
     /// The id of the request, as in the header `x-request-id` and in the log.
     #[schema(value_type = String)]
-    instance: Option<String>,
+    instance: Option<Box<str>>,
     /// The field or parameter that is wrong, such as `seeds[2]`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<String>,
+    #[schema(value_type = Option<String>)]
+    field: Option<Box<str>>,
     /// Where in a query it is wrong, in characters from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u32>,
@@ -91,13 +92,13 @@ impl Problem {
 
     /// Names the field that is wrong.
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
-        self.field = Some(field.into());
+        self.field = Some(field.into().into_boxed_str());
         self
     }
 
     /// The whole answer, with the id of the request in it.
     pub(crate) fn into_answer(mut self, request_id: &str) -> Response {
-        self.instance = Some(request_id.to_owned());
+        self.instance = Some(request_id.into());
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         // Nothing in it can fail to be written.
         let mut answer = Response::new(Body::from(serde_json::to_vec(&self).unwrap_or_default()));

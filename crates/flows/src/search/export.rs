@@ -9,7 +9,7 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::Path,
@@ -33,6 +33,12 @@ pub enum ExportError {
         path: String,
         /// What it said.
         error: io::Error,
+    },
+    /// Another process writes to it.
+    #[error("`{path}` is being written by another process; name another file, or wait for that one")]
+    InUse {
+        /// The file.
+        path: String,
     },
     /// Somebody else's file.
     #[error("line {line} of `{path}` is not a crawled page; name another file, or move this one away")]
@@ -85,6 +91,11 @@ impl Export {
             return Ok(Self::to_stream(&name, Box::new(stream), again_after));
         }
         let mut file = options().read(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ExportError::InUse { path: name }),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
         let (pages, whole) = read(&file, &name)?;
         file.set_len(whole).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
         Ok(Self::new(name, Sink::File(file), pages, again_after))
@@ -301,6 +312,8 @@ mod tests {
         let export = Export::open(&file, DAY).unwrap();
         let added = export.add(vec![page("1", 1_000), page("2", 1_000), page("1", 1_000)]).unwrap();
         assert_eq!(added, [true, true, false]);
+        assert!(matches!(Export::open(&file, DAY), Err(ExportError::InUse { .. })), "one process at a time");
+        drop(export);
         // As after a kill: the message comes again, or the page was fetched again before it was due.
         for at in [1_000, 2_000, 86_400_000] {
             let export = Export::open(&file, DAY).unwrap();

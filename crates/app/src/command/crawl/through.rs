@@ -1,7 +1,7 @@
 //! A crawl by a gateway, which this process starts and follows.
 
 use super::{
-    CrawlArgs, LOOK,
+    CrawlArgs,
     progress::Progress,
     told::{Crawled, seconds},
 };
@@ -17,7 +17,13 @@ use crawlway_flows::search::crawler_queue;
 use crawlway_gateway::shape::{Accepted, CrawlView, Queue};
 use crawlway_store::frontier::CrawlState;
 use serde_json::json;
-use std::time::Instant;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// How often the gateway is asked how far the crawl is.
+const LOOK: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -> anyhow::Result<()> {
     refuse_what_it_decides(&args, client)?;
@@ -59,9 +65,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         }
     };
     progress.end();
-    let published = |outcomes: &std::collections::BTreeMap<String, u64>| {
-        outcomes.get("published").copied().unwrap_or_default()
-    };
+    let published = |outcomes: &BTreeMap<String, u64>| outcomes.get("published").copied().unwrap_or_default();
     let indexed = published(&crawl.counts.outcomes).saturating_sub(published(&begun.outcomes));
     let (finished, pause) = (followed && crawl.state == CrawlState::Finished, format!("{address}/pause"));
     let told = Crawled {
