@@ -36,6 +36,7 @@ pub(super) async fn settle(
     let mut tally = Tally::default();
     let mut changes = HostChanges::default();
     let mut rows = Rows::new();
+    let mut deferred = Vec::new();
     let mut answers = Vec::with_capacity(endings.len());
     for (receipt, ending) in endings {
         let num = whole(receipt.entry);
@@ -88,6 +89,7 @@ pub(super) async fn settle(
             Ending::Defer { until } => {
                 counts.waiting += 1;
                 changes.rest(url.host, millis(*until));
+                deferred.push(num);
                 let due = Some(millis(*until));
                 (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
             }
@@ -118,9 +120,24 @@ pub(super) async fn settle(
          WHERE entries.num = r.num",
     );
     tx.run(&SETTLE, vec![Arg::Rows(rows)]).await?;
+    put_first(tx, deferred).await?;
     changes.make(tx).await?;
     tally.make(tx, Turn::Finish, now).await?;
     Ok(answers)
+}
+
+/// Has these be the first of their hosts, which rest until it is their turn.
+async fn put_first(tx: &mut Tx, nums: Vec<i64>) -> Result<(), Fault> {
+    static FIRST: Sql = Sql::new(
+        "UPDATE entries SET due = coalesce(
+             (SELECT min(x.due) - 1 FROM entries x WHERE x.host = entries.host AND x.state = 0 AND x.due <= entries.due
+                                                     AND x.num <> entries.num), due)
+         WHERE num IN (SELECT r.num FROM {rows num int} r)",
+    );
+    if !nums.is_empty() {
+        tx.run(&FIRST, vec![Arg::Rows(Rows::of_ints(nums))]).await?;
+    }
+    Ok(())
 }
 
 /// What becomes of a URL.

@@ -116,7 +116,11 @@ pub enum Ending {
         /// How long its host is left alone.
         rest: Duration,
     },
-    /// It is not its turn: again at this time, and nothing of its host before. Counts nothing.
+    /// It is not its turn: again at this time, before all others of its host, and nothing of its host before. Counts
+    /// nothing.
+    ///
+    /// The gate has given it a slot. If others came first then, they would be given later ones, until all that wait
+    /// have been deferred and none was fetched.
     Defer {
         /// When.
         until: Timestamp,

@@ -3,6 +3,7 @@
 use super::{faults::Fault, world::World};
 use crawlway_store::Timestamp;
 use crawlway_store::frontier::{Crawl, CrawlId, CrawlState, Ending, EntryState, Receipt, SettledAs};
+use std::time::Duration;
 
 impl World {
     /// A failed attempt: it waits again, or is dead after the last one.
@@ -84,9 +85,10 @@ impl World {
                 (now + rest, self.fail(place, error, due, now, false))
             }
             Ending::Defer { until } => {
+                let due = self.before_all_of_its_host(place, *until);
                 let row = &mut self.rows[place];
                 row.state = EntryState::Waiting;
-                row.due = Some(*until);
+                row.due = Some(if fault == Fault::DeferGoesBehind { *until } else { due });
                 row.failures += u32::from(fault == Fault::DeferCounts);
                 (if fault == Fault::DeferHoldsNobody { now } else { *until }, SettledAs::Deferred)
             }
@@ -108,6 +110,16 @@ impl World {
         let rest = self.rests.entry(host).or_default();
         *rest = if fault == Fault::LastRestCounts { until } else { until.max(*rest) };
         Some(settled)
+    }
+
+    /// When a URL must be due to come before all others of its host, this at the latest.
+    fn before_all_of_its_host(&self, place: usize, latest: Timestamp) -> Timestamp {
+        let row = &self.rows[place];
+        let others = self.rows.iter().filter(|other| {
+            other.state == EntryState::Waiting && other.crawl == row.crawl && other.new.host == row.new.host
+        });
+        let first = others.filter_map(|other| other.due).min();
+        first.map_or(latest, |first| latest.min(first - Duration::from_millis(1)))
     }
 
     /// Finishes what has nothing left to do.

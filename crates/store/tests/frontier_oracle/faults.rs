@@ -50,6 +50,7 @@ crawlway_conformance::faults! {
     RetryHoldsHost,
     DeferCounts,
     DeferHoldsNobody,
+    DeferGoesBehind,
     RefusesThePast,
     OneMoreAttempt,
     ForgetsFirstError,

@@ -99,6 +99,25 @@ pub(super) async fn a_deferral_holds_its_host_back(h: &mut dyn Harness) {
     assert_eq!(t.next(10, 3).await.len(), 3, "then all of it is due");
 }
 
+pub(super) async fn who_was_deferred_comes_first_of_its_host(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.adds(&id, &["1", "2", "3"].map(|path| url("a.example", path))).await;
+    t.pass(SECOND).await;
+    let mut taken = t.take("three wait").await;
+    let first = taken.url.clone();
+    for _ in 0..3 {
+        t.settle(&taken, Ending::Defer { until: t.now() + WHILE }).await;
+        t.pass(WHILE).await;
+        taken = t.take("its turn has come").await;
+        assert_eq!(taken.url, first, "the others would only be deferred behind it");
+    }
+    t.settle(&taken, done()).await;
+    let second = t.take("two wait").await;
+    t.settle(&second, Ending::Defer { until: t.now() + SECOND }).await;
+    t.pass(WHILE).await;
+    assert_eq!(urls_of(&t.next(10, 3).await)[0], second.url, "it comes first however late it is");
+}
+
 pub(super) async fn a_deferral_into_the_past_is_due_now(h: &mut dyn Harness) {
     let (t, id) = Trial::crawling(h).await;
     t.seed(&id, "a.example").await;
