@@ -106,6 +106,8 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
 pub(crate) enum Trouble {
     /// This status.
     Status(StatusCode),
+    /// 503, with so many seconds in `Retry-After`.
+    Later(u32),
     /// The connection is reset.
     Reset,
 }

@@ -147,6 +147,7 @@ impl Draft {
     pub(crate) fn failing(&mut self, place: &Place, trouble: Trouble) {
         let status = match trouble {
             Trouble::Status(status) => status,
+            Trouble::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
             Trouble::Reset => StatusCode::INTERNAL_SERVER_ERROR,
         };
         self.put_with(place, Answer::status(status), Some((trouble, u32::MAX)));

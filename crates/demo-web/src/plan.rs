@@ -11,7 +11,7 @@ pub struct Plan {
 /// How hosts are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// By names such as `news.test`, all at one address. Whoever crawls must be told where the names lead.
+    /// By names such as `news.localhost`, all at one address. Whoever crawls must be told where the names lead.
     Names,
     /// Each by a loopback address of its own, from 127.0.0.2 on, so that a crawler without special name resolution
     /// sees several hosts. Linux answers on all of 127.0.0.0/8; elsewhere the addresses may have to be set up.

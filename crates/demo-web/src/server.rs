@@ -225,26 +225,35 @@ async fn decide(shared: &Shared, host: usize, path: &str, request: &Request<Inco
         Some(Found::Kept(resource)) => match resource.meet() {
             None => Some(unless_known(&resource.answer)),
             Some(Trouble::Status(status)) => Some(Answer::status(status)),
+            Some(Trouble::Later(seconds)) => Some(unavailable(Some(seconds))),
             Some(Trouble::Reset) => None,
         },
     }
 }
 
 async fn fail(shared: &Shared, host: usize, failure: Failure) -> Option<Answer> {
-    let (status, retry_after) = match failure {
-        Failure::Unavailable { retry_after } => (StatusCode::SERVICE_UNAVAILABLE, retry_after),
-        Failure::TooManyRequests { retry_after } => (StatusCode::TOO_MANY_REQUESTS, retry_after),
+    match failure {
+        Failure::Unavailable { retry_after } => Some(unavailable(retry_after)),
+        Failure::TooManyRequests { retry_after } => {
+            Some(later(Answer::status(StatusCode::TOO_MANY_REQUESTS), retry_after))
+        }
         Failure::Hang => {
             shared.live.while_hanging(host).await;
-            return None;
+            None
         }
-        Failure::Reset => return None,
-    };
-    let answer = Answer::status(status);
-    Some(match retry_after {
+        Failure::Reset => None,
+    }
+}
+
+fn unavailable(retry_after: Option<u32>) -> Answer {
+    later(Answer::status(StatusCode::SERVICE_UNAVAILABLE), retry_after)
+}
+
+fn later(answer: Answer, retry_after: Option<u32>) -> Answer {
+    match retry_after {
         Some(seconds) => answer.with(RETRY_AFTER, &seconds.to_string()),
         None => answer,
-    })
+    }
 }
 
 /// A visit that is written down when it ends, whichever way that is: also when the client leaves.

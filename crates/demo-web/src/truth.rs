@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What a crawler that starts at [`start`](Self::start) and follows every link must end up with.
+/// What a crawler that starts at [`start`](Self::start), reads the sitemap there and follows every link must end up with.
 ///
 /// All URLs are absolute and in normal form: lower-case host, no fragment, no dot segments, escapes in upper case and
 /// only where they are needed.
@@ -21,6 +21,9 @@ pub struct Truth {
     pub forbidden: BTreeSet<String>,
     /// What only `nofollow` links lead to: never asked for by a crawler that honours them.
     pub unfollowed: BTreeSet<String>,
+    /// What no link leads to, only the sitemap of the start's host: in [`indexed`](Self::indexed) too, and out of reach
+    /// for a crawler that does not read sitemaps.
+    pub only_in_sitemaps: BTreeSet<String>,
     /// Other spellings that links use, and the URL in normal form that each stands for.
     pub spellings: BTreeMap<String, String>,
     /// How URLs begin of which there is no end. A crawler may have some of them, but not for ever.

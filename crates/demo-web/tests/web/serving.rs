@@ -124,11 +124,20 @@ async fn a_page_answers_to_its_other_spellings() {
 }
 
 #[tokio::test]
+async fn a_page_that_needs_to_be_asked_twice_says_when() {
+    let server = Web::builder(Plan::demo()).serve().await.unwrap();
+    let mut client = Client::to(&server.addresses()[0].to_string()).await;
+    let first = client.get("old.localhost", "/archive.htm", "").await.unwrap();
+    assert_eq!((first.status, first.header("retry-after")), (503, Some("1")));
+    assert_eq!(client.get("old.localhost", "/archive.htm", "").await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn names_are_told_apart_on_one_kept_connection() {
     let server = Web::builder(Plan::demo()).serve().await.unwrap();
     let mut client = Client::to(&server.addresses()[0].to_string()).await;
     let mut bodies = Vec::new();
-    for name in ["news.test", "SHOP.test:80", "docs.test"] {
+    for name in ["news.localhost", "SHOP.localhost:80", "docs.localhost"] {
         let reply = client.get(name, "/", "").await.unwrap();
         assert_eq!(reply.status, 200, "{name}");
         bodies.push(reply.text());
@@ -137,8 +146,8 @@ async fn names_are_told_apart_on_one_kept_connection() {
     assert_eq!(client.get("elsewhere.test", "/", "").await.unwrap().status, 421);
     let log = server.log().unwrap();
     let hosts: Vec<String> = log.visits().into_iter().map(|visit| visit.host).collect();
-    assert_eq!(hosts, ["news.test", "shop.test", "docs.test", "elsewhere.test"]);
-    assert_eq!(log.count("shop.test", "/"), 1);
+    assert_eq!(hosts, ["news.localhost", "shop.localhost", "docs.localhost", "elsewhere.test"]);
+    assert_eq!(log.count("shop.localhost", "/"), 1);
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ pub(crate) struct Walk {
 pub(crate) fn walk(web: &Web, most_endless: usize) -> Walk {
     let mut walk = Walk::default();
     let mut queue: VecDeque<String> = web.truth().start.iter().cloned().collect();
+    queue.extend(web.truth().start.iter().flat_map(|start| in_sitemap(web, &origin(start))));
     let mut seen: HashSet<String> = queue.iter().cloned().collect();
     let mut walked_endless = vec![0; web.truth().endless.len()];
     while let Some(url) = queue.pop_front() {
@@ -84,6 +85,13 @@ fn visit(web: &Web, url: &str, walk: &mut Walk) -> Vec<String> {
         }
     }
     links
+}
+
+/// The pages that the sitemap of a host names, if there is one.
+pub(crate) fn in_sitemap(web: &Web, origin: &str) -> Vec<String> {
+    let Some(sitemap) = web.answer(&format!("{origin}/sitemap.xml")) else { return Vec::new() };
+    let xml = String::from_utf8_lossy(&sitemap.body).into_owned();
+    xml.split("<loc>").skip(1).filter_map(|rest| Some(unescaped(rest.split("</loc>").next()?))).collect()
 }
 
 /// Whether robots.txt allows a URL: the longest rule decides.

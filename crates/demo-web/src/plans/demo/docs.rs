@@ -1,4 +1,4 @@
-//! `docs.test`: the manual of an invented tool, in two versions of which the old one points to the new.
+//! `docs.localhost`: the manual of an invented tool, in two versions of which the old one points to the new.
 
 use super::{
     DOCS,
@@ -63,7 +63,7 @@ fn add_command(draft: &mut Draft, command: &Command, places: &mut Vec<Place>) {
     let old = Place::new(DOCS, format!("/v1{path}"));
     links.push(Link::to(old.path.clone(), "In version 1"));
     let place = Place::new(DOCS, path);
-    let old_page = Html::new(format!("lantern {name} (version 1)"), paragraphs.clone(), Vec::new());
+    let old_page = super::styled(format!("lantern {name} (version 1)"), paragraphs.clone(), Vec::new());
     draft.alias(&old, old_page, &place);
     page(draft, &place.path, format!("lantern {name}"), paragraphs, links);
     places.push(place);
@@ -75,6 +75,6 @@ fn command_path(command: &Command) -> String {
 
 fn page(draft: &mut Draft, path: &str, title: String, paragraphs: Vec<String>, links: Vec<Link>) {
     let description = paragraphs.first().cloned().unwrap_or_default();
-    let html = Html { description, site: SITE.to_owned(), ..Html::new(title, paragraphs, links) };
+    let html = Html { description, site: SITE.to_owned(), ..super::styled(title, paragraphs, links) };
     draft.page(&Place::new(DOCS, path), &html, None);
 }

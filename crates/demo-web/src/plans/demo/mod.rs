@@ -3,6 +3,7 @@
 //! Texts are put together from hand-written sentences, so that a search for `lighthouse` or `sourdough` finds what a person
 //! would expect. Around them is what a crawler meets on every web: printer versions, redirects, errors, rules, a slow host.
 
+mod ads;
 mod docs;
 mod docs_texts;
 mod news;
@@ -16,13 +17,21 @@ mod world;
 use crate::{
     answer::Answer,
     draft::{Draft, Place},
+    html::{Html, Link},
     random::Random,
 };
 use std::fmt::Write;
 
-/// The hosts in the order of their numbers.
-pub(super) const HOSTS: [&str; 6] =
-    ["news.test", "shop.test", "docs.test", "world.test", "slow.test", "old.test"];
+/// The hosts in the order of their numbers. Browsers take names below `localhost` to this machine, so that who wants to see
+/// the pages can open them.
+pub(super) const HOSTS: [&str; 6] = [
+    "news.localhost",
+    "shop.localhost",
+    "docs.localhost",
+    "world.localhost",
+    "slow.localhost",
+    "old.localhost",
+];
 
 const NEWS: usize = 0;
 const SHOP: usize = 1;
@@ -33,7 +42,8 @@ const OLD: usize = 5;
 
 pub(super) fn fill(draft: &mut Draft, seed: u64) {
     for name in HOSTS {
-        draft.host(name);
+        let host = draft.host(name);
+        draft.put(&Place::new(host, "/style.css"), Answer::of_type("text/css", STYLE));
     }
     let mut random = Random::new(seed);
     news::fill(draft, &mut random);
@@ -44,6 +54,25 @@ pub(super) fn fill(draft: &mut Draft, seed: u64) {
     old::fill(draft);
     let start = draft.url(&Place::new(NEWS, "/"));
     draft.truth.start.push(start);
+}
+
+/// How the pages look to people.
+const STYLE: &str = "\
+:root { color-scheme: light dark; }
+body { max-width: 40rem; margin: 2rem auto; padding: 0 1rem; font: 1.05rem/1.6 Georgia, serif; }
+header p { margin: 0; font-variant: small-caps; letter-spacing: .08em; opacity: .7; }
+h1 { margin: .2em 0 .6em; font-size: 1.9rem; line-height: 1.2; }
+nav { margin-top: 2.5rem; padding-top: 1rem; border-top: 1px solid; }
+nav ul { padding: 0; list-style: none; columns: 16rem; }
+nav li { margin-bottom: .4em; break-inside: avoid; }
+";
+
+/// A page in the style of this web.
+fn styled(title: impl Into<String>, paragraphs: Vec<String>, links: Vec<Link>) -> Html {
+    let mut page = Html::new(title, paragraphs, links);
+    page.head.push_str("<meta name=\"viewport\" content=\"width=device-width\">\n");
+    page.head.push_str("<link rel=\"stylesheet\" href=\"/style.css\">\n");
+    page
 }
 
 /// A sitemap of these places, and its URL for robots.txt.

@@ -1,9 +1,9 @@
-//! `news.test`: articles by topic, an archive, printer versions, a sitemap.
+//! `news.localhost`: articles by topic, an archive, printer versions, a sitemap.
 
 use super::{
-    NEWS, filled,
+    NEWS, ads, filled,
     news_texts::{PEOPLE, TOPICS, TOWNS, Topic},
-    sitemap, slug,
+    sitemap, slug, styled,
 };
 use crate::{
     answer::Answer,
@@ -20,6 +20,8 @@ const ARTICLES: usize = 10;
 
 /// Every so many articles one has a printer version.
 const PRINTED: usize = 6;
+
+const DAYS: [&str; 6] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 struct Article {
     topic: usize,
@@ -45,6 +47,7 @@ pub(super) fn fill(draft: &mut Draft, random: &mut Random) {
         add(draft, &section(texts), title, vec![lead], links);
     }
     front_page(draft, &articles);
+    places.extend(ads::fill(draft));
     let map = sitemap(draft, NEWS, &places);
     draft.robots(NEWS, &format!("User-agent: *\nDisallow: /drafts/\n\nSitemap: {map}\n"));
     let secret = Place::new(NEWS, "/drafts/merger");
@@ -67,7 +70,7 @@ fn article(random: &mut Random, topic: usize, number: usize) -> Article {
         title = format!("{title}, says {}", PEOPLE[(topic + number) % PEOPLE.len()]);
     }
     let chosen = random.some(&texts.sentences, 7);
-    let mut paragraphs = vec![format!("{}. {title}.", town.to_uppercase())];
+    let mut paragraphs = vec![format!("{}, {}.", town.to_uppercase(), DAYS[(topic + number) % DAYS.len()])];
     for pair in chosen.chunks(2) {
         let text: Vec<String> = pair.iter().map(|sentence| filled(sentence, &blanks)).collect();
         paragraphs.push(text.join(" "));
@@ -138,5 +141,5 @@ fn add(draft: &mut Draft, place: &Place, title: String, paragraphs: Vec<String>,
 
 fn html(title: String, paragraphs: Vec<String>, links: Vec<Link>) -> Html {
     let description = paragraphs.get(1).or_else(|| paragraphs.first()).cloned().unwrap_or_default();
-    Html { description, site: SITE.to_owned(), ..Html::new(title, paragraphs, links) }
+    Html { description, site: SITE.to_owned(), ..styled(title, paragraphs, links) }
 }

@@ -1,10 +1,10 @@
-//! `old.test`: what is left of a site that has moved: redirects, errors, pages in an old charset.
+//! `old.localhost`: what is left of a site that has moved: redirects, errors, pages in an old charset.
 
-use super::{DOCS, NEWS, OLD, SHOP};
+use super::{DOCS, NEWS, OLD, SHOP, styled};
 use crate::{
     answer::{Answer, Trouble},
     draft::{Draft, Place},
-    html::{Html, Link},
+    html::Link,
     truth::Why,
 };
 use encoding_rs::WINDOWS_1252;
@@ -21,8 +21,8 @@ pub(super) fn fill(draft: &mut Draft) {
     draft.status(&here("/guestbook.cgi"), StatusCode::NOT_FOUND);
     draft.status(&here("/counter.cgi"), StatusCode::GONE);
     draft.failing(&here("/poll.cgi"), Trouble::Status(StatusCode::INTERNAL_SERVER_ERROR));
-    // The machine is old: it needs to be asked twice.
-    let html = Html::new(
+    // The machine is old: it needs to be asked twice, and says when.
+    let html = styled(
         "Archive of the old Courier",
         vec![
             "Issues from the years before the web are kept in the cellar and can be read on Thursdays."
@@ -30,7 +30,7 @@ pub(super) fn fill(draft: &mut Draft) {
         ],
         vec![Link::to("/", "Home")],
     );
-    let trouble = (Trouble::Status(StatusCode::SERVICE_UNAVAILABLE), 1);
+    let trouble = (Trouble::Later(1), 1);
     draft.put_with(&here("/archive.htm"), Answer::html(html.render()), Some(trouble));
     draft.expect(&here("/archive.htm"), &html.title, None, None);
     cafe(draft, &here("/cafe.htm"));
@@ -51,15 +51,15 @@ pub(super) fn fill(draft: &mut Draft) {
     ];
     let links = links.into_iter().map(|path| Link::to(path, path.trim_start_matches('/'))).collect();
     let lead = "Welcome to the old home page of the Courier! Best viewed at 800 by 600. We have moved; please update your bookmarks.";
-    draft.page(&here("/"), &Html::new("The old Courier", vec![lead.to_owned()], links), None);
+    draft.page(&here("/"), &styled("The old Courier", vec![lead.to_owned()], links), None);
 }
 
 /// A page in windows-1252 that says so itself.
 fn cafe(draft: &mut Draft, place: &Place) {
     let text =
         "The Café Ångström serves crème brûlée, Käsekuchen and coffee for €2 until the last ferry has left.";
-    let mut html = Html::new("Café Ångström", vec![text.to_owned()], vec![Link::to("/", "Home")]);
-    html.head = "<meta http-equiv=\"Content-Type\" content=\"text/html; charset=windows-1252\">\n".to_owned();
+    let mut html = styled("Café Ångström", vec![text.to_owned()], vec![Link::to("/", "Home")]);
+    html.head.push_str("<meta http-equiv=\"Content-Type\" content=\"text/html; charset=windows-1252\">\n");
     let page = html.render();
     let (bytes, _, _) = WINDOWS_1252.encode(&page);
     draft.put(place, Answer::of_type("text/html", bytes.into_owned()).conditional(0));

@@ -1,4 +1,4 @@
-//! `shop.test`: products in categories, a basket that robots.txt closes, things that are sold out.
+//! `shop.localhost`: products in categories, a basket that robots.txt closes, things that are sold out.
 
 use super::{
     SHOP,
@@ -16,7 +16,7 @@ use hyper::StatusCode;
 const SITE: &str = "The Quayside Store";
 
 pub(super) fn fill(draft: &mut Draft, random: &mut Random) {
-    draft.robots(SHOP, "User-agent: *\nDisallow: /basket\nDisallow: /checkout\nCrawl-delay: 0.2\n");
+    draft.robots(SHOP, "User-agent: *\nDisallow: /basket\nDisallow: /checkout\nCrawl-delay: 0.1\n");
     let mut front: Vec<Link> = Vec::new();
     for category in &CATEGORIES {
         let path = category_path(category);
@@ -30,12 +30,12 @@ pub(super) fn fill(draft: &mut Draft, random: &mut Random) {
     page(draft, "/", SITE.to_owned(), vec![lead.to_owned()], front);
     draft.status(&Place::new(SHOP, "/sold-out"), StatusCode::GONE);
     // A page with results of a search wants to stay out of other people's results.
-    let results =
-        Html::new("Search: lamp", vec!["Eight lamps were found.".to_owned()], Vec::new()).robots("noindex");
+    let results = super::styled("Search: lamp", vec!["Eight lamps were found.".to_owned()], Vec::new())
+        .robots("noindex");
     let place = Place::new(SHOP, "/search?q=lamp");
     draft.put(&place, crate::answer::Answer::html(results.render()));
     draft.deny(&place, Why::Noindex);
-    let basket = Html::new("Your basket", vec!["Your basket is empty.".to_owned()], Vec::new());
+    let basket = super::styled("Your basket", vec!["Your basket is empty.".to_owned()], Vec::new());
     draft.forbidden(&Place::new(SHOP, "/basket"), &basket);
 }
 
@@ -63,7 +63,7 @@ fn add_category(draft: &mut Draft, random: &mut Random, category: &Category) {
             // The campaign's address is the same product.
             let alias = Place::new(SHOP, format!("{product}?campaign=spring"));
             around.push(Link::to(alias.path.clone(), "Spring offer"));
-            let html = Html::new(*name, paragraphs.clone(), Vec::new());
+            let html = super::styled(*name, paragraphs.clone(), Vec::new());
             draft.alias(&alias, html, &Place::new(SHOP, product.clone()));
         }
         page(draft, &product, format!("{name} in {colour}"), paragraphs, around);
@@ -83,6 +83,6 @@ fn category_path(category: &Category) -> String {
 
 fn page(draft: &mut Draft, path: &str, title: String, paragraphs: Vec<String>, links: Vec<Link>) {
     let description = paragraphs.first().cloned().unwrap_or_default();
-    let html = Html { description, site: SITE.to_owned(), ..Html::new(title, paragraphs, links) };
+    let html = Html { description, site: SITE.to_owned(), ..super::styled(title, paragraphs, links) };
     draft.page(&Place::new(SHOP, path), &html, None);
 }

@@ -1,13 +1,13 @@
-//! `slow.test`: a travel journal on a host that takes its time.
+//! `slow.localhost`: a travel journal on a host that takes its time.
 
-use super::{SLOW, slug};
+use super::{SLOW, slug, styled};
 use crate::{
     draft::{Draft, Place},
-    html::{Html, Link},
+    html::Link,
 };
 use std::time::Duration;
 
-const DELAY: Duration = Duration::from_millis(300);
+const DELAY: Duration = Duration::from_millis(400);
 
 const DAYS: [(&str, &str); 12] = [
     (
@@ -53,7 +53,7 @@ const DAYS: [(&str, &str); 12] = [
 
 pub(super) fn fill(draft: &mut Draft) {
     draft.hosts[SLOW].delay = DELAY;
-    draft.robots(SLOW, "User-agent: *\nDisallow:\nCrawl-delay: 1\n");
+    draft.robots(SLOW, "User-agent: *\nDisallow:\nCrawl-delay: 0.5\n");
     let path = |day: usize| format!("/day-{}-{}", day + 1, slug(DAYS[day].0));
     let mut links = Vec::new();
     for (day, (title, text)) in DAYS.into_iter().enumerate() {
@@ -65,12 +65,12 @@ pub(super) fn fill(draft: &mut Draft) {
             vec![text.to_owned(), format!("Day {} of twelve, written the same evening.", day + 1)];
         draft.page(
             &Place::new(SLOW, path(day)),
-            &Html::new(format!("{title} (day {})", day + 1), paragraphs, around),
+            &styled(format!("{title} (day {})", day + 1), paragraphs, around),
             None,
         );
         links.push(Link::to(path(day), title));
     }
     let lead =
         "Twelve days on foot, by donkey, by ferry and by the slowest train. The server is a donkey too.";
-    draft.page(&Place::new(SLOW, "/"), &Html::new("Slow travel", vec![lead.to_owned()], links), None);
+    draft.page(&Place::new(SLOW, "/"), &styled("Slow travel", vec![lead.to_owned()], links), None);
 }

@@ -1,9 +1,9 @@
-//! `world.test`: letters from abroad in French, German and Japanese.
+//! `world.localhost`: letters from abroad in French, German and Japanese.
 
-use super::WORLD;
+use super::{WORLD, styled};
 use crate::{
     draft::{Draft, Place},
-    html::{Html, Link},
+    html::Link,
 };
 
 /// Language, path, title, paragraphs.
@@ -125,16 +125,12 @@ pub(super) fn fill(draft: &mut Draft) {
     for (at, (language, path, title, paragraphs)) in LETTERS.into_iter().enumerate() {
         let (_, next, next_title, _) = LETTERS[(at + 1) % LETTERS.len()];
         let around = vec![Link::to("/", "World"), Link::to(next, next_title)];
-        let mut html = Html::new(title, paragraphs.map(str::to_owned).to_vec(), around);
+        let mut html = styled(title, paragraphs.map(str::to_owned).to_vec(), around);
         html.language = language;
         paragraphs[0].clone_into(&mut html.description);
         draft.page(&Place::new(WORLD, path), &html, None);
         links.push(Link::to(path, title));
     }
     let lead = "Letters from abroad, in French, German and Japanese: on bread, trains, harbours and stars.";
-    draft.page(
-        &Place::new(WORLD, "/"),
-        &Html::new("Letters from abroad", vec![lead.to_owned()], links),
-        None,
-    );
+    draft.page(&Place::new(WORLD, "/"), &styled("Letters from abroad", vec![lead.to_owned()], links), None);
 }
