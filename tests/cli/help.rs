@@ -9,6 +9,7 @@ fn help_of_every_command() {
     for command in [
         "",
         "crawl",
+        "demo",
         "up",
         "search",
         "trail",

@@ -9,6 +9,7 @@ mod open;
 mod output;
 mod presence;
 mod quantity;
+mod serving;
 mod time;
 mod worker;
 

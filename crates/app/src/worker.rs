@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Context;
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
-use crawlway_fetch::{Allowed, Fetcher, Request, Setup};
+use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
 use crawlway_flow::{Meter, Parts, Stop};
 use crawlway_flows::search::{
     Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
@@ -35,6 +35,23 @@ pub(crate) struct Worker {
     stop: Stop,
 }
 
+/// On which terms pages are fetched, besides those of the settings.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    /// Addresses that may be asked although they are not public, besides those of the settings.
+    pub(crate) allow: Vec<Allowed>,
+    /// Whether robots.txt is obeyed.
+    pub(crate) robots: bool,
+    /// Who knows the addresses of names, if not the system.
+    pub(crate) resolver: Option<Arc<dyn Resolve>>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { allow: Vec::new(), robots: true, resolver: None }
+    }
+}
+
 /// Who this process is, in trails.
 pub(crate) fn worker_name() -> Arc<str> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -48,21 +65,19 @@ impl Worker {
     /// of one command must not be fetched on those of another, so that other crawls wait for theirs.
     pub(crate) async fn start(
         config: &Config,
-        allow: &[Allowed],
-        robots: bool,
+        terms: Terms,
         stages: Stages,
         only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        Self::start_into(None, config, allow, robots, stages, only, stop).await
+        Self::start_into(None, config, terms, stages, only, stop).await
     }
 
     /// The same, with pages that end in a file instead of the index.
     pub(crate) async fn start_into(
         file: Option<Arc<Export>>,
         config: &Config,
-        allow: &[Allowed],
-        robots: bool,
+        terms: Terms,
         stages: Stages,
         only: Option<&CrawlId>,
         stop: Stop,
@@ -82,10 +97,13 @@ impl Worker {
             PagesInto::File(_) => None,
         };
         let mut setup = Setup::new(open::lasting_gate(config)?);
-        setup.guard = config.fetch.guard(allow)?;
+        setup.guard = config.fetch.guard(&terms.allow)?;
+        if let Some(resolver) = terms.resolver {
+            setup.resolver = resolver;
+        }
         // The page is put in for each; any will do here.
         let any = "http://localhost/".parse().context("a URL")?;
-        let request = Request { robots, ..config.fetch.request(any)? };
+        let request = Request { robots: terms.robots, ..config.fetch.request(any)? };
         // Whoever may have many requests in flight at a host would open and close connections all the time otherwise.
         setup.keep.per_host = setup.keep.per_host.max(request.pace.in_flight as usize);
         let fetcher = Arc::new(Fetcher::new(setup)?);

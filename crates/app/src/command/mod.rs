@@ -4,6 +4,7 @@ mod completions;
 mod config;
 mod crawl;
 mod dead;
+mod demo;
 mod fetch;
 mod queues;
 mod replay;
@@ -34,6 +35,7 @@ pub(crate) struct CommandLine {
 
 const AFTER_HELP: &str = "\
 Examples:
+  crawlway demo                                   see it at work on a small web of its own
   crawlway crawl https://example.org/             crawl a site and make it searchable
   crawlway crawl https://example.org/ --out FILE  crawl it into a file of JSON lines instead
   crawlway up                                     the same as a service, with an HTTP API
@@ -65,6 +67,8 @@ Exit codes:
 /// The table of commands.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Crawl a small web of the demo's own, and show what can be done with it
+    Demo(demo::DemoArgs),
     /// Crawl from some URLs and make the pages searchable
     Crawl(crawl::CrawlArgs),
     /// Run the gateway and the workers until asked to end
@@ -123,6 +127,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Ok(config)
     };
     match line.command {
+        Command::Demo(args) => demo::run(args, sources.data_flag.clone(), settings()?, &mut output).await?,
         Command::Crawl(args) => crawl::run(args, settings()?, &mut output).await?,
         Command::Up(args) => up::run(args, settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,

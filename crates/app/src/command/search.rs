@@ -77,13 +77,13 @@ fn tell(results: &Results, offset: usize, output: &mut Output) -> io::Result<()>
     Ok(())
 }
 
-fn tell_hit(number: usize, hit: &Hit, output: &mut Output) -> io::Result<()> {
+pub(super) fn tell_hit(number: usize, hit: &Hit, output: &mut Output) -> io::Result<()> {
     let title = if hit.title.is_empty() { "(no title)" } else { &hit.title };
     output.line(&format!("{number}. {}", one_line(title)))?;
     output.line(&format!("   {}", one_line(&hit.url)))?;
     let snippet = output.marked(&one_line(&hit.snippet));
     if !snippet.is_empty() {
-        output.line(&format!("   {snippet}"))?;
+        output.paragraph(3, &snippet)?;
     }
     for duplicate in &hit.duplicates {
         output.line(&format!("   nearly the same: {}", one_line(&duplicate.url)))?;

@@ -5,20 +5,16 @@ use crate::{
     failure::UsageError,
     open,
     output::Output,
-    presence,
-    worker::{Worker, stop_on_signals, worker_name},
+    serving::Serving,
+    worker::{Terms, Worker, stop_on_signals},
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum, builder::PossibleValue};
-use crawlway_clock::Clock;
 use crawlway_flow::Stop;
-use crawlway_flows::search::{FLOW, Stages, WithFrontier};
-use crawlway_gateway::{CrawlDefaults, Limits, Listening, Parts, StageMeter, bind, router};
+use crawlway_flows::search::Stages;
+use crawlway_gateway::{Listening, bind};
 use serde_json::json;
-use std::{process, sync::Arc, time::Duration};
-
-/// How often it is looked whether the stages are still at work.
-const LOOK: Duration = Duration::from_millis(250);
+use std::process;
 
 /// Run the gateway and the workers until asked to end
 #[derive(Debug, Args)]
@@ -81,7 +77,7 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
     })?;
     let stop = stop_on_signals()?;
     let stages = Stages { crawl: true, index: true };
-    let mut worker = Worker::start(&config, &[], true, stages, None, stop.clone()).await?;
+    let mut worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
     let served = serve(listening, &worker, &config, &stop, output).await;
     let drained = worker.drain().await;
     let closed = worker.close().await;
@@ -96,11 +92,8 @@ async fn serve(
     stop: &Stop,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let address = listening.address();
-    let router = router(parts(worker, config, stop), config.gateway.options(address));
-    let limits = Limits { drain: config.search.drain(), ..Limits::default() };
-    let _presence = presence::announce(&config.data_dir, address)?;
-    let url = format!("http://{address}");
+    let serving = Serving::start(listening, worker, config, stop)?;
+    let (address, url) = (serving.address, serving.url());
     if output.is_json() {
         // On one line, so that whoever waits for it knows when it is whole.
         output.line(&json!({ "address": address, "url": url, "pid": process::id() }).to_string())?;
@@ -108,47 +101,7 @@ async fn serve(
         output.line(&format!("the API is at {url}/api/ and described at {url}/api/docs/; Ctrl-C ends it"))?;
     }
     output.flush()?;
-    let mut serving = tokio::spawn(listening.serve(router, limits, stop.clone()));
-    let broke = loop {
-        tokio::select! {
-            ended = &mut serving => {
-                ended.context("the gateway broke")?;
-                break false;
-            }
-            () = tokio::time::sleep(LOOK) => {}
-        }
-        if worker.broke() {
-            stop.request();
-            serving.await.context("the gateway broke")?;
-            break true;
-        }
-    };
-    if broke {
-        bail!("the stages ended by themselves; the log says why");
-    }
-    Ok(())
-}
-
-fn parts(worker: &Worker, config: &Config, stop: &Stop) -> Parts {
-    let meters = worker.meters.iter();
-    Parts {
-        broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
-        frontier: worker.records.frontier.clone(),
-        trails: worker.records.trails.clone(),
-        index: worker.index.clone(),
-        fetcher: worker.fetcher.clone(),
-        request: worker.request.clone(),
-        crawl_defaults: CrawlDefaults {
-            recrawl_after: config.search.recrawl_after(),
-            traps: config.search.traps(),
-        },
-        wake: worker.wake.clone(),
-        meters: meters.map(|(stage, meter)| StageMeter { flow: FLOW, stage, meter: meter.clone() }).collect(),
-        broken: Arc::new(worker.watch()),
-        clock: Clock::System,
-        worker: worker_name(),
-        stop: stop.clone(),
-    }
+    serving.until_the_end(worker, stop).await
 }
 
 /// What one process owns must be whole in one process.

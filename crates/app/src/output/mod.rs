@@ -1,6 +1,7 @@
 //! What the program says: results on standard output, for people or as JSON; warnings on standard error.
 
 mod table;
+mod wrap;
 
 pub(crate) use table::{Cell, Column, Table};
 
@@ -19,6 +20,8 @@ pub(crate) struct Output {
     stdout: BufWriter<Box<dyn Write + Send>>,
     json: bool,
     colours: bool,
+    /// How many columns there are; any number if it is not a terminal.
+    columns: Option<usize>,
 }
 
 /// How a piece of text stands out, where there are colours.
@@ -44,14 +47,17 @@ impl Output {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
         let colours = stdout.is_terminal() && !refused && !dumb;
+        let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+        let columns = columns.filter(|columns| *columns > 0 && stdout.is_terminal());
         TELL_PROGRAMS.store(json, Ordering::Relaxed);
-        Self { stdout: BufWriter::new(Box::new(stdout)), json, colours }
+        Self { stdout: BufWriter::new(Box::new(stdout)), json, colours, columns }
     }
 
     /// Says everything on standard error from here on, since something else is written to standard output.
     pub(crate) fn leave_standard_output(&mut self) {
         self.stdout = BufWriter::new(Box::new(io::stderr()));
         self.colours = false;
+        self.columns = None;
     }
 
     /// Whether a program reads.
@@ -67,6 +73,22 @@ impl Output {
     /// Writes a line.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stdout, "{text}").map_err(unwritten)
+    }
+
+    /// Writes a line that stands above what follows.
+    pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
+        let painted = table::painted(text, Tone::Heading, self.colours);
+        self.line(&painted)
+    }
+
+    /// Writes text as one paragraph that is indented by so much, in as many lines as the terminal needs for it.
+    pub(crate) fn paragraph(&mut self, indent: usize, text: &str) -> io::Result<()> {
+        let space = " ".repeat(indent);
+        let Some(columns) = self.columns else { return self.line(&format!("{space}{text}")) };
+        for line in wrap::lines(text, columns.saturating_sub(indent).max(wrap::NARROWEST)) {
+            self.line(&format!("{space}{line}"))?;
+        }
+        Ok(())
     }
 
     /// Writes a table, with its heading also when it has no rows.

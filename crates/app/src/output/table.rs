@@ -105,7 +105,7 @@ impl Table {
     }
 }
 
-fn painted(text: &str, tone: Tone, colours: bool) -> String {
+pub(super) fn painted(text: &str, tone: Tone, colours: bool) -> String {
     let code = match tone {
         Tone::Heading => "1",
         Tone::Faint => "2",

@@ -10,13 +10,16 @@ use crate::{
     config::Config,
     failure::UsageError,
     output::{Output, warn},
-    worker::{Worker, stop_on_signals},
+    worker::{Terms, Worker, stop_on_signals},
 };
 use anyhow::bail;
 use crawlway_flow::Stop;
 use crawlway_flows::search::{Definition, Export, Stages, StartError, Started, start};
 use crawlway_store::frontier::{Crawl, CrawlState};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output) -> anyhow::Result<()> {
     let definition = Definition {
@@ -41,37 +44,48 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let stages = Stages { crawl: true, index: true };
     let began = Instant::now();
     let only = Some(definition.id());
-    let (allow, robots) = (&args.allow, !args.no_robots);
+    let terms = Terms { allow: args.allow, robots: !args.no_robots, ..Terms::default() };
     let mut worker =
-        Worker::start_into(file.clone(), &config, allow, robots, stages, only.as_ref(), stop.clone()).await?;
-    let crawled = crawl(&worker, definition, file, &stop).await;
+        Worker::start_into(file.clone(), &config, terms, stages, only.as_ref(), stop.clone()).await?;
+    let started = crawl(&worker, definition, file, &stop).await;
     let drained = worker.drain().await;
-    let (indexed, written) = (ended(&worker, "index", "indexed"), ended(&worker, "export", "exported"));
-    let ended = match &crawled {
+    let ended = match &started {
         // As it is now that what was in flight is finished.
-        Ok(started) => how_far(&worker, started).await,
-        Err(_) => Ok((None, 0)),
+        Ok(started) => how_far(&worker, started).await.map(|(crawl, left)| {
+            let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
+            (crawled(&worker, started, crawl, began.elapsed()), left)
+        }),
+        Err(_) => Err(anyhow::anyhow!("the crawl was not started")),
     };
     worker.close().await?;
     drained?;
-    let started = crawled?;
-    let (crawl, left) = ended?;
-    let crawl = crawl.unwrap_or(started.crawl);
-    let finished = left == 0 && crawl.state == CrawlState::Finished;
-    let told = Crawled {
+    started?;
+    let (crawled, left) = ended?;
+    let finished = left == 0 && crawled.state == CrawlState::Finished;
+    let told = Crawled { out: args.out.map(|out| out.to_string()), ..crawled };
+    told.end(finished, output)
+}
+
+/// What a crawl by this process has come to.
+pub(in crate::command) fn crawled(
+    worker: &Worker,
+    started: &Started,
+    crawl: Crawl,
+    took: Duration,
+) -> Crawled {
+    Crawled {
         crawl: crawl.id.to_string(),
         state: crawl.state,
         new: started.new,
         added: started.added,
         again: started.again,
-        seconds: seconds(began.elapsed()),
-        indexed,
-        written,
+        seconds: seconds(took),
+        indexed: ended(worker, "index", "indexed"),
+        written: ended(worker, "export", "exported"),
         counts: crawl.counts.into(),
-        out: args.out.map(|out| out.to_string()),
+        out: None,
         rest: "the same command goes on with the rest".to_owned(),
-    };
-    told.end(finished, output)
+    }
 }
 
 /// How often a stage of this process has ended with this outcome.
@@ -81,7 +95,7 @@ fn ended(worker: &Worker, stage: &str, outcome: &str) -> u64 {
 }
 
 /// Crawls until the crawl is finished and its pages are where they end, or until asked to stop. Answers how it began.
-async fn crawl(
+pub(in crate::command) async fn crawl(
     worker: &Worker,
     definition: Definition,
     file: Option<Arc<Export>>,

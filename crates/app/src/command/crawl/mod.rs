@@ -6,6 +6,9 @@ mod progress;
 mod through;
 mod told;
 
+pub(super) use here::{crawl, crawled};
+pub(super) use told::Crawled;
+
 use crate::{ask::Place, config::Config, output::Output, quantity::parse_duration};
 use clap::Args;
 use crawlway_fetch::Allowed;

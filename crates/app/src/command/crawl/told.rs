@@ -12,7 +12,7 @@ use std::{io, time::Duration};
 
 /// What a crawl has come to.
 #[derive(Debug, Serialize)]
-pub(super) struct Crawled {
+pub(in crate::command) struct Crawled {
     pub(super) crawl: String,
     pub(super) state: CrawlState,
     pub(super) new: bool,
