@@ -2,7 +2,7 @@
 
 use crate::servers::address;
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -103,17 +103,22 @@ impl PrivateRedis {
         }
     }
 
+    /// What it answers to a command that is one line of words.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn ask(&self, line: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
     /// Whether it answers, and not with an error such as that it still reads its data.
     fn answers(&self) -> bool {
-        let ask = || {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            stream.write_all(b"PING\r\n")?;
-            let mut answer = [0; 7];
-            stream.read_exact(&mut answer)?;
-            std::io::Result::Ok(answer == *b"+PONG\r\n")
-        };
-        ask().unwrap_or(false)
+        self.ask("PING").is_ok_and(|answer| answer.starts_with("+PONG"))
     }
 }
 

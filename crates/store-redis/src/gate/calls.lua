@@ -5,6 +5,13 @@ local CROWDED = 1000
 
 local calls = {}
 
+-- Reading a lane has ended leases and dropped slots, which has to be written even if nothing else is.
+local function seen_only(lane, group)
+  if lane then
+    write_lane(lane, group)
+  end
+end
+
 local function start(lane, group, ticket, random)
   redis.call('ZREM', lane.keys.line, ticket)
   local id, ends = next_id(lane, random), now + policy.lease
@@ -62,10 +69,8 @@ end
 -- group, ticket
 function calls.leave()
   local lane = read_lane(keys_of(1))
-  if lane then
-    redis.call('ZREM', lane.keys.line, argument(2))
-    write_lane(lane, argument(1))
-  end
+  redis.call('ZREM', keys_of(1).line, argument(2))
+  seen_only(lane, argument(1))
   return {}
 end
 
@@ -76,6 +81,7 @@ function calls.finish()
   local started = lane and tonumber(redis.call('ZSCORE', lane.keys.flight, id))
   if not started then
     if not is_of_an_earlier_life(id) then
+      seen_only(lane, group)
       return { 'fenced' }
     end
     lane, started = lane or new_lane(keys_of(1)), started_at(id)
@@ -109,6 +115,7 @@ function calls.extend()
       write_lane(lane, group)
       answers[number] = whole(ends)
     else
+      seen_only(lane, group)
       answers[number] = 'fenced'
     end
   end
