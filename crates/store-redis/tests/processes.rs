@@ -75,7 +75,7 @@ async fn hold(prefix: &str) {
     let gate = gate(prefix, SHORT).await;
     let (_, permit) = go(&gate, &ALONE).await;
     tell(&permit.until.as_millis().to_string());
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn start(role: &str, prefix: &str) -> (Child, BufReader<std::process::ChildStdout>) {
