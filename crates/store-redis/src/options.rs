@@ -1,6 +1,6 @@
 //! What a store is opened with.
 
-use crawlway_clock::ManualClock;
+use crawlway_clock::{ManualClock, Timestamp};
 use std::{
     fmt,
     sync::{
@@ -58,8 +58,15 @@ pub enum Time {
     /// The server's clock.
     #[default]
     Server,
-    /// The server's clock and so many milliseconds more, for tests that let time pass.
-    Ahead(Arc<AtomicI64>),
+    /// The server's clock, slowed down, for tests that no busy machine is to be too slow for.
+    Slow {
+        /// Since when it is slow.
+        since: Timestamp,
+        /// How many times slower it is.
+        times: u32,
+        /// How many milliseconds are added, for tests that let time pass.
+        ahead: Arc<AtomicI64>,
+    },
     /// A clock that a test moves.
     Manual(Arc<ManualClock>),
 }
@@ -69,7 +76,9 @@ impl Time {
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Server => String::new(),
-            Self::Ahead(millis) => format!("{:+}", millis.load(Ordering::SeqCst)),
+            Self::Slow { since, times, ahead } => {
+                format!("{:+} {} {times}", ahead.load(Ordering::SeqCst), since.as_millis())
+            }
             Self::Manual(clock) => clock.now().as_millis().to_string(),
         }
     }
@@ -79,7 +88,7 @@ impl Time {
     pub(crate) fn spare(&self) -> u64 {
         match self {
             Self::Server => 0,
-            Self::Ahead(_) | Self::Manual(_) => 3_600_000,
+            Self::Slow { .. } | Self::Manual(_) => 3_600_000,
         }
     }
 }

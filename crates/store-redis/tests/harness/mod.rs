@@ -33,9 +33,10 @@ impl RedisHarness {
         Self::with(Time::Manual(ManualClock::at(Timestamp::now())))
     }
 
-    /// By the server's clock, which runs on, and to which is added what the suite lets pass.
+    /// By the server's clock, which runs on, and to which is added what the suite lets pass. It is slow, so that a
+    /// gap of seconds is not over before a busy machine has asked.
     pub(crate) fn by_the_server() -> Self {
-        Self::with(Time::Ahead(Arc::new(AtomicI64::new(0))))
+        Self::with(Time::Slow { since: Timestamp::now(), times: 20, ahead: Arc::new(AtomicI64::new(0)) })
     }
 
     fn with(time: Time) -> Self {
@@ -59,9 +60,10 @@ impl RedisHarness {
         match &self.options.time {
             Time::Server => Timestamp::now(),
             // The server runs on this machine, so that its clock is ours.
-            Time::Ahead(millis) => {
-                let now = Timestamp::now().as_millis();
-                Timestamp::from_millis(now.saturating_add_signed(millis.load(Ordering::SeqCst)))
+            Time::Slow { since, times, ahead } => {
+                let ran = Timestamp::now().since(*since).as_millis() as u64 / u64::from(*times);
+                let now = since.as_millis() + ran;
+                Timestamp::from_millis(now.saturating_add_signed(ahead.load(Ordering::SeqCst)))
             }
             Time::Manual(clock) => clock.now(),
         }
@@ -70,11 +72,11 @@ impl RedisHarness {
     fn let_pass(&self, time: Duration) {
         match &self.options.time {
             Time::Server => {}
-            Time::Ahead(millis) => {
+            Time::Slow { ahead, .. } => {
                 // Rounded up, as a wait that ends with a tick of the clock would.
                 let time =
                     i64::try_from(time.as_nanos().div_ceil(1_000_000)).expect("a time that a case waits");
-                millis.fetch_add(time, Ordering::SeqCst);
+                ahead.fetch_add(time, Ordering::SeqCst);
             }
             Time::Manual(clock) => clock.advance(time),
         }
@@ -83,7 +85,7 @@ impl RedisHarness {
     fn runs_by_itself(&self) -> Duration {
         match &self.options.time {
             Time::Manual(_) => Duration::ZERO,
-            Time::Server | Time::Ahead(_) => Duration::from_millis(1500),
+            Time::Server | Time::Slow { .. } => Duration::from_millis(1500),
         }
     }
 }
@@ -145,8 +147,8 @@ impl gate::Harness for RedisHarness {
     async fn set_back(&mut self, by: Duration) -> bool {
         match &self.options.time {
             Time::Server => return false,
-            Time::Ahead(millis) => {
-                millis.fetch_sub(
+            Time::Slow { ahead, .. } => {
+                ahead.fetch_sub(
                     i64::try_from(by.as_millis()).expect("a time that a case waits"),
                     Ordering::SeqCst,
                 );
