@@ -82,7 +82,10 @@ impl Link {
         let (number, mut connection) = self.connection().await?;
         let sent = connection.send_packed_commands(commands, 0, count);
         let error = match tokio::time::timeout(self.answer_within, sent).await {
-            Ok(Ok(answers)) => return Ok(answers),
+            Ok(Ok(answers)) => match answers.iter().find_map(read_only) {
+                None => return Ok(answers),
+                Some(error) => error,
+            },
             Ok(Err(error)) if !error.is_unrecoverable_error() => {
                 return Err(Fault::Away(format!("Redis at {}: {error}", self.place())));
             }
@@ -192,6 +195,14 @@ impl State {
             tracing::warn!(server = place, error = %why, "Redis is away; asking again until it is back");
         }
         self.outage = Some(Outage { at: Instant::now(), why });
+    }
+}
+
+/// What a server says that has become a replica of another. The name may lead to that one by now.
+fn read_only(answer: &Value) -> Option<String> {
+    match answer {
+        Value::ServerError(error) if error.code() == "READONLY" => Some(format!("{error:?}")),
+        _ => None,
     }
 }
 

@@ -21,6 +21,15 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
+/// What runs before a server learns a script that it does not know.
+#[derive(Debug)]
+pub(crate) struct First<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) call: &'a Call,
+    /// What it means, for the log.
+    pub(crate) why: &'static str,
+}
+
 impl Call {
     pub(crate) fn push(&mut self, argument: impl ToString) {
         self.arguments.push(argument.to_string().into_bytes());
@@ -33,8 +42,9 @@ impl Script {
     pub(crate) fn new(prefix: &str, parts: &[&str]) -> Self {
         let owner = Sha256::digest(prefix.as_bytes());
         let owner: String = owner.iter().take(8).map(|octet| format!("{octet:02x}")).collect();
-        let owner = format!("-- {owner}");
-        let text: Vec<&str> = [&owner, CLOCK].into_iter().chain(parts.iter().copied()).collect();
+        // The first line has a replica, and a server whose memory is full, refuse all of it instead of half.
+        let head = format!("#!lua\n-- {owner}");
+        let text: Vec<&str> = [&head, CLOCK].into_iter().chain(parts.iter().copied()).collect();
         let text = text.join("\n");
         Self { name: redis::Script::new(&text).get_hash().to_owned(), text }
     }
@@ -45,7 +55,7 @@ impl Script {
         &self,
         link: &Link,
         calls: &[Call],
-        first: Option<(&Script, &Call)>,
+        first: Option<First<'_>>,
     ) -> Result<Vec<Value>, Fault> {
         for _ in 0..3 {
             let mut commands = Pipeline::with_capacity(calls.len());
@@ -55,7 +65,8 @@ impl Script {
             if let Some(answers) = answers(link.send(&commands, calls.len()).await?)? {
                 return Ok(answers);
             }
-            if let Some((script, call)) = first {
+            if let Some(First { script, call, why }) = &first {
+                tracing::info!("{why}");
                 let mut commands = Pipeline::new();
                 commands.add_command(with_keys("EVAL", &script.text, call));
                 answers(link.send(&commands, 1).await?)?;

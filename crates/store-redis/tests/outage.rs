@@ -106,6 +106,27 @@ async fn a_server_that_falls_silent_is_noticed_and_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_never_speaks_again_is_given_up() {
+    survives(Mode::Stuck).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_became_a_replica_is_away_until_it_is_none() {
+    let redis = PrivateRedis::start(Keeps::Nothing);
+    let store = RedisStore::connect(options(&redis.url())).await.unwrap();
+    let gate = store.gate(Policy::default()).await.unwrap();
+    assert!(redis.ask("REPLICAOF 127.0.0.1 1").unwrap().starts_with("+OK"));
+    is_away(&store, &gate).await;
+    assert!(redis.ask("REPLICAOF NO ONE").unwrap().starts_with("+OK"));
+    is_back(&store).await;
+    gate.tracked().await.unwrap();
+    // Each time it asked whether the name leads to another server meanwhile.
+    let made = redis.ask("INFO stats").unwrap();
+    let made = made.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();
+    assert!(made.parse::<u32>().unwrap() > 10, "{made} connections were made");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_waits_for_a_server_that_is_not_there_yet() {
     let mut redis = PrivateRedis::start(Keeps::Nothing);
     redis.kill();

@@ -4,10 +4,11 @@
 mod harness;
 
 use crawlway_store::{
-    Gate, GateError, Group, Limits, Outcome, Permit, Policy, SeenUrls, Ticket, Timestamp, Turn, Why,
+    Gate, GateError, Group, Limits, ManualClock, Outcome, Permit, Policy, SeenUrls, Ticket, Timestamp, Turn,
+    Why,
     seen::{Claim, Claimed, Seen},
 };
-use crawlway_store_redis::{RedisGate, RedisStore};
+use crawlway_store_redis::{RedisGate, RedisOptions, RedisStore, Time};
 use crawlway_testkit::private_redis::{Keeps, PrivateRedis};
 use harness::options;
 use std::time::{Duration, Instant};
@@ -190,6 +191,32 @@ async fn a_server_that_is_emptied_or_forgets_its_scripts_holds_every_group_one_g
         is_held(&gate, "a", since).await;
     }
     sends(&gate, &group("a"), Outcome::Success).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_over_with_an_earlier_clock_holds_every_group_one_gap() {
+    let redis = PrivateRedis::start(Keeps::Nothing);
+    let clock = ManualClock::at(Timestamp::now());
+    let time = Time::Manual(clock.clone());
+    let store = RedisStore::connect(RedisOptions { time, ..options(&redis.url()) }).await.unwrap();
+    let gate = store.gate(policy()).await.unwrap();
+    clock.advance(MINUTE);
+    sends(&gate, &group("a"), Outcome::Success).await;
+    clock.advance(MINUTE);
+    for back in [MINUTE * 60, Duration::from_millis(500)] {
+        assert!(redis.ask("SCRIPT FLUSH").unwrap().starts_with("+OK"));
+        clock.set(clock.now() - back);
+        for name in ["a", "unheard-of"] {
+            let limits = Limits::one_at_a_time(MINUTE);
+            let told = gate.reserve(&group(name), ticket("x"), &limits).await.unwrap();
+            let Turn::NotBefore { at, .. } = told else { panic!("`{name}` goes at once") };
+            assert!(at >= clock.now() + MINUTE, "`{name}` waits {:?}", at.since(clock.now()));
+            assert!(at <= clock.now() + MINUTE * 2, "`{name}` waits {:?}", at.since(clock.now()));
+            gate.leave(&group(name), ticket("x")).await.unwrap();
+        }
+        clock.advance(MINUTE * 2);
+    }
+    assert_eq!(gate.tracked().await, Ok(0), "idle groups are forgotten, whatever the clock was before");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

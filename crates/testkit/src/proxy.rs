@@ -23,6 +23,8 @@ pub enum Mode {
     Down,
     /// Connections stay and nothing passes, as when a cable is pulled.
     Silent,
+    /// The same, and what was open then stays silent for ever, as when a router forgets it. New ones pass once it is up.
+    Stuck,
 }
 
 /// Stands between a client and a server, until its runtime ends.
@@ -81,6 +83,9 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
     loop {
         // Looks up now and then, since a mode changes while nothing flows.
         let read = tokio::time::timeout(Duration::from_millis(20), from.read(&mut buffer)).await;
+        if is(&mode, Mode::Stuck) {
+            std::future::pending::<()>().await;
+        }
         while is(&mode, Mode::Silent) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

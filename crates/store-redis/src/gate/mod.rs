@@ -6,7 +6,7 @@ use crate::{
     RedisStore,
     fault::Fault,
     options::millis,
-    script::{Call, Script, nonsense, texts},
+    script::{Call, First, Script, nonsense, texts},
 };
 use crawlway_store::{
     Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn, Why, gate::Jitter,
@@ -101,7 +101,12 @@ impl State {
     async fn ask(&self, call: Call) -> Result<Vec<String>, Fault> {
         let mut life = Call { keys: vec![self.key("life")], arguments: vec![] };
         life.push(self.store.0.time.told());
-        let answers = self.calls.call(&self.store.0.link, &[call], Some((&self.new_life, &life))).await?;
+        let first = First {
+            script: &self.new_life,
+            call: &life,
+            why: "Redis does not know the gate, as after each of its starts: every group waits one gap from now on",
+        };
+        let answers = self.calls.call(&self.store.0.link, &[call], Some(first)).await?;
         let answer = answers.first().unwrap_or(&Value::Nil);
         texts(answer).ok_or_else(|| nonsense(answer))
     }
