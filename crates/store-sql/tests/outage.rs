@@ -5,93 +5,16 @@ mod harness;
 
 use crawlway_store::{Frontier, StoreError};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use crawlway_testkit::proxy::{Mode, Proxy};
 use harness::{Ground, crawl, url};
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
-    time::{Duration, Instant},
-};
-use tokio::{
-    io,
-    net::{TcpListener, TcpStream},
-};
-
-const UP: u8 = 0;
-/// New connections are closed at once and open ones are cut.
-const DOWN: u8 = 1;
-/// Connections stay and nothing passes, as when a cable is pulled.
-const SILENT: u8 = 2;
-
-/// Stands between the store and the server.
-struct Proxy {
-    address: SocketAddr,
-    mode: Arc<AtomicU8>,
-}
-
-impl Proxy {
-    async fn before(server: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let mode = Arc::new(AtomicU8::new(UP));
-        let now = mode.clone();
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                if now.load(Ordering::SeqCst) != DOWN {
-                    tokio::spawn(carry(client, server.clone(), now.clone()));
-                }
-            }
-        });
-        Self { address, mode }
-    }
-
-    fn set(&self, mode: u8) {
-        self.mode.store(mode, Ordering::SeqCst);
-    }
-}
-
-async fn carry(client: TcpStream, server: String, mode: Arc<AtomicU8>) {
-    let Ok(server) = TcpStream::connect(server).await else { return };
-    let (client, server) = (client.into_split(), server.into_split());
-    let forth = pass(client.0, server.1, mode.clone());
-    let back = pass(server.0, client.1, mode);
-    tokio::select! { () = forth => {}, () = back => {} }
-}
-
-async fn pass(
-    mut from: impl io::AsyncRead + Unpin,
-    mut to: impl io::AsyncWrite + Unpin,
-    mode: Arc<AtomicU8>,
-) {
-    use io::{AsyncReadExt, AsyncWriteExt};
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        // Looks up now and then, since a mode changes while nothing flows.
-        let read = tokio::time::timeout(Duration::from_millis(20), from.read(&mut buffer)).await;
-        while mode.load(Ordering::SeqCst) == SILENT {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        match read {
-            _ if mode.load(Ordering::SeqCst) == DOWN => return,
-            Err(_) => {}
-            Ok(Ok(0) | Err(_)) => return,
-            Ok(Ok(many)) => {
-                if to.write_all(&buffer[..many]).await.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
+use std::time::{Duration, Instant};
 
 async fn store_behind_a_proxy(ground: &Ground) -> (SqlStore, Proxy) {
     let Place::Postgres(address) = &ground.place else { panic!("this is about PostgreSQL") };
     let (before, after) = address.split_once("@").expect("postgres://user@host:port/database");
     let (server, rest) = after.split_once('/').expect("a database");
     let proxy = Proxy::before(server.to_owned()).await;
-    let place = Place::Postgres(format!("{before}@{}/{rest}", proxy.address));
+    let place = Place::Postgres(format!("{before}@{}/{rest}", proxy.address()));
     let options = SqlOptions { place, answer_within: Duration::from_millis(500), ..ground.options() };
     (
         SqlStore::open(SqlOptions { open_within: Duration::from_secs(20), ..options })
@@ -109,7 +32,7 @@ async fn works_again(store: &SqlStore) {
     }
 }
 
-async fn survives(mode: u8) {
+async fn survives(mode: Mode) {
     let ground = Ground::postgres().await;
     let (store, proxy) = store_behind_a_proxy(&ground).await;
     let c = crawl(&store, "c", None).await;
@@ -135,7 +58,7 @@ async fn survives(mode: u8) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(slowest < Duration::from_secs(10), "one call took {slowest:?}");
-        proxy.set(UP);
+        proxy.set(Mode::Up);
         works_again(&store).await;
     }
     store.add(&c, &[url("b", "new")]).await.unwrap();
@@ -144,10 +67,10 @@ async fn survives(mode: u8) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_refuses_is_noticed_and_found_again() {
-    survives(DOWN).await;
+    survives(Mode::Down).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_falls_silent_is_noticed_and_found_again() {
-    survives(SILENT).await;
+    survives(Mode::Silent).await;
 }

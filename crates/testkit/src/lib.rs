@@ -1,3 +1,6 @@
-//! What tests need and no user gets: the addresses of the real servers that `cargo xtask test` starts.
+//! What tests need and no user gets: where the real servers are that `cargo xtask test` starts, servers of one's own, and
+//! a proxy that fails when told to.
 
+pub mod private_redis;
+pub mod proxy;
 pub mod servers;

@@ -11,7 +11,19 @@ pub fn postgres() -> String {
     address(POSTGRES)
 }
 
-fn address(variable: &str) -> String {
+/// The variable that holds the address of a Redis on which tests keep to keys of their own.
+pub const REDIS: &str = "CRAWLWAY_TEST_REDIS";
+
+/// The address of the Redis that tests share, such as `redis://127.0.0.1:6390`. Who wants to stop or empty one
+/// starts a [`PrivateRedis`](crate::private_redis::PrivateRedis).
+///
+/// # Panics
+/// If there is none.
+pub fn redis() -> String {
+    address(REDIS)
+}
+
+pub(crate) fn address(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!(
             "this test needs a real server and {variable} does not say where it is; \

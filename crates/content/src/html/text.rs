@@ -82,7 +82,7 @@ fn is_plain(chunk: &[u8; PLAIN + 1]) -> bool {
     for at in 0..PLAIN {
         let (byte, next) = (chunk[at], chunk[at + 1]);
         let at_gap = (byte == b' ') & ((next <= b' ') | (next >= 0x80));
-        other |= (byte < b' ') | (byte >= 0x80) | at_gap;
+        other |= !byte.is_ascii() | byte.is_ascii_control() | at_gap;
     }
     !other
 }

@@ -191,9 +191,8 @@ pub(super) async fn who_waits_is_moved_behind_it(h: &mut dyn Harness) {
             *at = moved;
         }
     }
-    line.sort_by_key(|(_, at)| *at);
+    // In the order of the line, which a block does not change: who comes after another was told its time before.
     for (ticket, _) in &line[1..] {
-        // Whoever asked before the last one did may have been moved once more.
         let (at, _) = match t.ask(&g, *ticket, &ALONE).await {
             crate::Turn::NotBefore { at, why } => (at, why),
             crate::Turn::Go(permit) => {

@@ -118,8 +118,12 @@ pub(super) async fn finishing_after_the_lease_is_fenced(h: &mut dyn Harness) {
     let zombie = t.goes(&g, &ALONE, "nobody was there before").await;
     t.pass_until(zombie.until).await;
     t.fenced(&zombie, BLOCKED, "its lease has ended, though nobody took over").await;
-    t.pass(GAP).await;
-    let heir = t.goes(&g, &ALONE, "the lease has ended, and the zombie's block does not count").await;
+    // The gap counts from the end of the lease, whoever was the first to notice that end.
+    let next = ticket();
+    t.waits_until(&g, next, &ALONE, zombie.until + GAP, Why::Pace).await;
+    t.pass_until(zombie.until + GAP).await;
+    let because = "the lease has ended, and the zombie's block does not count";
+    let heir = t.goes_with(&g, next, &ALONE, because).await;
     t.fenced(&zombie, Outcome::Success, "its lease has ended").await;
     t.waits(&g, &ALONE, "the heir is in flight, whatever the zombie says").await;
     t.finish(&heir, Outcome::Success).await;

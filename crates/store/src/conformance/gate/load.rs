@@ -49,10 +49,11 @@ pub(super) async fn racing_callers_keep_to_the_limits(h: &mut dyn Harness) {
         while !tickets.is_empty() {
             rounds += 1;
             assert!(rounds < CALLERS * 4, "{} of {CALLERS} still wait after {rounds} rounds", tickets.len());
+            let asked = t.now();
             let (go, wait) = ask_at_once(&handles, &g, limits, &tickets).await;
             let now = t.now();
             for permit in &go {
-                witness.started(permit, &limits, now);
+                witness.started(permit, &limits, asked, now);
             }
             let mut slots: Vec<Timestamp> = wait.values().copied().collect();
             slots.sort_unstable();

@@ -79,9 +79,10 @@ pub(super) async fn pass_day(
             continue;
         }
         let limits = &plan.groups[item.group];
+        let asked = t.now();
         match gate.reserve(&groups[item.group], item.ticket, limits).await {
             Ok(Turn::Go(permit)) => {
-                witness.started(&permit, limits, t.now());
+                witness.started(&permit, limits, asked, t.now());
                 waits.push(item.waits);
                 if !chance(plan.die) {
                     item.permit = Some(permit);

@@ -46,8 +46,7 @@ pub(super) async fn items_at_once_get_slots_a_gap_apart(h: &mut dyn Harness) {
 /// Everybody comes back at its slot, sends a request of this length and must not be told to wait again.
 async fn each_comes_once(t: &mut Trial<'_>, g: &Group, limits: &Limits, line: &[(Ticket, Timestamp)]) {
     for (ticket, at) in line {
-        t.pass_until(*at).await;
-        let permit = t.goes_with(g, *ticket, limits, "its slot has come").await;
+        let permit = t.goes_at(*at, g, *ticket, limits, "its slot has come").await;
         t.finish(&permit, Outcome::Success).await;
     }
 }
@@ -75,8 +74,7 @@ pub(super) async fn each_goes_at_its_slot_with_several_in_flight(h: &mut dyn Har
             t.finish(&permit, Outcome::Success).await;
         }
         held = under;
-        t.pass_until(at).await;
-        let permit = t.goes_with(&g, ticket, &four, "its slot has come").await;
+        let permit = t.goes_at(at, &g, ticket, &four, "its slot has come").await;
         held.push((at + GAP * 3, permit));
     }
 }
@@ -96,8 +94,8 @@ pub(super) async fn slots_allow_for_what_requests_take(h: &mut dyn Harness) {
     t.pass(takes).await;
     t.finish(&first, Outcome::Success).await;
     for (ticket, at) in line {
-        t.pass_until(at).await;
-        let permit = t.goes_with(&g, ticket, &ALONE, "requests take as long as they always do").await;
+        let because = "requests take as long as they always do";
+        let permit = t.goes_at(at, &g, ticket, &ALONE, because).await;
         t.pass(takes).await;
         t.finish(&permit, Outcome::Success).await;
     }

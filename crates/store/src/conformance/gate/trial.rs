@@ -124,6 +124,32 @@ impl<'h> Trial<'h> {
         }
     }
 
+    /// This one comes at its slot and goes. Where the clock runs on by itself, those before it were a moment late,
+    /// and it may be told so: it goes within the slack all the same.
+    pub(super) async fn goes_at(
+        &mut self,
+        slot: Timestamp,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        because: &str,
+    ) -> Permit {
+        self.pass_until(slot).await;
+        let mut moved = slot;
+        while !self.slack().is_zero() {
+            match self.ask(group, ticket, limits).await {
+                Turn::Go(permit) => return permit,
+                Turn::NotBefore { at, why } => {
+                    assert!(at > moved, "{because}: it came at {moved:?} and is told {at:?} ({why:?})");
+                    self.about(at, slot, because);
+                    moved = at;
+                }
+            }
+            self.pass_until(moved).await;
+        }
+        self.goes_with(group, ticket, limits, because).await
+    }
+
     /// Somebody new asks and has to wait.
     pub(super) async fn waits(&self, group: &Group, limits: &Limits, because: &str) -> (Timestamp, Why) {
         self.waits_with(group, ticket(), limits, because).await

@@ -4,8 +4,9 @@ use super::trial::MOMENT;
 use crate::{Group, Limits, Permit, Timestamp};
 use std::collections::HashMap;
 
-/// Has seen every request so far. Starts are noted after the gate has answered and ends before it is told, so that
-/// a clock that goes on by itself accuses nobody wrongly.
+/// Has seen every request so far. A clock that goes on by itself accuses nobody wrongly: a request started at some time
+/// between the question and the answer, so that the next one is held to the earlier of them and itself to the later, and
+/// an end is noted before the gate is told.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     groups: HashMap<Group, Seen>,
@@ -21,7 +22,8 @@ struct Seen {
 }
 
 impl Witness {
-    pub(super) fn started(&mut self, permit: &Permit, limits: &Limits, now: Timestamp) {
+    /// One was asked for at the first of these times and granted by the second.
+    pub(super) fn started(&mut self, permit: &Permit, limits: &Limits, asked: Timestamp, now: Timestamp) {
         let Permit { group, id, until } = permit;
         let seen = self.groups.entry(group.clone()).or_default();
         let lost: Vec<(u64, Timestamp)> = seen
@@ -51,7 +53,7 @@ impl Witness {
         }
         assert!(*until > now - MOMENT, "`{group}`: a lease that has ended when it begins");
         assert!(seen.in_flight.insert(*id, *until).is_none(), "`{group}`: permit {id} is given twice");
-        seen.last_start = seen.last_start.max(Some(now));
+        seen.last_start = seen.last_start.max(Some(asked));
         self.starts += 1;
     }
 

@@ -1,0 +1,99 @@
+//! How many turns at the gate and how many claims of URLs a second a Redis gives us, from one process.
+//!
+//! ```text
+//! cargo xtask services --only redis -- cargo run --release -p crawlway-store-redis --example speed
+//! ```
+#![allow(clippy::print_stdout, reason = "this is what it is for")]
+
+use crawlway_store::{
+    Gate, Group, Limits, Outcome, Policy, SeenUrls, Ticket, Turn,
+    seen::{Claim, Seen},
+};
+use crawlway_store_redis::{RedisOptions, RedisStore};
+use std::{
+    error::Error,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+type Outcomes = Result<usize, Box<dyn Error + Send + Sync>>;
+
+/// How long each measurement takes.
+const FOR: Duration = Duration::from_secs(3);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let url = std::env::var("CRAWLWAY_TEST_REDIS")?;
+    let prefix = format!("speed-{}", uuid::Uuid::now_v7());
+    let store = RedisStore::connect(RedisOptions { prefix, ..RedisOptions::new(url) }).await?;
+    let gate = Arc::new(store.gate(Policy { idle: Duration::ZERO, ..Policy::default() }).await?);
+    for callers in [1, 8, 64] {
+        let gate = gate.clone();
+        report("turns at the gate (reserve and finish)", callers, move |caller| turns(gate.clone(), caller))
+            .await?;
+    }
+    for callers in [1, 8] {
+        let store = store.clone();
+        report("claims, 64 a call", callers, move |caller| claims(store.clone(), caller)).await?;
+    }
+    for callers in [1, 8] {
+        let store = store.clone();
+        report("notes of seen URLs, 64 a call", callers, move |caller| notes(store.clone(), caller)).await?;
+    }
+    Ok(())
+}
+
+async fn report<F>(
+    what: &str,
+    callers: usize,
+    run: impl Fn(usize) -> F,
+) -> Result<(), Box<dyn Error + Send + Sync>>
+where
+    F: Future<Output = Outcomes> + Send + 'static,
+{
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..callers).map(|caller| tokio::spawn(run(caller))).collect();
+    let mut done = 0;
+    for task in tasks {
+        done += task.await??;
+    }
+    println!("{what}, {callers} at once: {:.0} a second", done as f64 / begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+async fn turns(gate: Arc<dyn Gate>, caller: usize) -> Outcomes {
+    let (group, limits) = (Group::new(&format!("host-{caller}"))?, Limits::one_at_a_time(Duration::ZERO));
+    let (begun, mut done) = (Instant::now(), 0);
+    while begun.elapsed() < FOR {
+        if let Turn::Go(permit) = gate.reserve(&group, Ticket::from_u128(done as u128), &limits).await? {
+            gate.finish(&permit, Outcome::Success).await?;
+            done += 1;
+        }
+    }
+    Ok(done)
+}
+
+fn url(caller: usize, number: usize) -> String {
+    format!("https://host-{caller}.example/page/{number}")
+}
+
+async fn claims(store: RedisStore, caller: usize) -> Outcomes {
+    let (begun, mut done) = (Instant::now(), 0);
+    while begun.elapsed() < FOR {
+        let batch: Vec<Claim> =
+            (done..done + 64).map(|n| Claim { url: url(caller, n), owner: "item".to_owned() }).collect();
+        done += store.claim(&batch, Duration::from_secs(5)).await?.len();
+    }
+    Ok(done)
+}
+
+async fn notes(store: RedisStore, caller: usize) -> Outcomes {
+    let (begun, mut done) = (Instant::now(), 0);
+    while begun.elapsed() < FOR {
+        let note = |n| Seen { url: url(caller, n), owner: "item".to_owned(), ttl: Duration::from_secs(5) };
+        let batch: Vec<Seen> = (done..done + 64).map(note).collect();
+        store.mark(&batch).await?;
+        done += batch.len();
+    }
+    Ok(done)
+}

@@ -1,0 +1,83 @@
+-- Seen URLs: one value per URL, `c` for claimed or `s` for seen, then until when, a colon, and whose it is.
+
+local now = read_clock(ARGV[1])
+local call = ARGV[2]
+-- Keys outlast what they say by this much, where a test moves the clock.
+local spare = tonumber(ARGV[3])
+-- What lasts longer than this lasts for ever, as far as the server is concerned.
+local EVER = 1e13
+
+local function known(key)
+  local value = redis.call('GET', key)
+  if not value then
+    return nil
+  end
+  local colon = value:find(':', 2, true)
+  if tonumber(value:sub(2, colon - 1)) <= now then
+    return nil
+  end
+  return value, value:sub(1, 1), value:sub(colon + 1)
+end
+
+local function keep(key, kind, owner, time)
+  if time <= 0 then
+    redis.call('DEL', key)
+    return
+  end
+  local value = kind .. whole(now + time) .. ':' .. owner
+  if time > EVER then
+    redis.call('SET', key, value)
+  else
+    redis.call('SET', key, value, 'PX', whole(time + spare))
+  end
+end
+
+local calls = {}
+
+-- Answers each claim with nothing, or with the value that is in its way.
+function calls.claim()
+  local term = tonumber(ARGV[4])
+  local answers = {}
+  for number, key in ipairs(KEYS) do
+    local owner = ARGV[4 + number]
+    local value, kind, holder = known(key)
+    if value and (kind == 's' or holder ~= owner) then
+      answers[number] = value
+    else
+      keep(key, 'c', owner, term)
+      answers[number] = ''
+    end
+  end
+  return answers
+end
+
+function calls.mark()
+  for number, key in ipairs(KEYS) do
+    keep(key, 's', ARGV[2 + 2 * number], tonumber(ARGV[3 + 2 * number]))
+  end
+  return #KEYS
+end
+
+function calls.release()
+  for number, key in ipairs(KEYS) do
+    local value, kind, holder = known(key)
+    if value and kind == 'c' and holder == ARGV[3 + number] then
+      redis.call('DEL', key)
+    end
+  end
+  return #KEYS
+end
+
+-- Says how many were known.
+function calls.forget()
+  local count = 0
+  for _, key in ipairs(KEYS) do
+    if known(key) then
+      count = count + 1
+    end
+    redis.call('DEL', key)
+  end
+  return count
+end
+
+return calls[call]()
