@@ -1,4 +1,4 @@
-//! The project's own chores, run as `cargo xtask <chore>`: test, services, tidy, bench.
+//! The project's own chores, run as `cargo xtask <chore>`: test, services, tidy, docs, bench.
 
 #![allow(clippy::print_stdout, reason = "a chore talks to whoever runs it, and has no log to write to")]
 
@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod docs;
 mod services;
 mod test;
 mod tidy;
@@ -30,6 +31,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Chore::ServicesKeeper(options) => services::run_keeper(&options),
         Chore::Test(options) => test::run(&root, &options),
         Chore::Tidy => tidy::run(&root),
+        Chore::Docs => docs::run(&root),
         Chore::Bench(options) => bench::run(&root, &options),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -55,6 +57,7 @@ Examples:
   cargo xtask services                       the real servers that tests need, until Ctrl-C
   cargo xtask services -- COMMAND            one command that finds them in its environment
   cargo xtask tidy                           the house rules that no compiler knows
+  cargo xtask docs                           write the documents that follow from other files
   cargo xtask bench                          which benchmarks there are
   cargo xtask bench queue --help             what one of them can be told";
 
@@ -68,8 +71,13 @@ enum Chore {
     ///
     /// Each Rust file opens with a `//!` line that says what it is for; crates depend on each other only in
     /// the allowed directions; no file is huge; nothing is left half done or switched off; links between the
-    /// documents lead somewhere; each dependency has an allowed licence.
+    /// documents lead somewhere; generated documents are as their sources have it; each dependency has an allowed
+    /// licence.
     Tidy,
+    /// Write the documents that follow from other files.
+    ///
+    /// `docs/configuration.md` is made from `config/crawlway.toml`. `cargo xtask tidy` says when it is out of date.
+    Docs,
     Bench(bench::Options),
 }
 

@@ -12,6 +12,7 @@ use files::File;
 
 mod directions;
 mod files;
+mod generated;
 mod leftovers;
 mod licences;
 mod links;
@@ -83,6 +84,10 @@ fn check(project: &Project) -> Vec<(&'static str, Vec<Finding>)> {
         ("no file is huge", files.iter().filter_map(|file| size::check(&file.path, file.bytes)).collect()),
         ("nothing is half done or switched off", rust().flat_map(|(p, t)| leftovers::check(p, t)).collect()),
         ("links lead somewhere", markdown().flat_map(|(p, t)| links::check(p, t, &paths)).collect()),
+        (
+            "generated documents are up to date",
+            generated::check(|path| text_of(files, path)).into_iter().collect(),
+        ),
         ("licences are allowed", licences::check(&project.packages, text_of(files, licences::ALLOW_LIST))),
     ]
 }
@@ -123,6 +128,8 @@ mod tests {
             files: vec![
                 file("src/lib.rs", "//! Says what it is for.\n"),
                 file("README.md", "[code](src/lib.rs)\n"),
+                file("config/crawlway.toml", "a = 1\n"),
+                file("docs/configuration.md", &crate::docs::settings::document("a = 1\n")),
                 file("deny.toml", "[licenses]\nallow = [\"MIT\"]\n"),
             ],
             crates: vec![member("crawlway")],
@@ -143,6 +150,7 @@ mod tests {
                 file("src/nameless.rs", "fn main() {}\n"),
                 file("src/half.rs", concat!("//! Says what it is for.\nfn f() { to", "do!() }\n")),
                 file("README.md", "[code](src/gone.rs)\n"),
+                file("config/crawlway.toml", "a = 1\n"),
                 file("deny.toml", "[licenses]\nallow = [\"MIT\"]\n"),
                 huge,
             ],

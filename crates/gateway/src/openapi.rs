@@ -56,6 +56,10 @@ pub fn document() -> utoipa::openapi::OpenApi {
 /// What the routes are added to.
 pub(crate) fn frame() -> utoipa::openapi::OpenApi {
     let mut frame = Frame::openapi();
+    // The page would make a link of it, and there is no address for two licences at once.
+    if let Some(licence) = &mut frame.info.license {
+        licence.identifier = None;
+    }
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     let components = frame.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
