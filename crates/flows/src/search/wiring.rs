@@ -17,6 +17,10 @@ use tokio::sync::Notify;
 /// How long a page may wait at the gate of a host that has no gap.
 const LONGEST_MOMENT: Duration = Duration::from_secs(5);
 
+/// How many times as many items as may be fetched are on their way where there is no gap: what a store is asked for many
+/// of them takes about as long as for one.
+const AHEAD: usize = 8;
+
 /// The queue that crawled pages are published to: its name is a contract.
 pub fn crawler_queue() -> QueueName {
     // The constant is an allowed name.
@@ -112,11 +116,14 @@ impl Search {
             // Without a gap, the next pages are on their way while the last ones are published and noted; the gate,
             // at which they wait for a moment, holds the limit. With one, a page that came early would only be in
             // the way.
-            let (per_host, waiting) = if pace.gap.is_zero() {
-                (pace.in_flight.saturating_mul(4), Waiting::Here { at_most: LONGEST_MOMENT })
+            let (ahead, waiting) = if pace.gap.is_zero() {
+                (AHEAD, Waiting::Here { at_most: LONGEST_MOMENT })
             } else {
-                (pace.in_flight, Waiting::Elsewhere)
+                (1, Waiting::Elsewhere)
             };
+            // Half of them are being claimed, fetched and read, the others published and noted.
+            let per_host = pace.in_flight.saturating_mul(ahead as u32);
+            let at_once = settings.fetch_at_once.saturating_mul(ahead.div_ceil(2));
             let mut options = settings.crawl.clone();
             options.request.waiting = waiting;
             let source =
@@ -127,6 +134,7 @@ impl Search {
                 stores.seen.clone(),
                 queue.name.clone(),
                 options,
+                settings.fetch_at_once,
                 stores.index(),
             );
             let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
@@ -134,7 +142,7 @@ impl Search {
                 stage,
                 source,
                 Settings {
-                    at_once: settings.fetch_at_once,
+                    at_once,
                     first_retry: settings.first_retry,
                     last_retry: settings.last_retry,
                     drain: settings.drain,

@@ -32,6 +32,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio::sync::Semaphore;
 
 /// The steps of a page's way that are this stage's own, for fail points; the runner has its own besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +90,8 @@ pub(super) struct CrawlStage {
     options: CrawlOptions,
     parse: ParseOptions,
     claims: Claims,
+    /// A place for each page that may be fetched at the same time.
+    places: Semaphore,
     /// What can be searched, if that is kept where this process can reach it.
     index: Option<Arc<dyn PageIndex>>,
     scopes: Mutex<HashMap<CrawlId, Arc<Terms>>>,
@@ -128,6 +131,7 @@ impl CrawlStage {
         seen: Arc<dyn SeenUrls>,
         queue: QueueName,
         options: CrawlOptions,
+        fetch_at_once: usize,
         index: Option<Arc<dyn PageIndex>>,
     ) -> Self {
         let claims = Claims::new(seen.clone(), options.claim);
@@ -138,7 +142,8 @@ impl CrawlStage {
             without_simhash: true,
             ..ParseOptions::default()
         };
-        Self { fetcher, frontier, seen, queue, options, parse, claims, index, scopes: Mutex::default() }
+        let (places, scopes) = (Semaphore::new(fetch_at_once.max(1)), Mutex::default());
+        Self { fetcher, frontier, seen, queue, options, parse, claims, places, index, scopes }
     }
 
     async fn crawl(&self, item: Item<CrawlJob>, context: &Context) -> Result<Done, StageError> {
@@ -165,7 +170,11 @@ impl CrawlStage {
             },
             ..self.options.request.clone()
         };
-        let fetched = self.fetcher.fetch(&request).await;
+        let fetched = {
+            // Nobody closes it.
+            let _place = self.places.acquire().await;
+            self.fetcher.fetch(&request).await
+        };
         fail::passed("crawl", CrawlStep::Fetched.name());
         let now = context.clock.now();
         let mark = |url: &str| Seen { url: url.to_owned(), owner: id.to_owned(), ttl: terms.recrawl_after };
