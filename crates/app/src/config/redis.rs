@@ -1,0 +1,39 @@
+//! `[redis]` and `[seen]`: what is kept in Redis, and how it is reached.
+
+use super::secret::Secret;
+use serde::Deserialize;
+
+/// How Redis is reached.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RedisSettings {
+    pub(crate) url: Secret,
+    pub(crate) prefix: String,
+}
+
+/// Where the seen URLs are kept.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SeenSettings {
+    pub(crate) kind: SeenKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SeenKind {
+    Records,
+    Redis,
+}
+
+impl RedisSettings {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let url = self.url.expose();
+        if !url.is_empty() && !url.starts_with("redis://") {
+            return Err("expected an address such as \"redis://user:password@host:6379/0\"".to_owned());
+        }
+        if self.prefix.is_empty() {
+            return Err("expected a text that is not empty".to_owned());
+        }
+        Ok(())
+    }
+}

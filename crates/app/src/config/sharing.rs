@@ -1,0 +1,63 @@
+//! Which stores processes share, and that none of them is left out.
+
+use super::{Config, RecordKind, SeenKind, gate::GateKind, search::IndexKind};
+
+/// The parts of a configuration, by who has them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sharing {
+    /// In servers, for all processes.
+    pub(crate) shared: Vec<&'static str>,
+    /// In the data directory of one process.
+    pub(crate) owned: Vec<&'static str>,
+}
+
+impl Config {
+    /// Who has which part.
+    pub(crate) fn sharing(&self) -> Sharing {
+        let mut sharing = Sharing::default();
+        let records = self.records.kind == RecordKind::Postgresql;
+        for (part, is_shared) in [
+            ("the broker", self.broker.is_shared()),
+            ("the records", records),
+            ("the seen URLs", self.seen.kind == SeenKind::Redis || records),
+            ("the gate", self.gate.kind == GateKind::Redis),
+            ("the search index", self.search.index == IndexKind::Postgresql),
+        ] {
+            if is_shared {
+                sharing.shared.push(part);
+            } else {
+                sharing.owned.push(part);
+            }
+        }
+        sharing
+    }
+
+    /// Whether all processes with these settings work on the same.
+    pub(super) fn check_sharing(&self) -> Result<(), String> {
+        if self.search.index == IndexKind::Postgresql && self.records.kind != RecordKind::Postgresql {
+            return Err("`search.index` is \"postgresql\", which is in the database of the records, but \
+                        `records.kind` is not \"postgresql\""
+                .to_owned());
+        }
+        let Sharing { shared, owned } = self.sharing();
+        if shared.is_empty() || owned.is_empty() || self.only_process {
+            return Ok(());
+        }
+        Err(format!(
+            "{} can be shared by many processes, but each would have its own of {}; use shared ones for all of them \
+             (`broker.kind`, `records.kind`, `seen.kind`, `gate.kind`, `search.index`), or set `only_process = true` \
+             if there is never more than one",
+            listed(&shared),
+            listed(&owned)
+        ))
+    }
+}
+
+/// `a, b and c`
+fn listed(parts: &[&str]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
