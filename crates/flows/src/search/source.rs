@@ -1,5 +1,6 @@
 //! The frontier as a source of items for the runner.
 
+use super::crawl::settled;
 use crawlway_broker::{
     BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError, Settled,
     Verdict,
@@ -11,7 +12,11 @@ use crawlway_store::{
     frontier::{self, CrawlId, Ending, PageFacts, SettledAs, Taken, Validators},
 };
 use serde::{Deserialize, Serialize};
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio::sync::Notify;
 
 /// The name of the frontier where queues are listed.
@@ -34,6 +39,8 @@ pub(super) struct CrawlNote {
     pub(super) facts: PageFacts,
     /// Whether its host was asked for something, and is to be left alone for a while.
     pub(super) asked: bool,
+    /// There is no page under this URL.
+    pub(super) no_page: bool,
 }
 
 /// The frontier as a source.
@@ -46,6 +53,8 @@ pub(super) struct FrontierSource {
     gap: Duration,
     /// Something may be due now that was not before.
     changed: Arc<Notify>,
+    /// What was taken and is not settled yet.
+    held: Mutex<HashMap<Receipt, (CrawlId, String)>>,
 }
 
 impl FrontierSource {
@@ -59,7 +68,30 @@ impl FrontierSource {
     ) -> Self {
         // The constant is an allowed name.
         let name = QueueName::new(FRONTIER).unwrap_or_else(|_| unreachable!());
-        Self { frontier, name, clock, per_host, gap, changed }
+        Self { frontier, name, clock, per_host, gap, changed, held: Mutex::default() }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<Receipt, (CrawlId, String)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that no page is lost for having been left out for another URL, now that these are settled.
+    async fn look_after(&self, ended: &[Ended<CrawlNote>], answers: &[Option<SettledAs>]) {
+        let mut concerned = Vec::new();
+        for (ended, answer) in ended.iter().zip(answers) {
+            let Some(url) = self.held().remove(&ended.receipt) else { continue };
+            let is_done = matches!(answer, Some(SettledAs::Done));
+            let other_url_counts = ended.note.no_page || ended.note.facts.canonical.is_some();
+            if matches!(answer, Some(SettledAs::Dead)) || (is_done && other_url_counts) {
+                concerned.push(url);
+            }
+        }
+        for (crawl, url) in concerned {
+            if let Err(error) = settled(&*self.frontier, &crawl, &url).await {
+                // It was looked at before it was settled; only what happened in between is missed.
+                tracing::warn!(%crawl, url, %error, "cannot see whether another page is wanted in its place");
+            }
+        }
     }
 
     fn delivery(&self, taken: Taken, now: Timestamp) -> Delivery {
@@ -71,12 +103,11 @@ impl FrontierSource {
             insist: taken.insist,
             validators: taken.validators,
         };
+        let receipt =
+            Receipt { queue: self.name.clone(), epoch: taken.receipt.taking, tag: taken.receipt.entry };
+        self.held().insert(receipt.clone(), (job.crawl.clone(), job.url.clone()));
         Delivery {
-            receipt: Receipt {
-                queue: self.name.clone(),
-                epoch: taken.receipt.taking,
-                tag: taken.receipt.entry,
-            },
+            receipt,
             message: Message {
                 id: MessageId::from(taken.item.as_str()),
                 key: None,
@@ -148,6 +179,9 @@ impl Source<CrawlNote> for FrontierSource {
         let endings: Vec<_> =
             ended.iter().map(|ended| (receipt(&ended.receipt), self.ending(ended))).collect();
         let answers = self.frontier.settle(&endings).await;
+        if let Ok(answers) = &answers {
+            self.look_after(ended, answers).await;
+        }
         self.changed.notify_one();
         match answers {
             Ok(answers) => answers
@@ -167,10 +201,16 @@ impl Source<CrawlNote> for FrontierSource {
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>> {
         let own: Vec<_> = receipts.iter().map(receipt).collect();
         match self.frontier.extend(&own).await {
-            Ok(answers) => answers
-                .into_iter()
-                .map(|held| if held { Ok(()) } else { Err(SettleError::Fenced { queue: self.name.clone() }) })
-                .collect(),
+            Ok(answers) => {
+                let answer = |(receipt, is_held): (&Receipt, bool)| {
+                    if is_held {
+                        return Ok(());
+                    }
+                    self.held().remove(receipt);
+                    Err(SettleError::Fenced { queue: self.name.clone() })
+                };
+                receipts.iter().zip(answers).map(answer).collect()
+            }
             Err(error) => receipts.iter().map(|_| Err(settle_error(error.clone()))).collect(),
         }
     }

@@ -50,10 +50,24 @@ pub(super) async fn settle(frontier: &dyn Frontier, effects: &[&Crawled]) -> Res
             take_in(frontier, &effect.crawl, &effect.url).await?;
         }
         if effect.left_out_for.is_some() {
-            follow(frontier, effects, effect).await?;
+            follow(frontier, effects, &effect.crawl, &effect.url).await?;
         }
     }
     Ok(())
+}
+
+/// The same once more when a URL is settled. Two URLs that are worked on at the same time, one left out for the other, may
+/// each have looked before the other was settled; whichever is settled last sees both.
+pub(in super::super) async fn settled(
+    frontier: &dyn Frontier,
+    crawl: &CrawlId,
+    url: &str,
+) -> Result<(), StoreError> {
+    match stored(frontier, crawl, url).await? {
+        Known::Fine => Ok(()),
+        Known::NoPage => take_in(frontier, crawl, url).await,
+        Known::LeftOut { .. } => follow(frontier, &[], crawl, url).await,
+    }
 }
 
 /// Has the pages crawled again, and this time published, that were left out for a URL of which nothing comes.
@@ -80,17 +94,22 @@ pub(super) async fn take_in(frontier: &dyn Frontier, crawl: &CrawlId, url: &str)
 }
 
 /// Goes from a URL that was left out to the one it was left out for, and on from there.
-async fn follow(frontier: &dyn Frontier, effects: &[&Crawled], effect: &Crawled) -> Result<(), StoreError> {
+async fn follow(
+    frontier: &dyn Frontier,
+    effects: &[&Crawled],
+    crawl: &CrawlId,
+    url: &str,
+) -> Result<(), StoreError> {
     let mut way: Vec<(String, bool)> = Vec::new();
-    let mut at = effect.url.clone();
+    let mut at = url.to_owned();
     for _ in 0..LONGEST_WAY {
-        let known = match effects.iter().find(|other| other.crawl == effect.crawl && other.url == at) {
+        let known = match effects.iter().find(|other| other.crawl == *crawl && other.url == at) {
             Some(other) => of_effect(other),
-            None => stored(frontier, &effect.crawl, &at).await?,
+            None => stored(frontier, crawl, &at).await?,
         };
         match known {
             Known::Fine => return Ok(()),
-            Known::NoPage => return take_in_one(frontier, &effect.crawl, &way).await,
+            Known::NoPage => return take_in_one(frontier, crawl, &way).await,
             Known::LeftOut { redirected, for_url } => {
                 way.push((at, redirected));
                 at = for_url;
@@ -105,7 +124,7 @@ async fn follow(frontier: &dyn Frontier, effects: &[&Crawled], effect: &Crawled)
                 .collect();
             pages.sort_unstable();
             if let Some(first) = pages.first() {
-                frontier.insist(&effect.crawl, first).await?;
+                frontier.insist(crawl, first).await?;
             }
             return Ok(());
         }

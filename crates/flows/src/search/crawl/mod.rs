@@ -5,6 +5,7 @@ mod claims;
 mod left_out;
 mod links;
 
+pub(super) use left_out::settled;
 pub(super) use links::new_url;
 
 use super::{
@@ -209,6 +210,7 @@ impl CrawlStage {
                 note.asked = asked;
                 note.facts.fetched = asked;
                 crawled.no_page = true;
+                note.no_page = true;
                 crawled.unfindable.extend(gone.then_some(job.url));
                 return Ok(done(outcome, Some(detail), crawled, note));
             }
@@ -218,6 +220,7 @@ impl CrawlStage {
                 let target = self.tidy(target);
                 if let Err(scope) = terms.scope.has(&target) {
                     crawled.no_page = true;
+                    note.no_page = true;
                     let detail = format!("redirected to {target}: {scope}");
                     return Ok(done("out_of_scope", Some(detail), crawled, note));
                 }
@@ -236,6 +239,7 @@ impl CrawlStage {
             crawled.unfindable.push(job.url);
             if let Err(why) = terms.scope.has(&here) {
                 crawled.no_page = true;
+                note.no_page = true;
                 let detail = format!("redirected to {here}: {why}");
                 return Ok(done("out_of_scope", Some(detail), crawled, note));
             }
