@@ -3,6 +3,7 @@
 use crate::{
     engine::Engine,
     error::LinkError,
+    lane::Lane,
     names,
     wire::{Parcel, short},
 };
@@ -40,12 +41,12 @@ impl Engine {
         let buffered = intake.halt().await;
         let purged = async {
             let mut purged = 0;
-            let mut lanes: HashMap<u64, (Arc<crate::lane::Lane>, Vec<u64>)> = HashMap::new();
+            let mut by_lane: HashMap<u64, (Arc<Lane>, Vec<u64>)> = HashMap::new();
             for arrived in buffered {
-                let lane = arrived.lane.clone();
-                lanes.entry(lane.number).or_insert_with(|| (lane, Vec::new())).1.push(arrived.tag);
+                let (_, tags) = by_lane.entry(arrived.lane.number).or_insert((arrived.lane, Vec::new()));
+                tags.push(arrived.tag);
             }
-            for (lane, tags) in lanes.into_values() {
+            for (lane, tags) in by_lane.into_values() {
                 // Where the channel is lost they are back in the queue, and counted there.
                 if lane.ack(&tags).await.is_ok() {
                     purged += tags.len() as u64;

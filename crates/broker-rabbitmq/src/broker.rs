@@ -132,7 +132,7 @@ impl Broker for RabbitBroker {
             }
         }
         drop(wish);
-        let (now, lease) = (Timestamp::now(), intake.spec().lease);
+        let (now, lease) = (Timestamp::now(), intake.lease());
         let mut held = engine.held();
         let deliveries = taken
             .into_iter()

@@ -226,7 +226,7 @@ impl Walk<'_> {
     }
 
     fn stopped(&self, fate: Fate) -> PublishError {
-        let limit = self.engine.intake(self.queue).and_then(|intake| intake.spec().max_length);
+        let limit = self.engine.intake(self.queue).and_then(|intake| intake.max_length());
         match (fate, limit) {
             (Fate::Rejected, Some(limit)) => {
                 PublishError::QueueFull { queue: self.queue.clone(), limit: limit.limit() }

@@ -12,7 +12,7 @@ use crate::{
     session::{Fate, Session},
     wire::{History, Parcel, short},
 };
-use crawlway_broker::{BrokerError, Failure, QueueName, QueueSpec, Timestamp, limits};
+use crawlway_broker::{BrokerError, Failure, MessageId, QueueName, QueueSpec, Timestamp, limits};
 use lapin::{options::QueueDeclareOptions, types::FieldTable};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -24,6 +24,8 @@ use tokio::{runtime::Handle, sync::Notify};
 /// Before what could not be moved on is given back and comes again.
 const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
 
+/// More than a process holds; what others took over is never asked for here.
+const MOST_FORGIVEN: usize = 100_000;
 /// How long an orderly end may take to give back what was prefetched.
 const TO_GIVE_BACK: Duration = Duration::from_secs(5);
 
@@ -43,6 +45,8 @@ pub(crate) struct Engine {
     /// Exchanges that were seen to exist.
     pub(crate) exchanges: Mutex<HashSet<String>>,
     rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
+    /// What this process held when a connection was lost: no worker was lost with it, should it come back here.
+    forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
     /// One of us at a time goes through the dead letters of a queue.
     pub(crate) graves: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -67,6 +71,7 @@ impl Engine {
             leases: Notify::new(),
             exchanges: Mutex::default(),
             rooms: Mutex::default(),
+            forgiven: Mutex::default(),
             graves: Mutex::default(),
         }
     }
@@ -230,12 +235,35 @@ impl Engine {
     pub(crate) fn lanes_lost(&self, is_lost: impl Fn(&Arrived) -> bool) {
         let lost = self.held().lost(&is_lost);
         for intake in self.intakes() {
-            intake.forget(&is_lost);
+            for arrived in intake.forget(&is_lost) {
+                self.forgive(&intake.queue, &arrived);
+            }
             intake.wake();
         }
         for entry in lost {
+            self.forgive(&entry.intake.queue, &entry.arrived);
             entry.intake.released(1);
         }
+    }
+
+    fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
+        let mut forgiven = lock(&self.forgiven);
+        if arrived.source == Source::Due && forgiven.len() < MOST_FORGIVEN {
+            forgiven.insert((
+                queue.clone(),
+                arrived.carried.message.id.clone(),
+                arrived.carried.history.attempt,
+            ));
+        }
+    }
+
+    /// Whether it came back although no worker was lost; that is true once.
+    pub(crate) fn is_forgiven(&self, queue: &QueueName, arrived: &Arrived) -> bool {
+        let mut forgiven = lock(&self.forgiven);
+        if forgiven.is_empty() {
+            return false;
+        }
+        forgiven.remove(&(queue.clone(), arrived.carried.message.id.clone(), arrived.carried.history.attempt))
     }
 
     /// Takes back what was not settled within its lease, and counts it.

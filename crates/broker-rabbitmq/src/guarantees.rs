@@ -61,3 +61,11 @@ fn support(aspect: Aspect) -> Support {
     };
     Support::Emulated { caveat }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_document_says_what_the_code_says() {
+        crawlway_broker::conformance::is_documented(&super::guarantees(1));
+    }
+}

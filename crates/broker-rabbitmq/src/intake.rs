@@ -14,7 +14,7 @@ use crate::{
     session::Session,
     wire::{Carried, short},
 };
-use crawlway_broker::{Failure, QueueName, QueueSpec, Timestamp};
+use crawlway_broker::{Failure, MaxLength, QueueName, QueueSpec, Timestamp};
 use futures::StreamExt as _;
 use lapin::{
     Consumer,
@@ -28,8 +28,9 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// How often a queue that is asked message by message is asked while somebody waits.
-const POLL: Duration = Duration::from_millis(50);
+/// How soon a queue that is asked message by message is asked again while somebody waits; after each time in vain it takes
+/// twice as long, up to the second number.
+const POLL: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(200));
 /// How often is looked whether somebody has paused the queue.
 const PAUSE_LOOK: Duration = Duration::from_secs(1);
 /// What is in the buffer is given back when nobody has asked for this long.
@@ -123,6 +124,14 @@ impl Intake {
         self.books().spec.clone()
     }
 
+    pub(crate) fn max_length(&self) -> Option<MaxLength> {
+        self.books().spec.max_length
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.books().spec.lease
+    }
+
     pub(crate) fn set_spec(&self, spec: QueueSpec) {
         self.books().spec = spec;
         self.kicked.notify_one();
@@ -185,9 +194,12 @@ impl Intake {
         self.books().buffer.len()
     }
 
-    /// Throws away what is in the buffer because its channel is lost; it comes again.
-    pub(crate) fn forget(&self, is_lost: impl Fn(&Arrived) -> bool) {
-        self.books().buffer.retain(|arrived| !is_lost(arrived));
+    /// Takes out of the buffer what came on a channel that is lost; it comes again.
+    pub(crate) fn forget(&self, is_lost: impl Fn(&Arrived) -> bool) -> Vec<Arrived> {
+        let mut books = self.books();
+        let (lost, kept): (Vec<Arrived>, Vec<Arrived>) = books.buffer.drain(..).partition(is_lost);
+        books.buffer = kept.into();
+        lost
     }
 
     /// Whether there is something that was taken and has to be given back in an orderly end.
@@ -336,6 +348,7 @@ impl Stint<'_> {
     async fn try_work(&mut self) -> Result<(), LinkError> {
         let mut pause_look = Instant::now();
         let mut next_pull = Instant::now();
+        let mut pause = POLL.0;
         loop {
             if Instant::now() >= pause_look {
                 let paused = self.engine.is_paused(&self.session, &self.intake.queue).await?;
@@ -350,10 +363,10 @@ impl Stint<'_> {
                 self.stop_consuming().await?;
             }
             if Instant::now() >= next_pull {
-                if self.intake.demand() > 0 {
-                    self.pull().await?;
-                }
-                next_pull = Instant::now() + POLL;
+                let asked = self.intake.demand() > 0;
+                let came = asked && self.pull().await?;
+                next_pull = Instant::now() + pause;
+                pause = if came || !asked { POLL.0 } else { (pause * 2).min(POLL.1) };
             }
             if self.intake.is_idle() {
                 self.stop_consuming().await?;
@@ -376,7 +389,7 @@ impl Stint<'_> {
                         None => return Err(self.ended()),
                     }
                 }
-                () = self.intake.kicked.notified() => next_pull = Instant::now(),
+                () = self.intake.kicked.notified() => (next_pull, pause) = (Instant::now(), POLL.0),
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
@@ -426,8 +439,8 @@ impl Stint<'_> {
         self.engine.give_back(self.intake, buffered).await;
     }
 
-    /// Asks for messages one by one until there is none or enough.
-    async fn pull(&mut self) -> Result<(), LinkError> {
+    /// Asks for messages one by one until there is none or enough, and says whether any came.
+    async fn pull(&mut self) -> Result<bool, LinkError> {
         let lane = match &self.pull {
             Some(lane) => lane.clone(),
             None => {
@@ -436,6 +449,7 @@ impl Stint<'_> {
                 lane
             }
         };
+        let mut came = false;
         let main = (!self.intake.is_push()).then(|| (self.intake.queue.to_string(), Source::Main));
         for (queue, source) in [(names::due(&self.intake.queue), Source::Due)].into_iter().chain(main) {
             while self.intake.demand() > 0 {
@@ -445,9 +459,10 @@ impl Stint<'_> {
                     Some(message) => self.came(&lane, message.delivery, source),
                     None => break,
                 }
+                came = true;
             }
         }
-        Ok(())
+        Ok(came)
     }
 
     fn came(&self, lane: &Arc<Lane>, delivery: lapin::message::Delivery, source: Source) {
@@ -460,7 +475,10 @@ impl Stint<'_> {
         if !early && !delivery.redelivered {
             return self.intake.put(arrived);
         }
-        if delivery.redelivered && source == Source::Due {
+        if delivery.redelivered
+            && source == Source::Due
+            && !self.engine.is_forgiven(&self.intake.queue, &arrived)
+        {
             history.failed(Failure { error: LOST.into(), at: now });
         }
         self.engine.move_on(self.intake, arrived, history);

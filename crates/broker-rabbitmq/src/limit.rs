@@ -41,7 +41,7 @@ impl Engine {
 
     /// Notes that messages of a queue have gone beside it.
     pub(crate) async fn note_delayed(&self, queue: &QueueName, count: u64) {
-        let limited = self.intake(queue).is_some_and(|intake| intake.spec().max_length.is_some());
+        let limited = self.intake(queue).is_some_and(|intake| intake.max_length().is_some());
         if limited {
             let room = self.room(queue);
             room.lock().await.beside += count;

@@ -97,7 +97,7 @@ impl Engine {
         let (parcel, limited, delayed) = match &to {
             Target::Queue(queue) => {
                 let left = message.not_before.map(|time| time.since(now)).unwrap_or_default();
-                let limit = self.intake(queue).and_then(|intake| intake.spec().max_length);
+                let limit = self.intake(queue).and_then(|intake| intake.max_length());
                 let delayed = !left.is_zero();
                 let place = if delayed { names::waiting_place(queue, left) } else { queue.to_string() };
                 let limited = limit.map(|limit| (queue.clone(), limit));
@@ -223,7 +223,7 @@ impl Engine {
     fn full(&self, to: &Target) -> PublishError {
         let full = match to {
             Target::Queue(queue) => {
-                self.intake(queue).and_then(|intake| Some((queue.clone(), intake.spec().max_length?)))
+                self.intake(queue).and_then(|intake| Some((queue.clone(), intake.max_length()?)))
             }
             Target::Topic { exchange, topic } => self.bound_with_limit(exchange, topic).next(),
         };

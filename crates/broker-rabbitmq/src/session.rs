@@ -1,4 +1,8 @@
-//! One connection from its start until it is lost: channels for administration, and channels that publish with confirms.
+//! Our connections to the server from their start until one is lost: channels for administration, and channels that
+//! publish with confirms.
+//!
+//! There are two, since a server that is short of memory or disk stops reading from connections that publish: on the
+//! other one, what was taken can still be acknowledged, which is what makes room.
 
 use crate::{
     error::{ConnectError, LinkError, not_allowed},
@@ -48,6 +52,7 @@ pub(crate) enum Fate {
 pub(crate) struct Session {
     pub(crate) number: u64,
     connection: Connection,
+    publishing: Connection,
     confirm_timeout: Duration,
     /// Channels for administration that are free now.
     spare: Mutex<Vec<Channel>>,
@@ -126,27 +131,12 @@ impl Session {
                 ..AMQPQueryString::default()
             },
         };
-        let properties = ConnectionProperties::default().with_connection_name(options.name.as_str().into());
-        // The time-out in the address is for the dial alone; a server that accepts and then says nothing is as bad.
-        let limit = options.patience.max(Duration::from_secs(1)) * 2;
-        let connected = tokio::time::timeout(limit, Connection::connect_uri(uri, properties)).await;
-        let server = options.server();
-        let connection = match connected {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) if not_allowed(&error) => {
-                return Err((ConnectError::NotAllowed { server, problem: error.to_string() }, true));
-            }
-            Ok(Err(error)) => {
-                return Err((ConnectError::Unreachable { server, problem: error.to_string() }, false));
-            }
-            Err(_) => {
-                let problem = format!("it did not answer within {limit:?}");
-                return Err((ConnectError::Unreachable { server, problem }, false));
-            }
-        };
+        let connection = dial(options, &uri, &options.name).await?;
+        let publishing = dial(options, &uri, &format!("{} (publishing)", options.name)).await?;
         Ok(Self {
             number,
             connection,
+            publishing,
             confirm_timeout: options.confirm_timeout,
             spare: Mutex::default(),
             publishers: Mutex::default(),
@@ -157,7 +147,9 @@ impl Session {
 
     /// Returns when the connection is lost, with what is known of the reason.
     pub(crate) async fn lost(&self) -> String {
-        let mut events = Box::pin(self.connection.events_listener());
+        let both =
+            futures::stream::select(self.connection.events_listener(), self.publishing.events_listener());
+        let mut events = Box::pin(both);
         let mut reason = "the connection was closed".to_owned();
         loop {
             if !self.is_connected() {
@@ -179,7 +171,7 @@ impl Session {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.connection.status().connected()
+        self.connection.status().connected() && self.publishing.status().connected()
     }
 
     /// Has the connection made anew although it looks alive.
@@ -189,8 +181,10 @@ impl Session {
 
     /// Says goodbye, but not for ever.
     pub(crate) async fn close(&self) {
-        let goodbye = self.connection.close(200, short("closed"));
-        let _ = tokio::time::timeout(Duration::from_secs(5), goodbye).await;
+        for connection in [&self.connection, &self.publishing] {
+            let goodbye = connection.close(200, short("closed"));
+            let _ = tokio::time::timeout(Duration::from_secs(5), goodbye).await;
+        }
     }
 
     /// A new channel of one's own.
@@ -264,7 +258,10 @@ impl Session {
         }));
         // One limit for all: a server that confirms some and then stops is as silent as one that confirms none.
         let Ok(answers) = tokio::time::timeout(limit, answers).await else {
-            self.condemn();
+            // A server that has told us to wait is not lost.
+            if !self.publishing.status().blocked() {
+                self.condemn();
+            }
             return vec![Fate::Unknown(format!("no confirm within {limit:?}")); parcels.len()];
         };
         let mut returned = Returned::default();
@@ -303,10 +300,31 @@ impl Session {
         if let Some(channel) = free {
             return Ok(channel);
         }
-        let channel = self.channel().await?;
+        let create = self.publishing.create_channel();
+        let channel = within(self.confirm_timeout, "open a channel", create).await?;
         let select = channel.confirm_select(ConfirmSelectOptions::default());
         within(self.confirm_timeout, "confirm.select", select).await?;
         Ok(channel)
+    }
+}
+
+/// Makes one connection. With an error comes whether trying again is in vain.
+async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection, (ConnectError, bool)> {
+    let properties = ConnectionProperties::default().with_connection_name(name.into());
+    // The time-out in the address is for the dial alone; a server that accepts and then says nothing is as bad.
+    let limit = options.patience.max(Duration::from_secs(1)) * 2;
+    let connected = tokio::time::timeout(limit, Connection::connect_uri(uri.clone(), properties)).await;
+    let server = options.server();
+    match connected {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) if not_allowed(&error) => {
+            Err((ConnectError::NotAllowed { server, problem: error.to_string() }, true))
+        }
+        Ok(Err(error)) => Err((ConnectError::Unreachable { server, problem: error.to_string() }, false)),
+        Err(_) => {
+            let problem = format!("it did not answer within {limit:?}");
+            Err((ConnectError::Unreachable { server, problem }, false))
+        }
     }
 }
 

@@ -107,12 +107,12 @@ impl Engine {
 
     /// Acknowledges originals, with as few frames as there can be.
     async fn acknowledge(&self, finished: Vec<(usize, Entry)>, answers: &mut [Answer]) {
-        let mut lanes: HashMap<u64, (Arc<Lane>, Vec<(usize, Entry)>)> = HashMap::new();
+        let mut by_lane: HashMap<u64, Vec<(usize, Entry)>> = HashMap::new();
         for (index, entry) in finished {
-            let lane = entry.arrived.lane.clone();
-            lanes.entry(lane.number).or_insert_with(|| (lane, Vec::new())).1.push((index, entry));
+            by_lane.entry(entry.arrived.lane.number).or_default().push((index, entry));
         }
-        for (lane, entries) in lanes.into_values() {
+        for entries in by_lane.into_values() {
+            let Some(lane) = entries.first().map(|(_, entry)| entry.arrived.lane.clone()) else { continue };
             let tags: Vec<u64> = entries.iter().map(|(_, entry)| entry.arrived.tag).collect();
             let lost = self.is_lost(&lane) || lane.ack(&tags).await.is_err();
             for (index, entry) in entries {

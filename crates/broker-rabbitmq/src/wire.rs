@@ -115,10 +115,9 @@ impl Carried {
             first_error: failure_in(table, FIRST_ERROR),
             last_error: failure_in(table, LAST_ERROR),
         };
-        let published_at = match properties.timestamp() {
-            Some(seconds) => Timestamp::from_millis(seconds.saturating_mul(1000)),
-            None => Timestamp::now(),
-        };
+        // A stranger's message without a time was published when it was first seen, to the second, as it is written again.
+        let seconds = properties.timestamp().unwrap_or_else(|| Timestamp::now().as_millis() / 1000);
+        let published_at = Timestamp::from_millis(seconds.saturating_mul(1000));
         let message = Message {
             id: id_of(&properties, &body),
             key: text_in(table, KEY),

@@ -45,7 +45,7 @@ pub struct RabbitMq {
 }
 
 /// The RabbitMQ server that all tests share. Tests give their queues names that no other test has, and leave the server
-/// alone; one to kill is [`crate::rabbitmq::PrivateRabbitMq`].
+/// alone; one to kill is [`PrivateRabbitMq`](crate::private_rabbitmq::PrivateRabbitMq).
 ///
 /// # Panics
 /// If there is none.

@@ -4,7 +4,8 @@
 # start-rabbitmq FOLDER PROGRAMS AMQP MANAGEMENT DISTRIBUTION EPMD
 #
 # FOLDER holds its data and outlives it, so that a second run goes on where the first one ended. PROGRAMS is the folder
-# of rabbitmq-server; the last four are ports. The tests start servers with this too, to kill them as they like.
+# of rabbitmq-server; the last four are ports. The tests start servers with this too, to kill them as they like; with
+# LIFELINE set, the server ends when the standard input does, so that it does not outlive a test that was killed.
 set -u
 folder=$1 programs=$2 amqp=$3 management=$4 distribution=$5 epmd=$6
 
@@ -13,7 +14,7 @@ cat > "$folder/rabbitmq.conf" <<CONF
 listeners.tcp.1 = 127.0.0.1:$amqp
 management.tcp.ip = 127.0.0.1
 management.tcp.port = $management
-vm_memory_high_watermark.absolute = 1GiB
+vm_memory_high_watermark.absolute = 2GiB
 disk_free_limit.absolute = 50MB
 log.console = true
 log.console.level = info
@@ -40,6 +41,10 @@ names=$!
 "$programs/rabbitmq-server" &
 server=$!
 trap 'kill -TERM "$server" 2>/dev/null' TERM INT HUP
+if [ -n "${LIFELINE:-}" ]; then
+    exec 3<&0
+    (cat <&3 >/dev/null; kill -TERM $$) 2>/dev/null &
+fi
 # A trapped signal ends a wait before its time.
 while kill -0 "$server" 2>/dev/null; do
     wait "$server"
