@@ -75,8 +75,8 @@ impl Engine {
             // Two that pause at once leave two marks, which is as good as one.
             let properties = BasicProperties::default().with_delivery_mode(2);
             let mark = Parcel::to_queue(names::pause(queue), properties, Bytes::new());
-            let fate = session.publish(&[mark]).await.remove(0);
-            if fate != crate::session::Fate::Confirmed {
+            let fate = session.publish(vec![mark]).await.remove(0);
+            if fate != crate::publisher::Fate::Confirmed {
                 let detail = format!("the pause of `{queue}` was not taken: {fate:?}; try again");
                 return Err(BrokerError::Unavailable { detail });
             }

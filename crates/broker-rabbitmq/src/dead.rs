@@ -8,7 +8,8 @@ use crate::{
     error::LinkError,
     lane::Lane,
     names,
-    session::{Fate, Session, within},
+    publisher::Fate,
+    session::{Session, within},
     wire::{Carried, History, Parcel, short},
 };
 use crawlway_broker::{
@@ -202,7 +203,7 @@ impl Walk<'_> {
                 return Ok(replayed);
             }
             let parcels: Vec<Parcel> = some.iter().map(|found| self.alive(found)).collect();
-            let fates = self.session.publish(&parcels).await;
+            let fates = self.session.publish(parcels).await;
             let mut back = Vec::new();
             for (found, fate) in some.into_iter().zip(fates) {
                 if fate == Fate::Confirmed {

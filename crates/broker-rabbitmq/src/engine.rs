@@ -9,7 +9,8 @@ use crate::{
     management::Management,
     names,
     options::Options,
-    session::{Fate, Session},
+    publisher::Fate,
+    session::Session,
     wire::{History, Parcel, short},
 };
 use crawlway_broker::{BrokerError, Failure, MessageId, QueueName, QueueSpec, Timestamp, limits};
@@ -200,7 +201,7 @@ impl Engine {
     async fn moved_on(&self, intake: &Intake, arrived: Arrived, history: History) {
         let (parcel, _) = self.parcel(&intake.spec(), &arrived, history);
         let fate = match self.session().await {
-            Ok(session) => session.publish(std::slice::from_ref(&parcel)).await.remove(0),
+            Ok(session) => session.publish(vec![parcel]).await.remove(0),
             Err(error) => Fate::Unsent(error.to_string()),
         };
         if fate == Fate::Confirmed {
@@ -311,6 +312,8 @@ impl Engine {
                 }
             };
             let session = Arc::new(session);
+            // It may be another server by now, or one without its data.
+            lock(&self.exchanges).clear();
             if let Err(error) = self.declare_again(&session).await {
                 tracing::error!(%error, "queues could not be declared again");
             }

@@ -33,6 +33,7 @@ mod management;
 mod names;
 mod options;
 mod publish;
+mod publisher;
 mod session;
 mod settle;
 mod wire;

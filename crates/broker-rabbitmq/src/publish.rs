@@ -5,7 +5,8 @@ use crate::{
     error::LinkError,
     guarantees::LIMIT_STEP,
     names,
-    session::{Fate, Session},
+    publisher::Fate,
+    session::Session,
     wire::{self, Parcel, short},
 };
 use crawlway_broker::{
@@ -158,10 +159,21 @@ impl Engine {
     }
 
     async fn send(&self, session: &Session, ready: Vec<Ready>, outcomes: &mut [Result<(), PublishError>]) {
-        let (parcels, rest): (Vec<Parcel>, Vec<(usize, Target)>) =
-            ready.into_iter().map(|ready| (ready.parcel, (ready.index, ready.to))).unzip();
-        for (fate, (index, to)) in session.publish(&parcels).await.into_iter().zip(rest) {
-            outcomes[index] = self.outcome(fate, &to);
+        let (parcels, rest): (Vec<Parcel>, Vec<_>) = ready
+            .into_iter()
+            .map(|ready| {
+                let (id, size) = (ready.parcel.properties.message_id().clone(), ready.parcel.body.len());
+                (ready.parcel, (ready.index, ready.to, id, size as u64))
+            })
+            .unzip();
+        for (fate, (index, to, id, size)) in session.publish(parcels).await.into_iter().zip(rest) {
+            outcomes[index] = match fate {
+                Fate::TooLarge(limit) => {
+                    let id = id.map(|id| id.to_string()).unwrap_or_default();
+                    Err(PublishError::TooLarge { id, size, limit })
+                }
+                fate => self.outcome(fate, &to),
+            };
         }
     }
 
@@ -205,7 +217,16 @@ impl Engine {
     fn outcome(&self, fate: Fate, to: &Target) -> Result<(), PublishError> {
         match fate {
             Fate::Confirmed => Ok(()),
-            Fate::Unknown(detail) => Err(PublishError::Unknown { detail }),
+            Fate::Unknown(detail) => {
+                if let Target::Topic { exchange, .. } = to {
+                    // It may be gone: look before the next one is published on it.
+                    lock(&self.exchanges).remove(exchange.as_str());
+                }
+                Err(PublishError::Unknown { detail })
+            }
+            Fate::TooLarge(limit) => {
+                Err(PublishError::Unavailable { detail: format!("RabbitMQ takes {limit} bytes at most") })
+            }
             Fate::Unsent(detail) => Err(PublishError::Unavailable { detail }),
             Fate::Unroutable => Err(match to {
                 Target::Topic { exchange, topic } => {

@@ -7,60 +7,36 @@
 use crate::{
     error::{ConnectError, LinkError, not_allowed},
     options::Options,
+    publisher::{Fate, Publisher},
     wire::{Parcel, short},
 };
 use futures::StreamExt as _;
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties,
-    options::{BasicPublishOptions, ConfirmSelectOptions},
+    Channel, Connection, ConnectionProperties,
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo},
 };
 use std::{
-    collections::HashMap,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::Duration,
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
-/// How many publishes may wait for their confirms at once, each on its own channel.
-const PUBLISHERS: usize = 32;
-/// How many messages are on their way before the first confirms are awaited.
-const PIPELINED: usize = 1000;
-/// And how many bytes.
-const PIPELINED_BYTES: usize = 16 << 20;
 /// How often a connection is looked at, should it not tell that it has ended.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// What became of a parcel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Durable in every queue it was routed to.
-    Confirmed,
-    /// A queue did not take it.
-    Rejected,
-    /// No queue was there to take it.
-    Unroutable,
-    /// It was sent, and nobody said what became of it.
-    Unknown(String),
-    /// It was never sent.
-    Unsent(String),
-}
 
 pub(crate) struct Session {
     pub(crate) number: u64,
     connection: Connection,
-    publishing: Connection,
+    publishing: Arc<Connection>,
     confirm_timeout: Duration,
     /// Channels for administration that are free now.
     spare: Mutex<Vec<Channel>>,
-    /// Channels in confirm mode that are free now.
-    publishers: Mutex<Vec<Channel>>,
-    turns: Semaphore,
+    publisher: Arc<Publisher>,
     /// Tells the supervisor not to wait for the heartbeat.
-    condemned: Notify,
+    condemned: Arc<Notify>,
 }
 
 impl std::fmt::Debug for Session {
@@ -133,15 +109,16 @@ impl Session {
         };
         let connection = dial(options, &uri, &options.name).await?;
         let publishing = dial(options, &uri, &format!("{} (publishing)", options.name)).await?;
+        let (publishing, condemned) = (Arc::new(publishing), Arc::new(Notify::new()));
+        let limit = options.confirm_timeout;
         Ok(Self {
             number,
             connection,
+            publisher: Arc::new(Publisher::new(publishing.clone(), limit, condemned.clone())),
             publishing,
-            confirm_timeout: options.confirm_timeout,
+            confirm_timeout: limit,
             spare: Mutex::default(),
-            publishers: Mutex::default(),
-            turns: Semaphore::new(PUBLISHERS),
-            condemned: Notify::new(),
+            condemned,
         })
     }
 
@@ -181,7 +158,7 @@ impl Session {
 
     /// Says goodbye, but not for ever.
     pub(crate) async fn close(&self) {
-        for connection in [&self.connection, &self.publishing] {
+        for connection in [&self.connection, &*self.publishing] {
             let goodbye = connection.close(200, short("closed"));
             let _ = tokio::time::timeout(Duration::from_secs(5), goodbye).await;
         }
@@ -215,96 +192,8 @@ impl Session {
     }
 
     /// Publishes the parcels in their order, mandatory and confirmed, and says what became of each.
-    pub(crate) async fn publish(&self, parcels: &[Parcel]) -> Vec<Fate> {
-        let mut fates = Vec::with_capacity(parcels.len());
-        let mut rest = parcels;
-        while !rest.is_empty() {
-            let mut bytes = 0;
-            let fits = |parcel: &&Parcel| {
-                bytes += parcel.body.len();
-                bytes <= PIPELINED_BYTES
-            };
-            let count = rest.iter().take(PIPELINED).take_while(fits).count().max(1);
-            let (now, later) = rest.split_at(count);
-            fates.extend(self.publish_some(now).await);
-            rest = later;
-        }
-        fates
-    }
-
-    async fn publish_some(&self, parcels: &[Parcel]) -> Vec<Fate> {
-        let Ok(_turn) = self.turns.acquire().await else {
-            return vec![Fate::Unsent("the connection is closed".into()); parcels.len()];
-        };
-        let channel = match self.publisher().await {
-            Ok(channel) => channel,
-            Err(error) => return vec![Fate::Unsent(error.to_string()); parcels.len()],
-        };
-        let limit = self.confirm_timeout;
-        let answers = pipelined(parcels.iter().map(|parcel| {
-            let channel = &channel;
-            async move {
-                let confirm = channel
-                    .basic_publish(
-                        short(&parcel.exchange),
-                        short(&parcel.routing_key),
-                        BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
-                        &parcel.body,
-                        parcel.properties.clone(),
-                    )
-                    .await?;
-                confirm.await
-            }
-        }));
-        // One limit for all: a server that confirms some and then stops is as silent as one that confirms none.
-        let Ok(answers) = tokio::time::timeout(limit, answers).await else {
-            // A server that has told us to wait is not lost.
-            if !self.publishing.status().blocked() {
-                self.condemn();
-            }
-            return vec![Fate::Unknown(format!("no confirm within {limit:?}")); parcels.len()];
-        };
-        let mut returned = Returned::default();
-        let mut sound = true;
-        let mut fates: Vec<Fate> = answers
-            .into_iter()
-            .map(|answer| match answer {
-                Ok(Confirmation::Ack(message)) => {
-                    returned.note(message);
-                    Fate::Confirmed
-                }
-                Ok(Confirmation::Nack(message)) => {
-                    returned.note(message);
-                    Fate::Rejected
-                }
-                Ok(Confirmation::NotRequested) => Fate::Unknown("the channel does not confirm".into()),
-                Err(error) => {
-                    sound = false;
-                    Fate::Unknown(error.to_string())
-                }
-            })
-            .collect();
-        for (parcel, fate) in parcels.iter().zip(&mut fates) {
-            if *fate == Fate::Confirmed && returned.take(parcel) {
-                *fate = Fate::Unroutable;
-            }
-        }
-        if sound {
-            lock(&self.publishers).push(channel);
-        }
-        fates
-    }
-
-    async fn publisher(&self) -> Result<Channel, LinkError> {
-        let free = lock(&self.publishers).pop().filter(|channel| channel.status().connected());
-        if let Some(channel) = free {
-            return Ok(channel);
-        }
-        let create = self.publishing.create_channel();
-        let channel = within(self.confirm_timeout, "open a channel", create).await?;
-        let select = channel.confirm_select(ConfirmSelectOptions::default());
-        within(self.confirm_timeout, "confirm.select", select).await?;
-        Ok(channel)
+    pub(crate) async fn publish(&self, parcels: Vec<Parcel>) -> Vec<Fate> {
+        self.publisher.publish(parcels).await
     }
 }
 
@@ -326,38 +215,4 @@ async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection
             Err((ConnectError::Unreachable { server, problem }, false))
         }
     }
-}
-
-/// What the server sent back. The client hands each to whichever confirm comes next, so they are told apart by what
-/// they say; nobody else publishes on the channel meanwhile.
-#[derive(Default)]
-struct Returned(HashMap<(String, String, String), usize>);
-
-impl Returned {
-    fn note(&mut self, message: Option<lapin::message::BasicReturnMessage>) {
-        if let Some(message) = message {
-            let delivery = message.delivery;
-            let key =
-                (delivery.exchange.to_string(), delivery.routing_key.to_string(), id(&delivery.properties));
-            *self.0.entry(key).or_default() += 1;
-        }
-    }
-
-    fn take(&mut self, parcel: &Parcel) -> bool {
-        if self.0.is_empty() {
-            return false;
-        }
-        let key = (parcel.exchange.clone(), parcel.routing_key.clone(), id(&parcel.properties));
-        match self.0.get_mut(&key) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
-fn id(properties: &BasicProperties) -> String {
-    properties.message_id().as_ref().map(ToString::to_string).unwrap_or_default()
 }

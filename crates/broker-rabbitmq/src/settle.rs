@@ -1,6 +1,6 @@
 //! Settling: a copy is confirmed before its original is acknowledged, and a stale receipt reaches nobody.
 
-use crate::{engine::Engine, held::Entry, lane::Lane, session::Fate, wire::Parcel};
+use crate::{engine::Engine, held::Entry, lane::Lane, publisher::Fate, wire::Parcel};
 use crawlway_broker::{Failure, Receipt, SettleError, Settled, Timestamp, Verdict, limits};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -78,8 +78,8 @@ impl Engine {
         }
         let parcels: Vec<Parcel> = copies.iter().map(|copy| copy.parcel.clone()).collect();
         let fates = match self.session().await {
-            Ok(session) => session.publish(&parcels).await,
-            Err(error) => vec![Fate::Unsent(error.to_string()); parcels.len()],
+            Ok(session) => session.publish(parcels).await,
+            Err(error) => vec![Fate::Unsent(error.to_string()); copies.len()],
         };
         let now = Timestamp::now();
         let mut written = Vec::new();

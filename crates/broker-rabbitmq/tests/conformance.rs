@@ -1,8 +1,11 @@
 //! RabbitMQ passes the whole conformance suite, on a real server.
 
-use crawlway_broker::{Broker, conformance::Harness};
-use crawlway_broker_rabbitmq::{Options, RabbitBroker};
+mod support;
+
+use crawlway_broker::{Broker, QueueName, conformance::Harness};
+use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_testkit::servers;
+use lapin::options::QueueDeleteOptions;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -19,15 +22,7 @@ impl RabbitHarness {
             .enable_all()
             .build()
             .expect("a runtime for the handle");
-        let server = servers::rabbitmq();
-        let options = Options {
-            host: server.host,
-            port: server.port,
-            user: server.user,
-            password: server.password,
-            management: Some(server.management),
-            ..Options::default()
-        };
+        let options = support::options(&servers::rabbitmq());
         let broker = runtime.spawn(RabbitBroker::connect(options)).await.expect("the connecting task");
         let broker = Arc::new(broker.expect("the server answers"));
         self.open.push((broker.clone(), runtime));
@@ -35,12 +30,36 @@ impl RabbitHarness {
     }
 }
 
+/// The server is shared, and thousands of queues that nobody needs would use up its memory.
 impl Drop for RabbitHarness {
     fn drop(&mut self) {
-        for (_, runtime) in self.open.drain(..) {
+        for (broker, runtime) in self.open.drain(..) {
+            let known = runtime.handle().clone();
+            // A thread of its own, since this one is in a runtime, which must not be blocked on.
+            let tidied = std::thread::spawn(move || known.block_on(tidy_up(&broker))).join();
+            drop(tidied);
             runtime.shutdown_background();
         }
     }
+}
+
+async fn tidy_up(broker: &RabbitBroker) {
+    let Ok(specs) = broker.queues().await else { return };
+    let (connection, channel) = support::stranger(&servers::rabbitmq()).await;
+    for spec in specs {
+        for name in everything_of(&spec.name) {
+            let at_once = QueueDeleteOptions { nowait: true, ..QueueDeleteOptions::default() };
+            let _ = channel.queue_delete(name.as_str().into(), at_once).await;
+        }
+    }
+    let _ = connection.close(200, "done".into()).await;
+}
+
+fn everything_of(queue: &QueueName) -> Vec<String> {
+    let tiers = (0..8).map(|tier| format!("{queue}:wait:{}", 250 << (2 * tier)));
+    let beside =
+        [queue.to_string(), format!("{queue}.dead"), format!("{queue}:due"), format!("{queue}:pause")];
+    beside.into_iter().chain(tiers).collect()
 }
 
 #[async_trait::async_trait]

@@ -162,6 +162,43 @@ async fn a_queue_that_somebody_deleted_is_an_error_and_can_be_declared_again() {
 }
 
 #[tokio::test]
+async fn an_exchange_that_somebody_deleted_costs_one_publish() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let spec = queue("lost").bind(exchange.clone(), TopicPattern::new("#").unwrap());
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (_connection, channel) = stranger(&server).await;
+    channel.exchange_delete(exchange.as_str().into(), Default::default()).await.expect("their delete");
+    let publish = || async { broker.publish(vec![Outgoing::to_topic(&exchange, "t", "a")]).await.remove(0) };
+    let outcome = publish().await;
+    assert!(matches!(outcome, Err(PublishError::Unknown { .. })), "the server did not say: {outcome:?}");
+    let outcome = publish().await;
+    assert!(matches!(outcome, Err(PublishError::Unroutable { .. })), "nobody is bound: {outcome:?}");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await, [Ok(())], "all else goes on");
+}
+
+#[tokio::test]
+async fn a_message_too_large_for_the_server_is_named_and_its_neighbours_are_published_again() {
+    let server = servers::rabbitmq();
+    let mut generous = options(&server);
+    generous.max_message = 1 << 30;
+    let broker = RabbitBroker::connect(generous).await.expect("the server answers");
+    let spec = queue("large");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let large = vec![0; (128 << 20) + 1];
+    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, large).id("huge")]).await.remove(0);
+    match outcome {
+        Err(PublishError::TooLarge { id, size, limit }) => {
+            assert_eq!(id, "huge");
+            assert!(size > limit, "{size} {limit}");
+        }
+        other => panic!("the server takes no such message: {other:?}"),
+    }
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await, [Ok(())], "all else goes on");
+}
+
+#[tokio::test]
 async fn what_another_process_holds_is_seen_through_the_management_api_and_without_it_depths_still_work() {
     let server = servers::rabbitmq();
     let spec = queue("held");

@@ -50,5 +50,7 @@ while kill -0 "$server" 2>/dev/null; do
     wait "$server"
     status=$?
 done
+# Waited for, so that its port is free for the next run.
 kill "$names" 2>/dev/null
+wait "$names" 2>/dev/null
 exit "$status"
