@@ -81,9 +81,9 @@ async fn restarts_and_kills_of_the_server_amid_ten_thousand_messages_lose_none()
         traffic.reaches(after).await;
         server = tokio::task::spawn_blocking(move || {
             if round == 1 {
-                server.stop()
+                server.stop();
             } else {
-                server.kill()
+                server.kill();
             }
             server.start_again();
             server

@@ -129,7 +129,8 @@ async fn pass(from: &TcpStream, to: &TcpStream, mut mode: watch::Receiver<Mode>)
         if let Mode::Slow(delay) = now {
             tokio::time::sleep(delay).await;
         }
-        if mode.wait_for(|mode| *mode != Mode::Silent).await.is_err() || write(to, &buffer[..many]).await.is_err()
+        if mode.wait_for(|mode| *mode != Mode::Silent).await.is_err()
+            || write(to, &buffer[..many]).await.is_err()
         {
             return;
         }
