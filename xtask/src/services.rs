@@ -26,6 +26,7 @@ mod install;
 mod keeper;
 mod postgres;
 mod process;
+mod rabbitmq;
 mod redis;
 mod room;
 mod run_folder;
@@ -35,7 +36,7 @@ mod server;
 pub(crate) use keeper::{Options as KeeperOptions, run as run_keeper};
 
 /// Every server there is. A new one is a file beside `postgres.rs` and a line here.
-const SERVERS: &[&dyn Server] = &[&postgres::Postgres, &redis::Redis];
+const SERVERS: &[&dyn Server] = &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq];
 
 const INTERRUPT: usize = 1;
 const TERMINATE: usize = 2;

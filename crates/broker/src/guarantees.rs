@@ -101,6 +101,8 @@ pub struct Guarantees {
     pub limit_slack: u64,
     /// The largest message, headers included, in bytes.
     pub max_message: u64,
+    /// How many lost workers of one message may go uncounted where crashes are counted.
+    pub uncounted_losses: u32,
 }
 
 impl Guarantees {

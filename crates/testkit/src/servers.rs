@@ -3,6 +3,12 @@
 /// The variable that holds the address of a PostgreSQL server on which tests may make databases.
 pub const POSTGRES: &str = "CRAWLWAY_TEST_POSTGRES";
 
+/// The variable that holds the address of a RabbitMQ server on which tests may make queues.
+pub const RABBITMQ: &str = "CRAWLWAY_TEST_RABBITMQ";
+
+/// The variable that holds the address of that server's management API.
+pub const RABBITMQ_MANAGEMENT: &str = "CRAWLWAY_TEST_RABBITMQ_MANAGEMENT";
+
 /// The address of the PostgreSQL server, such as `postgres://postgres@127.0.0.1:5455/postgres`.
 ///
 /// # Panics
@@ -21,6 +27,40 @@ pub const REDIS: &str = "CRAWLWAY_TEST_REDIS";
 /// If there is none.
 pub fn redis() -> String {
     address(REDIS)
+}
+
+/// A RabbitMQ server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RabbitMq {
+    /// Its host.
+    pub host: String,
+    /// The port for AMQP.
+    pub port: u16,
+    /// Who may do everything there.
+    pub user: String,
+    /// That user's password.
+    pub password: String,
+    /// The address of the management API, such as `http://127.0.0.1:15673`.
+    pub management: String,
+}
+
+/// The RabbitMQ server that all tests share. Tests give their queues names that no other test has, and leave the server
+/// alone; one to kill is [`PrivateRabbitMq`](crate::private_rabbitmq::PrivateRabbitMq).
+///
+/// # Panics
+/// If there is none.
+pub fn rabbitmq() -> RabbitMq {
+    let (address, management) = (address(RABBITMQ), address(RABBITMQ_MANAGEMENT));
+    let parsed = || {
+        let (credentials, place) = address.strip_prefix("amqp://")?.split_once('@')?;
+        let (user, password) = credentials.split_once(':')?;
+        let (host, port) = place.trim_end_matches('/').split_once(':')?;
+        Some((user, password, host, port.parse().ok()?))
+    };
+    let (user, password, host, port) = parsed().unwrap_or_else(|| {
+        panic!("{RABBITMQ} must be like amqp://guest:guest@127.0.0.1:5673, not `{address}`")
+    });
+    RabbitMq { host: host.into(), port, user: user.into(), password: password.into(), management }
 }
 
 pub(crate) fn address(variable: &str) -> String {

@@ -1,10 +1,12 @@
-//! The embedded queue beside a bare segment log that does the same writes; a large backlog; many groups.
+//! The embedded queue beside a bare segment log that does the same writes; RabbitMQ beside its bare client; a large backlog;
+//! many groups.
 #![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
 
 mod backlog;
 mod bare;
 mod groups;
 mod ours;
+mod rabbitmq;
 
 use clap::Parser;
 use std::{path::PathBuf, time::Duration};
@@ -12,9 +14,13 @@ use std::{path::PathBuf, time::Duration};
 /// Durable publish + receive + settle, ours and a bare log's, in alternating runs.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Messages per run.
-    #[arg(long, default_value_t = 200_000)]
-    messages: usize,
+    /// Which broker is measured: the embedded queue beside a bare log, or RabbitMQ beside its bare client. RabbitMQ must
+    /// be up: `cargo xtask services --only rabbitmq -- cargo xtask bench queue --broker rabbitmq`.
+    #[arg(long, value_enum, default_value_t = Measured::Embedded)]
+    broker: Measured,
+    /// Messages per run; 200,000, or 40,000 on RabbitMQ, unless told otherwise.
+    #[arg(long)]
+    messages: Option<usize>,
     /// Bytes per message.
     #[arg(long, default_value_t = 1024)]
     size: usize,
@@ -36,6 +42,12 @@ struct Arguments {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Measured {
+    Embedded,
+    Rabbitmq,
 }
 
 /// Publishers, each with this many messages in flight, and consumers that take as many at a time.
@@ -60,11 +72,15 @@ fn main() -> anyhow::Result<()> {
     if arguments.groups {
         return groups::run(&folder, arguments.json);
     }
-    side_by_side(&arguments, &folder)
+    match arguments.broker {
+        Measured::Embedded => side_by_side(&arguments, &folder),
+        Measured::Rabbitmq => rabbitmq::side_by_side(&arguments),
+    }
 }
 
 fn side_by_side(arguments: &Arguments, folder: &std::path::Path) -> anyhow::Result<()> {
-    let Arguments { messages, size, runs, .. } = *arguments;
+    let Arguments { size, runs, .. } = *arguments;
+    let messages = arguments.messages.unwrap_or(200_000);
     let mut bare = Vec::new();
     let mut batches = Vec::new();
     let mut singles = Vec::new();
@@ -84,10 +100,7 @@ fn side_by_side(arguments: &Arguments, folder: &std::path::Path) -> anyhow::Resu
         )?);
         eprintln!("run {} of {runs} done", run + 1);
     }
-    let rate = |times: &mut Vec<Duration>| {
-        times.sort();
-        messages as f64 / times[times.len() / 2].as_secs_f64()
-    };
+    let rate = |times: &mut Vec<Duration>| median_rate(messages, times);
     let (bare, batches, singles) = (rate(&mut bare), rate(&mut batches), rate(&mut singles));
     let sync = bare::fdatasync(folder)?;
     if arguments.json {
@@ -109,4 +122,10 @@ fn side_by_side(arguments: &Arguments, folder: &std::path::Path) -> anyhow::Resu
     println!("{:<44} {batches:>12.0} {:>8.2}", "embedded queue, 64 a call", batches / bare);
     println!("{:<44} {singles:>12.0} {:>8.2}", "embedded queue, 64 concurrent calls of 1", singles / bare);
     Ok(())
+}
+
+/// Messages per second of the run in the middle.
+fn median_rate(messages: usize, times: &mut [Duration]) -> f64 {
+    times.sort();
+    messages as f64 / times[times.len() / 2].as_secs_f64()
 }

@@ -1,8 +1,8 @@
-//! The embedded queue at work, through the contract, as a flow would use it.
+//! A queue at work through the contract, as a flow would use it.
 
 use crate::{CONSUMERS, IN_FLIGHT, PUBLISHERS};
 use anyhow::ensure;
-use crawlway_broker::{Broker, Bytes, Outgoing, QueueName, QueueSpec, Verdict};
+use crawlway_broker::{Broker, Bytes, MessageId, Outgoing, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     path::Path,
@@ -32,13 +32,14 @@ pub(crate) fn run(folder: &Path, messages: usize, size: usize, calls: Calls) -> 
     Ok(took)
 }
 
-async fn work(
+pub(crate) async fn work(
     broker: Arc<dyn Broker>,
     messages: usize,
     size: usize,
     calls: Calls,
 ) -> anyhow::Result<Duration> {
-    let queue = QueueName::new("bench")?;
+    // A server may have those of earlier runs.
+    let queue = QueueName::new(&format!("bench-{}", &MessageId::random().as_str()[24..]))?;
     let prefetch = (CONSUMERS * IN_FLIGHT) as u32;
     broker.declare(&[QueueSpec::new(queue.clone()).prefetch(prefetch)]).await?;
     let body = Bytes::from(vec![b'x'; size]);

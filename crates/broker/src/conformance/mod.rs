@@ -14,6 +14,7 @@ mod bodies;
 mod dead;
 mod delay;
 mod delivery;
+mod document;
 mod expect;
 mod faults;
 mod groups;
@@ -28,6 +29,7 @@ mod trial;
 
 #[doc(hidden)]
 pub use crawlway_conformance::suite;
+pub use document::is_documented;
 pub use list::{CASES, Case, run};
 
 use crate::{Broker, Timestamp};

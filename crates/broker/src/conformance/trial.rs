@@ -283,17 +283,17 @@ pub(super) fn text(delivery: &Delivery) -> String {
 
 /// Gives up only when both clocks say so: real time alone means nothing to a broker whose clock stands
 /// still, and that clock alone nothing to one that works in the background.
-struct Patience {
+pub(super) struct Patience {
     started: Instant,
     from: Timestamp,
 }
 
 impl Patience {
-    fn new(trial: &Trial<'_>) -> Self {
+    pub(super) fn new(trial: &Trial<'_>) -> Self {
         Self { started: Instant::now(), from: trial.now() }
     }
 
-    fn or_panic(&mut self, trial: &Trial<'_>, what: impl FnOnce() -> String) {
+    pub(super) fn or_panic(&mut self, trial: &Trial<'_>, what: impl FnOnce() -> String) {
         let real = self.started.elapsed();
         let passed = trial.now().since(self.from);
         if real > trial.deadline() && passed > trial.guarantees().late_by + SLACK {

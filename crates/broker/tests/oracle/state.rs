@@ -41,6 +41,8 @@ pub(crate) struct Item {
     pub(crate) place: Place,
     /// Attempts that have failed.
     failed: u32,
+    /// A worker was lost with it.
+    lost_before: bool,
     first_error: Option<Failure>,
     last_error: Option<Failure>,
     replays: u32,
@@ -108,7 +110,7 @@ impl State {
         }
         let counts = !self.is(Fault::DoesNotCountCut);
         if !self.is(Fault::TakesReceiptOfBefore) {
-            self.release(|_| true, counts);
+            self.release(|_| true, counts, manner == Manner::Emulated);
         }
     }
 
@@ -120,10 +122,10 @@ impl State {
         let early = Duration::from_millis(if self.is(Fault::LeaseEndsEarly) { 300 } else { 0 });
         let now = self.now + early - self.late();
         let counts = !self.is(Fault::DoesNotCountLostLease);
-        self.release(|until| until <= now, counts);
+        self.release(|until| until <= now, counts, false);
     }
 
-    fn release(&mut self, lost: impl Fn(Timestamp) -> bool, counts: bool) {
+    fn release(&mut self, lost: impl Fn(Timestamp) -> bool, counts: bool, first_is_free: bool) {
         let counts = counts && !self.manner.refuses(Aspect::CrashCount);
         let failure = Failure { error: "the worker was lost".into(), at: self.now };
         let names: Vec<QueueName> = self.queues.keys().cloned().collect();
@@ -133,7 +135,8 @@ impl State {
                 match item.place {
                     Place::Held { until, .. } if lost(until) => {
                         item.place = Place::Waits { until: failure.at };
-                        if counts {
+                        let free = first_is_free && !std::mem::replace(&mut item.lost_before, true);
+                        if counts && !free {
                             self.fail(&name, index, Duration::ZERO, failure.clone());
                         }
                         // An item that died has left the list.
@@ -466,7 +469,7 @@ impl State {
 impl Item {
     fn fresh(message: Message, until: Timestamp, replays: u32) -> Self {
         let place = Place::Waits { until };
-        Self { message, place, failed: 0, first_error: None, last_error: None, replays }
+        Self { message, place, failed: 0, lost_before: false, first_error: None, last_error: None, replays }
     }
 
     pub(crate) fn held(&self) -> bool {

@@ -1,0 +1,145 @@
+//! RabbitMQ through the contract, beside the bare client that publishes, confirms, consumes and acknowledges the same.
+
+use crate::{Arguments, CONSUMERS, IN_FLIGHT, PUBLISHERS, median_rate, ours};
+use anyhow::{Context, ensure};
+use crawlway_broker::{Broker, Bytes, MessageId};
+use crawlway_broker_rabbitmq::{Options, RabbitBroker};
+use crawlway_testkit::servers;
+use futures::StreamExt as _;
+use lapin::{
+    BasicProperties, Channel, Connection, ConnectionProperties,
+    options::{
+        BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
+        QueueDeclareOptions, QueueDeleteOptions,
+    },
+    types::FieldTable,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+pub(crate) fn side_by_side(arguments: &Arguments) -> anyhow::Result<()> {
+    let Arguments { size, runs, .. } = *arguments;
+    let messages = arguments.messages.unwrap_or(40_000) / IN_FLIGHT * IN_FLIGHT;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (mut bare, mut batches, mut singles) = (Vec::new(), Vec::new(), Vec::new());
+    runtime.block_on(async {
+        for run in 0..runs {
+            bare.push(run_bare(messages, size).await?);
+            batches.push(run_ours(messages, size, ours::Calls::Batches).await?);
+            singles.push(run_ours(messages, size, ours::Calls::Singles).await?);
+            eprintln!("run {} of {runs} done", run + 1);
+        }
+        anyhow::Ok(())
+    })?;
+    let rate = |times: &mut Vec<Duration>| median_rate(messages, times);
+    let (bare, batches, singles) = (rate(&mut bare), rate(&mut batches), rate(&mut singles));
+    if arguments.json {
+        let rows = serde_json::json!({
+            "messages": messages, "size": size, "runs": runs,
+            "bare_per_s": bare, "batches_per_s": batches, "singles_per_s": singles,
+            "batches_ratio": batches / bare, "singles_ratio": singles / bare,
+        });
+        println!("{rows:#}");
+        return Ok(());
+    }
+    println!(
+        "{messages} messages of {size} bytes, {PUBLISHERS} publishers with {IN_FLIGHT} in flight, {CONSUMERS} consumers; \
+         publish, confirm, receive and settle; median of {runs} alternating runs\n"
+    );
+    println!("{:<44} {:>12} {:>8}", "", "messages/s", "ratio");
+    println!("{:<44} {bare:>12.0} {:>8.2}", "bare client, 64 confirms at a time", 1.0);
+    println!("{:<44} {batches:>12.0} {:>8.2}", "RabbitMQ, 64 a call", batches / bare);
+    println!("{:<44} {singles:>12.0} {:>8.2}", "RabbitMQ, 64 concurrent calls of 1", singles / bare);
+    Ok(())
+}
+
+async fn run_ours(messages: usize, size: usize, calls: ours::Calls) -> anyhow::Result<Duration> {
+    let server = servers::rabbitmq();
+    let options = Options {
+        host: server.host,
+        port: server.port,
+        user: server.user,
+        password: server.password,
+        ..Options::default()
+    };
+    let broker: Arc<dyn Broker> = Arc::new(RabbitBroker::connect(options).await?);
+    let took = ours::work(broker.clone(), messages, size, calls).await?;
+    broker.close().await?;
+    Ok(took)
+}
+
+/// The same work by hand: a connection to publish on and one to consume on, a channel for each task, and every message
+/// acknowledged on its own.
+async fn run_bare(messages: usize, size: usize) -> anyhow::Result<Duration> {
+    let server = servers::rabbitmq();
+    let address = format!("amqp://{}:{}@{}:{}/%2f", server.user, server.password, server.host, server.port);
+    let publishing = Connection::connect(&address, ConnectionProperties::default()).await?;
+    let consuming = Connection::connect(&address, ConnectionProperties::default()).await?;
+    let queue = format!("bare-{}", &MessageId::random().as_str()[24..]);
+    let control = consuming.create_channel().await?;
+    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    control.queue_declare(queue.as_str().into(), durable, FieldTable::default()).await?;
+
+    let body = Bytes::from(vec![b'x'; size]);
+    let started = Instant::now();
+    let left = Arc::new(AtomicUsize::new(messages / IN_FLIGHT));
+    let mut tasks = Vec::new();
+    for _ in 0..PUBLISHERS {
+        let channel = publishing.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        tasks.push(tokio::spawn(publish(channel, queue.clone(), body.clone(), left.clone())));
+    }
+    let settled = Arc::new(AtomicUsize::new(0));
+    for _ in 0..CONSUMERS {
+        let channel = consuming.create_channel().await?;
+        tasks.push(tokio::spawn(consume(channel, queue.clone(), settled.clone(), messages)));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    let took = started.elapsed();
+    control.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await?;
+    Ok(took)
+}
+
+async fn publish(channel: Channel, queue: String, body: Bytes, left: Arc<AtomicUsize>) -> anyhow::Result<()> {
+    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+        let sent = futures::future::try_join_all((0..IN_FLIGHT).map(|_| {
+            let properties = BasicProperties::default()
+                .with_delivery_mode(2)
+                .with_message_id(MessageId::random().as_str().into());
+            let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+            channel.basic_publish("".into(), queue.as_str().into(), options, &body, properties)
+        }));
+        for confirm in sent.await? {
+            ensure!(confirm.await?.is_ack(), "every message is confirmed");
+        }
+    }
+    Ok(())
+}
+
+async fn consume(
+    channel: Channel,
+    queue: String,
+    settled: Arc<AtomicUsize>,
+    messages: usize,
+) -> anyhow::Result<()> {
+    channel.basic_qos(IN_FLIGHT as u16, BasicQosOptions::default()).await?;
+    let options = BasicConsumeOptions::default();
+    let mut consumer =
+        channel.basic_consume(queue.as_str().into(), "".into(), options, FieldTable::default()).await?;
+    while settled.load(Ordering::Relaxed) < messages {
+        let Ok(delivery) = tokio::time::timeout(Duration::from_millis(20), consumer.next()).await else {
+            continue;
+        };
+        let delivery = delivery.context("the consumer goes on")??;
+        delivery.acker.ack(BasicAckOptions::default()).await?;
+        settled.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}

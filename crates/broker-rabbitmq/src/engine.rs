@@ -1,0 +1,387 @@
+//! The parts together: the link to the server, the queues that are known, and what is in somebody's hands.
+
+use crate::{
+    error::LinkError,
+    held::{Entry, Held},
+    intake::{self, Arrived, Intake, Source},
+    limit::Room,
+    link::{Link, State},
+    management::Management,
+    names,
+    options::Options,
+    publisher::Fate,
+    session::Session,
+    wire::{History, Parcel, short},
+};
+use crawlway_broker::{BrokerError, Failure, MessageId, QueueName, QueueSpec, Timestamp, limits};
+use lapin::{options::QueueDeclareOptions, types::FieldTable};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
+};
+use tokio::{runtime::Handle, sync::Notify};
+
+/// Before what could not be moved on is given back and comes again.
+const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
+
+/// More than a process holds; what others took over is never asked for here.
+const MOST_FORGIVEN: usize = 100_000;
+/// How long an orderly end may take to give back what was prefetched.
+const TO_GIVE_BACK: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) link: Link,
+    pub(crate) management: Option<Management>,
+    /// What our consumers are called on the server.
+    pub(crate) tag: String,
+    /// Where work goes on that must not end with whoever asked for it.
+    pub(crate) runtime: Handle,
+    known: RwLock<BTreeMap<QueueName, Arc<Intake>>>,
+    held: Mutex<Held>,
+    /// Wakes whoever watches the leases.
+    pub(crate) leases: Notify,
+    /// Exchanges that were seen to exist.
+    pub(crate) exchanges: Mutex<HashSet<String>>,
+    rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
+    /// What this process held when a connection was lost: no worker was lost with it, should it come back here.
+    forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
+    /// One of us at a time goes through the dead letters of a queue.
+    pub(crate) graves: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    pub(crate) fn new(options: Options, runtime: Handle) -> Self {
+        // Receipts of other handles, or of this one's predecessor, must not be taken for ours. The upper half leaves
+        // room for whoever counts on from an epoch.
+        let epoch = u64::from_be_bytes(*uuid::Uuid::now_v7().as_bytes().last_chunk().unwrap_or(&[0; 8])) >> 1;
+        Self {
+            link: Link::new(options.server()),
+            management: Management::new(&options),
+            tag: format!("crawlway-{epoch:016x}"),
+            options,
+            runtime,
+            known: RwLock::default(),
+            held: Mutex::new(Held::new(epoch)),
+            leases: Notify::new(),
+            exchanges: Mutex::default(),
+            rooms: Mutex::default(),
+            forgiven: Mutex::default(),
+            graves: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        lock(&self.held)
+    }
+
+    pub(crate) fn open(&self) -> Result<(), LinkError> {
+        if self.link.is_closed() { Err(LinkError::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, LinkError> {
+        self.link.session(self.options.patience).await
+    }
+
+    // ---- Queues that are known ----
+
+    pub(crate) fn intakes(&self) -> Vec<Arc<Intake>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn intake(&self, queue: &QueueName) -> Option<Arc<Intake>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(queue).cloned()
+    }
+
+    pub(crate) fn nearest(&self, queue: &QueueName) -> Vec<QueueName> {
+        queue.nearest(self.known.read().unwrap_or_else(PoisonError::into_inner).keys())
+    }
+
+    /// The queue, if it was declared and the broker is open.
+    pub(crate) fn known(&self, queue: &QueueName) -> Result<Arc<Intake>, BrokerError> {
+        self.open()?;
+        self.intake(queue)
+            .ok_or_else(|| BrokerError::UnknownQueue { queue: queue.clone(), known: self.nearest(queue) })
+    }
+
+    /// Notes how a queue was declared.
+    pub(crate) fn learn(&self, spec: &QueueSpec) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&spec.name) {
+            Some(intake) => intake.set_spec(spec.clone()),
+            None => drop(known.insert(spec.name.clone(), Arc::new(Intake::new(spec.clone())))),
+        }
+    }
+
+    pub(crate) fn room(&self, queue: &QueueName) -> Arc<tokio::sync::Mutex<Room>> {
+        lock(&self.rooms).entry(queue.clone()).or_default().clone()
+    }
+
+    // ---- Counting ----
+
+    /// How many are ready in a queue, as the server knows it at this moment.
+    pub(crate) async fn count(&self, session: &Session, queue: &str) -> Result<u64, LinkError> {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let declared = session
+            .ask("queue.declare", async |channel| {
+                channel.queue_declare(short(queue), options, FieldTable::default()).await
+            })
+            .await?;
+        Ok(declared.message_count().into())
+    }
+
+    /// How many wait for their time.
+    pub(crate) async fn delayed(&self, session: &Session, queue: &QueueName) -> Result<u64, LinkError> {
+        let mut delayed = 0;
+        for tier in names::tiers(queue) {
+            delayed += self.count(session, &tier).await?;
+        }
+        Ok(delayed)
+    }
+
+    pub(crate) async fn is_paused(&self, session: &Session, queue: &QueueName) -> Result<bool, LinkError> {
+        Ok(self.count(session, &names::pause(queue)).await? > 0)
+    }
+
+    // ---- Moving messages on ----
+
+    /// Where a message goes next with this history, and as what.
+    pub(crate) fn parcel(
+        &self,
+        queue: &QueueSpec,
+        arrived: &Arrived,
+        mut history: History,
+    ) -> (Parcel, bool) {
+        let (name, now) = (&queue.name, Timestamp::now());
+        let body = arrived.carried.message.body.clone();
+        if history.attempt > queue.max_attempts {
+            let error = history.last_error.as_ref().map_or("", |failure| failure.error.as_str());
+            let attempts = history.attempt - 1;
+            let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+            let reason = format!("gave up after {times}: {error}");
+            history.attempt = attempts;
+            return (self.burial(name, arrived, &history, &reason, now), true);
+        }
+        let left = history.not_before.map(|time| time.since(now)).unwrap_or_default();
+        if left.is_zero() {
+            history.not_before = None;
+        }
+        let place = names::waiting_place(name, left);
+        (Parcel::to_queue(place, arrived.carried.again(&history), body), false)
+    }
+
+    /// The message as a dead letter.
+    pub(crate) fn burial(
+        &self,
+        queue: &QueueName,
+        arrived: &Arrived,
+        history: &History,
+        reason: &str,
+        now: Timestamp,
+    ) -> Parcel {
+        let reason = limits::truncated(reason, limits::MAX_ERROR);
+        let properties = arrived.carried.dead(history, reason, now);
+        Parcel::to_queue(names::dead(queue), properties, arrived.carried.message.body.clone())
+    }
+
+    /// Writes a message that nobody holds again, with this history, and takes the original away; in the background.
+    pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
+        let (engine, intake) = (self.clone(), intake.clone());
+        self.runtime.spawn(async move {
+            engine.moved_on(&intake, arrived, history).await;
+        });
+    }
+
+    async fn moved_on(&self, intake: &Intake, arrived: Arrived, history: History) {
+        let (parcel, _) = self.parcel(&intake.spec(), &arrived, history);
+        let fate = match self.session().await {
+            Ok(session) => session.publish(vec![parcel]).await.remove(0),
+            Err(error) => Fate::Unsent(error.to_string()),
+        };
+        if fate == Fate::Confirmed {
+            self.note_delayed(&intake.queue, 1).await;
+            // If this fails the channel is lost, and the message comes twice.
+            let _ = arrived.lane.ack(&[arrived.tag]).await;
+        } else {
+            tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
+            tokio::time::sleep(BEFORE_GIVING_BACK).await;
+            let _ = arrived.lane.give_back(&[arrived.tag]).await;
+        }
+        intake.wake();
+    }
+
+    /// Gives back what was taken and never handed out.
+    pub(crate) async fn give_back(self: &Arc<Self>, intake: &Arc<Intake>, buffered: Vec<Arrived>) {
+        for arrived in buffered {
+            match arrived.source {
+                Source::Main => drop(arrived.lane.give_back(&[arrived.tag]).await),
+                // What comes back to this queue counts as a lost worker, and there was none.
+                Source::Due => {
+                    let history = arrived.carried.history.clone();
+                    self.moved_on(intake, arrived, history).await;
+                }
+            }
+        }
+    }
+
+    // ---- What can get lost ----
+
+    /// Fences all that came on lost channels: the server gives it to somebody else.
+    pub(crate) fn lanes_lost(&self, is_lost: impl Fn(&Arrived) -> bool) {
+        let lost = self.held().lost(&is_lost);
+        for intake in self.intakes() {
+            for arrived in intake.forget(&is_lost) {
+                self.forgive(&intake.queue, &arrived);
+            }
+            intake.wake();
+        }
+        for entry in lost {
+            self.forgive(&entry.intake.queue, &entry.arrived);
+            entry.intake.released(1);
+        }
+    }
+
+    fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
+        let mut forgiven = lock(&self.forgiven);
+        if arrived.source == Source::Due && forgiven.len() < MOST_FORGIVEN {
+            forgiven.insert((
+                queue.clone(),
+                arrived.carried.message.id.clone(),
+                arrived.carried.history.attempt,
+            ));
+        }
+    }
+
+    /// Whether it came back although no worker was lost; that is true once.
+    pub(crate) fn is_forgiven(&self, queue: &QueueName, arrived: &Arrived) -> bool {
+        let mut forgiven = lock(&self.forgiven);
+        if forgiven.is_empty() {
+            return false;
+        }
+        forgiven.remove(&(queue.clone(), arrived.carried.message.id.clone(), arrived.carried.history.attempt))
+    }
+
+    /// Takes back what was not settled within its lease, and counts it.
+    pub(crate) fn take_back_expired(self: &Arc<Self>) {
+        let now = Timestamp::now();
+        let expired = self.held().expired(now);
+        for Entry { arrived, intake, .. } in expired {
+            let mut history = arrived.carried.history.clone();
+            history.not_before = None;
+            history.failed(Failure { error: "the lease was lost: not settled in time".into(), at: now });
+            self.move_on(&intake, arrived, history);
+            intake.released(1);
+        }
+    }
+
+    /// Watches the leases until the broker is closed.
+    pub(crate) async fn watch_leases(self: Arc<Self>) {
+        while !self.link.is_closed() {
+            self.take_back_expired();
+            let next = self.held().next_end();
+            let rest = next.map_or(Duration::from_secs(1), |end| end.since(Timestamp::now()));
+            // Late by no more than this, should a lease be shortened meanwhile.
+            let rest = rest.clamp(Duration::from_millis(1), Duration::from_secs(1));
+            tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                () = self.leases.notified() => {}
+                () = self.link.closed() => {}
+            }
+        }
+    }
+
+    /// Keeps the link up until the broker is closed: connects, declares again, and notices when it is lost.
+    pub(crate) async fn supervise(self: Arc<Self>, first: Option<Session>) {
+        let mut first = first;
+        let mut number = 1;
+        loop {
+            let session = match first.take() {
+                Some(session) => session,
+                None => {
+                    number += 1;
+                    match self.connect_again(number).await {
+                        Some(session) => session,
+                        None => return,
+                    }
+                }
+            };
+            let session = Arc::new(session);
+            // It may be another server by now, or one without its data.
+            lock(&self.exchanges).clear();
+            if let Err(error) = self.declare_again(&session).await {
+                tracing::error!(%error, "queues could not be declared again");
+            }
+            if !self.link.set(State::Up(session.clone())) {
+                session.close().await;
+                return;
+            }
+            let reason = tokio::select! {
+                reason = session.lost() => reason,
+                () = self.link.closed() => return,
+            };
+            tracing::warn!(server = self.options.server(), reason, "the connection to RabbitMQ was lost");
+            self.link.set(State::Away);
+            self.lanes_lost(|arrived| arrived.lane.session == session.number);
+            let goodbye = session.clone();
+            self.runtime.spawn(async move { goodbye.close().await });
+        }
+    }
+
+    /// Connects, however long it takes; none if the broker is closed meanwhile.
+    async fn connect_again(&self, number: u64) -> Option<Session> {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let attempt = tokio::select! {
+                attempt = Session::open(&self.options, number) => attempt,
+                () = self.link.closed() => return None,
+            };
+            match attempt {
+                Ok(session) => {
+                    tracing::info!(server = self.options.server(), "connected to RabbitMQ");
+                    return Some(session);
+                }
+                Err((error, _)) => tracing::warn!(%error, "trying again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(jittered(pause)) => {}
+                () = self.link.closed() => return None,
+            }
+            pause = (pause * 2).min(Duration::from_secs(10));
+        }
+    }
+
+    /// Gives back what was taken and never handed out, and says goodbye.
+    pub(crate) async fn close(self: &Arc<Self>) {
+        if self.link.now().is_some_and(|session| session.is_connected()) {
+            let intakes = self.intakes();
+            let give_back = futures::future::join_all(intakes.iter().map(|intake| async move {
+                if intake.has_anything() {
+                    let buffered = intake.halt().await;
+                    self.give_back(intake, buffered).await;
+                }
+            }));
+            // What cannot be given back in time comes back by itself, as from a worker that was lost.
+            let _ = tokio::time::timeout(TO_GIVE_BACK, give_back).await;
+        }
+        if let Some(session) = self.link.close() {
+            session.close().await;
+        }
+    }
+
+    /// Has a queue's messages taken from now on, if that is not being done.
+    pub(crate) fn start_intake(self: &Arc<Self>, intake: &Arc<Intake>) {
+        self.runtime.spawn(intake::run(self.clone(), intake.clone()));
+    }
+}
+
+/// Between half of it and one and a half times it, so that not everybody comes back at once.
+fn jittered(pause: Duration) -> Duration {
+    let random = u32::from(uuid::Uuid::now_v7().as_bytes()[15]);
+    pause / 2 + pause * random / 256
+}

@@ -1,0 +1,71 @@
+//! How to reach a RabbitMQ server, and how patient to be with it.
+
+use std::{fmt, time::Duration};
+
+/// How to reach a RabbitMQ server, and how patient to be with it.
+#[derive(Clone)]
+pub struct Options {
+    /// The server's host name or address.
+    pub host: String,
+    /// The port it takes AMQP connections on.
+    pub port: u16,
+    /// Who we are.
+    pub user: String,
+    /// What proves it.
+    pub password: String,
+    /// The virtual host that holds the queues.
+    pub vhost: String,
+    /// Where the management API answers, such as `http://rabbitmq:15672`. Without it, what others have in flight is not
+    /// counted in depths.
+    pub management: Option<String>,
+    /// How this process is called in the server's list of connections.
+    pub name: String,
+    /// The largest message, headers included, in bytes; not above the server's own limit.
+    pub max_message: u64,
+    /// How long a confirmation may take before the publish counts as unknown.
+    pub confirm_timeout: Duration,
+    /// How long a call waits for a lost connection to come back before it is answered as unavailable.
+    pub patience: Duration,
+    /// How often both sides show that they live; a peer that is silent for about three of these is gone.
+    pub heartbeat: Duration,
+    /// How long the server lets a delivery be held, its `consumer_timeout`. Longer leases are refused.
+    pub consumer_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            host: "rabbitmq".into(),
+            port: 5672,
+            user: "guest".into(),
+            password: "guest".into(),
+            vhost: "/".into(),
+            management: None,
+            name: "crawlway".into(),
+            // What every version takes unless it is told otherwise.
+            max_message: 16 << 20,
+            confirm_timeout: Duration::from_secs(30),
+            patience: Duration::from_secs(10),
+            heartbeat: Duration::from_secs(10),
+            consumer_timeout: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+impl Options {
+    /// The server as people write it, without the password.
+    pub(crate) fn server(&self) -> String {
+        format!("amqp://{}@{}:{}/{}", self.user, self.host, self.port, self.vhost.trim_start_matches('/'))
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("server", &self.server())
+            .field("management", &self.management)
+            .field("max_message", &self.max_message)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! What is lost when servers are restarted and killed, and connections dropped, reset, delayed and left half open: nothing.
+
+mod support;
+
+use crawlway_broker::{Broker, QueueName, Verdict};
+use crawlway_broker_rabbitmq::{Options, RabbitBroker};
+use crawlway_testkit::{
+    private_rabbitmq::PrivateRabbitMq,
+    proxy::{Mode, Proxy},
+    servers::{self, RabbitMq},
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use support::{DEADLINE, finish_all, options, publish_all, queue, until};
+
+fn ids(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("item-{i}")).collect()
+}
+
+async fn before(server: &RabbitMq) -> Proxy {
+    Proxy::before(format!("{}:{}", server.host, server.port)).await
+}
+
+/// Publishers and consumers at work on a queue, on a handle each.
+struct Traffic {
+    expected: BTreeSet<String>,
+    seen: Arc<Mutex<BTreeSet<String>>>,
+    publisher: tokio::task::JoinHandle<()>,
+    consumer: tokio::task::JoinHandle<()>,
+}
+
+impl Traffic {
+    async fn start(options: &Options, queue: &QueueName, count: usize) -> Self {
+        let connect = || async {
+            let broker = RabbitBroker::connect(options.clone()).await.expect("the server answers");
+            let spec = crawlway_broker::QueueSpec::new(queue.clone()).max_attempts(1000);
+            broker.declare(&[spec]).await.expect("the queue");
+            Arc::new(broker)
+        };
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let publisher = tokio::spawn(publish_all(connect().await, queue.clone(), ids(count)));
+        let consumer = tokio::spawn(finish_all(connect().await, queue.clone(), seen.clone()));
+        Self { expected: ids(count).into_iter().collect(), seen, publisher, consumer }
+    }
+
+    fn seen(&self) -> usize {
+        self.seen.lock().expect("no task panicked").len()
+    }
+
+    /// Waits until so many were finished, which shows that it goes on.
+    async fn reaches(&self, count: usize) {
+        until(&format!("{count} are finished"), || async { self.seen() >= count }).await;
+    }
+
+    /// Waits for the end and sees that each was finished.
+    async fn loses_nothing(self) {
+        tokio::time::timeout(DEADLINE, self.publisher)
+            .await
+            .expect("publishers end")
+            .expect("the publishing task");
+        until("all are finished", || async {
+            self.seen.lock().expect("no task panicked").len() >= self.expected.len()
+        })
+        .await;
+        self.consumer.abort();
+        assert_eq!(*self.seen.lock().expect("no task panicked"), self.expected, "each of them, and no other");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarts_and_kills_of_the_server_amid_ten_thousand_messages_lose_none() {
+    let mut server = tokio::task::spawn_blocking(PrivateRabbitMq::start).await.unwrap();
+    let queue = queue("restarts").name;
+    let mut options = options(&server.server());
+    options.confirm_timeout = Duration::from_secs(5);
+    let traffic = Traffic::start(&options, &queue, 10_000).await;
+    for (round, after) in [500, 3_000, 6_000].into_iter().enumerate() {
+        traffic.reaches(after).await;
+        server = tokio::task::spawn_blocking(move || {
+            if round == 1 {
+                server.stop();
+            } else {
+                server.kill();
+            }
+            server.start_again();
+            server
+        })
+        .await
+        .unwrap();
+    }
+    traffic.loses_nothing().await;
+}
+
+/// Breaks the network in some way, again and again while messages flow.
+async fn survives(stem: &str, fault: impl AsyncFn(&Proxy)) {
+    let server = servers::rabbitmq();
+    let proxy = before(&server).await;
+    let queue = queue(stem).name;
+    let mut options = options(&server);
+    options.port = proxy.address().port();
+    options.heartbeat = Duration::from_secs(1);
+    options.confirm_timeout = Duration::from_secs(3);
+    let traffic = Traffic::start(&options, &queue, 3_000).await;
+    for after in [200, 800, 1_600] {
+        traffic.reaches(after).await;
+        fault(&proxy).await;
+    }
+    traffic.loses_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_connections_lose_nothing() {
+    survives("dropped", async |proxy| proxy.cut()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reset_connections_lose_nothing() {
+    survives("reset", async |proxy| proxy.reset()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_network_loses_nothing() {
+    survives("slow", async |proxy| {
+        proxy.set(Mode::Slow(Duration::from_millis(200)));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        proxy.set(Mode::Up);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_open_connections_lose_nothing() {
+    survives("half-open", async |proxy| {
+        proxy.set(Mode::Silent);
+        // Longer than the heartbeats allow, so that both sides give up on the other.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        proxy.set(Mode::Up);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_stay_silent_for_ever_lose_nothing() {
+    survives("stuck", async |proxy| {
+        proxy.set(Mode::Stuck);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        proxy.set(Mode::Up);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_away_is_said_to_be_and_comes_back() {
+    let server = servers::rabbitmq();
+    let proxy = before(&server).await;
+    let mut options = options(&server);
+    options.port = proxy.address().port();
+    options.patience = Duration::from_millis(200);
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    let spec = queue("away");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let message = || vec![crawlway_broker::Outgoing::to_queue(&spec.name, "a")];
+    assert_eq!(broker.publish(message()).await, [Ok(())]);
+    let held = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
+
+    proxy.set(Mode::Down);
+    until("the loss is noticed", || async { broker.depth(&spec.name).await.is_err() }).await;
+    let outcome = broker.publish(message()).await.remove(0);
+    assert!(outcome.as_ref().is_err_and(|error| error.is_transient()), "it is away: {outcome:?}");
+    let received = broker.receive(&spec.name, 1, Duration::from_millis(100)).await;
+    assert!(received.is_err(), "nothing can come: {received:?}");
+    let fenced = broker.settle(vec![(held.receipt.clone(), Verdict::Done)]).await.remove(0);
+    assert_eq!(fenced, Err(crawlway_broker::SettleError::Fenced { queue: spec.name.clone() }));
+
+    proxy.set(Mode::Up);
+    until("it is back", || async { broker.publish(message()).await == [Ok(())] }).await;
+    let mut again = Vec::new();
+    while again.len() < 2 {
+        again.extend(broker.receive(&spec.name, 10, Duration::from_secs(1)).await.unwrap_or_default());
+    }
+    assert!(again.iter().any(|delivery| delivery.message.id == held.message.id), "what was held comes back");
+}

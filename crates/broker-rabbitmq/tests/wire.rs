@@ -1,0 +1,309 @@
+//! What others see and do on the same server: plain queues, plain messages, and what they can spoil.
+
+mod support;
+
+use crawlway_broker::{
+    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, TopicPattern,
+    Verdict,
+};
+use crawlway_broker_rabbitmq::{ConnectError, RabbitBroker};
+use crawlway_testkit::servers;
+use lapin::{
+    BasicProperties,
+    options::{BasicGetOptions, BasicPublishOptions, QueueDeclareOptions, QueueDeleteOptions},
+    types::{AMQPValue, FieldTable},
+};
+use std::time::Duration;
+use support::{DEADLINE, connect, options, queue, stranger, until};
+
+fn durable() -> QueueDeclareOptions {
+    QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() }
+}
+
+fn passive() -> QueueDeclareOptions {
+    QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() }
+}
+
+#[tokio::test]
+async fn a_strangers_plain_declare_does_not_clash_and_its_messages_are_taken() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let spec = queue("plain");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (_connection, channel) = stranger(&server).await;
+    let name = spec.name.as_str();
+    channel.queue_declare(name.into(), durable(), FieldTable::default()).await.expect("a plain declare");
+
+    let properties = BasicProperties::default().with_content_type("application/json".into());
+    let publish =
+        channel.basic_publish("".into(), name.into(), BasicPublishOptions::default(), b"{}", properties);
+    publish.await.expect("a plain publish").await.expect("no confirm asked for");
+    let got = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
+    assert_eq!(&got.message.body[..], b"{}");
+    assert_eq!(got.attempt, 1);
+    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
+    broker.settle(vec![(got.receipt, retry)]).await.remove(0).expect("a retry");
+    let again = broker.receive(&spec.name, 1, DEADLINE).await.expect("the retry").remove(0);
+    assert_eq!((&again.message, again.attempt), (&got.message, 2), "the same message, id included");
+    broker
+        .settle(vec![(again.receipt, Verdict::Dead { reason: "hopeless".into() })])
+        .await
+        .remove(0)
+        .expect("dead");
+    let replayed = broker.replay(&spec.name, &DeadFilter::all()).await.expect("a replay");
+    assert_eq!(replayed.count, 1);
+    broker.close().await.expect("the broker closes");
+    let back =
+        channel.basic_get(name.into(), BasicGetOptions::default()).await.expect("a get").expect("a message");
+    assert_eq!(
+        back.properties.content_type(),
+        &Some("application/json".into()),
+        "its properties went all the way"
+    );
+}
+
+#[tokio::test]
+async fn our_messages_are_plain_and_persistent() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let spec = queue("ours");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let sent = Outgoing::to_queue(&spec.name, "{}").id("item-1");
+    assert_eq!(broker.publish(vec![sent]).await, [Ok(())]);
+    let (_connection, channel) = stranger(&server).await;
+    let got = channel.basic_get(spec.name.as_str().into(), BasicGetOptions::default()).await.expect("a get");
+    let got = got.expect("the message");
+    assert_eq!(got.properties.headers(), &None, "nothing of ours");
+    assert_eq!(got.properties.delivery_mode(), &Some(2));
+    assert_eq!(got.properties.message_id(), &Some("item-1".into()));
+    assert_eq!(got.data, b"{}");
+}
+
+#[tokio::test]
+async fn a_queue_with_other_arguments_is_refused_with_the_difference() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let (_connection, channel) = stranger(&server).await;
+    let spec = queue("other");
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(5));
+    channel.queue_declare(spec.name.as_str().into(), durable(), arguments).await.expect("their queue");
+    let Err(BrokerError::Mismatch { queue: named, difference }) =
+        broker.declare(std::slice::from_ref(&spec)).await
+    else {
+        panic!("a queue that exists otherwise must not be used")
+    };
+    assert_eq!(named, spec.name);
+    assert!(
+        difference.contains("x-max-length is the value '5'") && difference.contains("asked for was none"),
+        "{difference}"
+    );
+
+    let spec = queue("short").max_length(MaxLength::Exact(5));
+    broker.declare(std::slice::from_ref(&spec)).await.expect("our queue");
+    let longer = spec.clone().max_length(MaxLength::Exact(6));
+    let error = broker.declare(&[longer]).await.expect_err("another limit").to_string();
+    assert!(error.contains("x-max-length is '5' there, asked for was '6'"), "{error}");
+    let listed = broker.queues().await.expect("the list");
+    assert_eq!(listed, [spec], "only what was declared is known, and as it was");
+}
+
+#[tokio::test]
+async fn what_the_server_cannot_honour_is_refused_before_anything_is_made() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    for (spec, aspect) in [
+        (queue("groups").groups(), Aspect::Groups),
+        (queue("long").lease(Duration::from_secs(3600)), Aspect::Lease),
+        (queue("tight").max_length(MaxLength::Approximate { limit: 5, slack: 1 }), Aspect::LimitApproximate),
+        (queue("amq.mine"), Aspect::Names),
+    ] {
+        let error = broker.declare(std::slice::from_ref(&spec)).await.expect_err("it cannot be honoured");
+        assert!(matches!(&error, BrokerError::Refused { aspect: named, .. } if *named == aspect), "{error}");
+        let (_connection, channel) = stranger(&server).await;
+        let there = channel.queue_declare(spec.name.as_str().into(), passive(), FieldTable::default()).await;
+        assert!(there.is_err(), "`{}` must not exist", spec.name);
+    }
+}
+
+#[tokio::test]
+async fn many_unroutable_messages_among_others_are_told_apart() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let spec = queue("bound").bind(exchange.clone(), TopicPattern::new("good.*").unwrap());
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let topic = |i: usize| if i.is_multiple_of(3) { "bad" } else { "good.one" };
+    let batch = (0..300).map(|i| Outgoing::to_topic(&exchange, topic(i), format!("{i}"))).collect();
+    for (i, outcome) in broker.publish(batch).await.into_iter().enumerate() {
+        let unroutable = PublishError::Unroutable { exchange: exchange.clone(), topic: "bad".into() };
+        let expected = if topic(i) == "bad" { Err(unroutable) } else { Ok(()) };
+        assert_eq!(outcome, expected, "message {i}");
+    }
+    assert_eq!(broker.depth(&spec.name).await.expect("the depth").ready, 200);
+}
+
+#[tokio::test]
+async fn a_queue_that_somebody_deleted_is_an_error_and_can_be_declared_again() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let spec = queue("deleted");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (_connection, channel) = stranger(&server).await;
+    channel
+        .queue_delete(spec.name.as_str().into(), QueueDeleteOptions::default())
+        .await
+        .expect("their delete");
+    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await.remove(0);
+    let Err(PublishError::Unavailable { detail }) = outcome else { panic!("nobody has it: {outcome:?}") };
+    assert!(detail.contains("was deleted on the server"), "{detail}");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue again");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+}
+
+#[tokio::test]
+async fn an_exchange_that_somebody_deleted_costs_one_publish() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let spec = queue("lost").bind(exchange.clone(), TopicPattern::new("#").unwrap());
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (_connection, channel) = stranger(&server).await;
+    channel.exchange_delete(exchange.as_str().into(), Default::default()).await.expect("their delete");
+    let publish = || async { broker.publish(vec![Outgoing::to_topic(&exchange, "t", "a")]).await.remove(0) };
+    let outcome = publish().await;
+    assert!(matches!(outcome, Err(PublishError::Unknown { .. })), "the server did not say: {outcome:?}");
+    let outcome = publish().await;
+    assert!(matches!(outcome, Err(PublishError::Unroutable { .. })), "nobody is bound: {outcome:?}");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await, [Ok(())], "all else goes on");
+}
+
+#[tokio::test]
+async fn a_message_too_large_for_the_server_is_named_and_its_neighbours_are_published_again() {
+    let server = servers::rabbitmq();
+    let mut generous = options(&server);
+    generous.max_message = 1 << 30;
+    let broker = RabbitBroker::connect(generous).await.expect("the server answers");
+    let spec = queue("large");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let large = vec![0; (128 << 20) + 1];
+    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, large).id("huge")]).await.remove(0);
+    match outcome {
+        Err(PublishError::TooLarge { id, size, limit }) => {
+            assert_eq!(id, "huge");
+            assert!(size > limit, "{size} {limit}");
+        }
+        other => panic!("the server takes no such message: {other:?}"),
+    }
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await, [Ok(())], "all else goes on");
+}
+
+#[tokio::test]
+async fn what_another_process_holds_is_seen_through_the_management_api_and_without_it_depths_still_work() {
+    let server = servers::rabbitmq();
+    let spec = queue("held");
+    let (holder, looker) = (connect(&server).await, connect(&server).await);
+    let mut without = options(&server);
+    without.management = None;
+    let alone = RabbitBroker::connect(without).await.expect("the server answers");
+    for broker in [&*holder, &*looker, &alone] {
+        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    }
+    let batch = (0..3).map(|i| Outgoing::to_queue(&spec.name, format!("{i}"))).collect();
+    assert!(holder.publish(batch).await.iter().all(Result::is_ok));
+    let mut held = Vec::new();
+    while held.len() < 3 {
+        held.extend(holder.receive(&spec.name, 3, DEADLINE).await.expect("the messages"));
+    }
+    until("the other process's share is seen", || async {
+        looker.depth(&spec.name).await.expect("the depth").in_flight == 3
+    })
+    .await;
+    let depth = alone.depth(&spec.name).await.expect("the depth without a management API");
+    assert_eq!((depth.ready, depth.in_flight, depth.exact), (0, 0, false), "its own share only");
+}
+
+#[tokio::test]
+async fn a_pause_is_noticed_by_other_processes() {
+    let server = servers::rabbitmq();
+    let spec = queue("paused");
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    for broker in [&one, &other] {
+        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    }
+    // So that it is consumed when the pause comes.
+    assert!(other.receive(&spec.name, 1, Duration::from_millis(50)).await.expect("nothing yet").is_empty());
+    one.pause(&spec.name).await.expect("pausing");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(one.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    let got =
+        other.receive(&spec.name, 1, Duration::from_secs(2)).await.expect("receiving while it is paused");
+    assert!(got.is_empty(), "the other process heeds the pause: {got:?}");
+    one.resume(&spec.name).await.expect("resuming");
+    let got = other.receive(&spec.name, 1, DEADLINE).await.expect("receiving after it");
+    assert_eq!(got.len(), 1, "and its end");
+}
+
+#[tokio::test]
+async fn what_an_idle_process_has_prefetched_goes_to_others() {
+    let server = servers::rabbitmq();
+    let spec = queue("idle");
+    let (idle, busy) = (connect(&server).await, connect(&server).await);
+    for broker in [&idle, &busy] {
+        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    }
+    let batch = (0..10).map(|i| Outgoing::to_queue(&spec.name, format!("{i}"))).collect();
+    assert!(idle.publish(batch).await.iter().all(Result::is_ok));
+    let first = idle.receive(&spec.name, 1, DEADLINE).await.expect("one of them");
+    assert_eq!(first.len(), 1);
+    let others = std::cell::RefCell::new(Vec::new());
+    until("the other nine come to who asks for them", || async {
+        let got = busy.receive(&spec.name, 10, Duration::from_millis(100)).await.expect("receiving");
+        others.borrow_mut().extend(got);
+        others.borrow().len() == 9
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_goes_through_the_dead() {
+    let server = servers::rabbitmq();
+    let spec = queue("graves");
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    for broker in [&one, &other] {
+        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    }
+    for i in 0..20 {
+        assert_eq!(one.publish(vec![Outgoing::to_queue(&spec.name, format!("{i}"))]).await, [Ok(())]);
+        let got = one.receive(&spec.name, 1, DEADLINE).await.expect("it").remove(0);
+        one.settle(vec![(got.receipt, Verdict::Dead { reason: "hopeless".into() })])
+            .await
+            .remove(0)
+            .expect("dead");
+    }
+    let all = DeadFilter::all();
+    let readers = (0..10).map(|i| {
+        let (broker, name, all) = (if i % 2 == 0 { &one } else { &other }, &spec.name, &all);
+        async move { broker.dead_letters(name, all, None, 100).await.expect("the letters").letters.len() }
+    });
+    assert_eq!(
+        futures::future::join_all(readers).await,
+        [20; 10],
+        "nobody sees a letter missing that another reads"
+    );
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_or_finds_nobody_is_told_so() {
+    let server = servers::rabbitmq();
+    let mut wrong = options(&server);
+    wrong.password = "wrong".into();
+    let error = RabbitBroker::connect(wrong).await.expect_err("the wrong password");
+    assert!(matches!(error, ConnectError::NotAllowed { .. }), "{error}");
+    let mut nobody = options(&server);
+    nobody.port = 1;
+    nobody.patience = Duration::from_millis(300);
+    let error = RabbitBroker::connect(nobody).await.expect_err("nobody is there");
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+    assert!(!error.to_string().contains("guest:guest"), "no password in it: {error}");
+}
