@@ -72,20 +72,55 @@ fn a_valid_config_is_said_to_be() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 58 settings are given, the others have their defaults\n"
+        "ok: no config file; 0 of 72 settings are given, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 58 settings are given, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 72 settings are given, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
+}
+
+/// Two processes of which each had some stores of its own would each be polite for themselves, and lose pages.
+#[test]
+fn stores_are_shared_all_or_none() {
+    let home = Home::new();
+    let rabbitmq = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
+    let refused = home.run_with("config check", &[rabbitmq]).refused(2);
+    assert!(
+        refused
+            .contains("each would have its own of the records, the seen URLs, the gate and the search index")
+    );
+    home.run_with("config check", &[rabbitmq, ("CRAWLWAY_ONLY_PROCESS", "true")]).ok();
+    let all = [
+        rabbitmq,
+        ("CRAWLWAY_RECORDS__KIND", "postgresql"),
+        ("CRAWLWAY_SEEN__KIND", "redis"),
+        ("CRAWLWAY_GATE__KIND", "redis"),
+        ("CRAWLWAY_SEARCH__INDEX", "postgresql"),
+    ];
+    home.run_with("config check", &all).ok();
+    // The index is in the database of the records.
+    let refused = home.run_with("config check", &all[4..]).refused(2);
+    assert!(refused.contains("`search.index` is \"postgresql\""), "{refused}");
+}
+
+#[test]
+fn who_we_are_at_rabbitmq_is_told_by_the_variables_of_the_contract() {
+    let home = Home::new();
+    let seed = [("RABBITMQ_USER", "ada"), ("RABBITMQ_PASSWORD", "for-nobody-to-see")];
+    let shown = home.run_with("config show", &seed).ok();
+    assert!(shown.contains("user = \"ada\"") && shown.contains("RABBITMQ_USER"), "{shown}");
+    assert!(!shown.contains("for-nobody-to-see"), "{shown}");
+    let both = [seed[0], ("CRAWLWAY_BROKER__RABBITMQ__USER", "grace")];
+    assert!(home.run_with("config show", &both).ok().contains("user = \"grace\""), "our own variables win");
 }
 
 /// A file with one of every mistake.
 const WRONG: &str = r#"data_dri = "x"
 [broker]
-kind = "rabbitmq"
+kind = "carrier-pigeon"
 [broker.embedded]
 max_message = "64 MegaBytes"
 max_segment = 12

@@ -72,7 +72,8 @@ impl Lab {
             .stdin(Stdio::null());
         if let Some(url) = &self.postgres {
             program
-                .envs([("CRAWLWAY_RECORDS__KIND", "postgresql"), ("CRAWLWAY_RECORDS__POSTGRESQL__URL", url)]);
+                .envs([("CRAWLWAY_RECORDS__KIND", "postgresql"), ("CRAWLWAY_RECORDS__POSTGRESQL__URL", url)])
+                .env("CRAWLWAY_ONLY_PROCESS", "true");
         }
         program
     }

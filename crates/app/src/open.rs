@@ -1,17 +1,20 @@
 //! Opens what the settings ask for. The only file that names backends.
 
 use crate::{
-    config::{ByteSize, Config, RecordKind},
+    config::{ByteSize, Config, GateKind, IndexKind, RecordKind, SeenKind, Span, secret::Secret},
     output::warn,
     presence,
+    worker::worker_name,
 };
 use anyhow::{Context, bail};
 use crawlway_broker::Broker;
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
+use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_flows::search::WithFrontier;
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, gate::Gate};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use serde::Deserialize;
 use std::{fs, io, path::Path, sync::Arc};
@@ -30,18 +33,23 @@ const INDEX_DIRECTORY: &str = "index";
 /// What the embedded queue can be set to; it would quietly stay within these.
 const EMBEDDED_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 30));
 
+/// What a RabbitMQ server takes at most, whatever it is set to.
+const RABBITMQ_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(128 << 20));
+
 /// `[broker]`: what carries the queues.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BrokerSettings {
     kind: BrokerKind,
     embedded: EmbeddedSettings,
+    rabbitmq: RabbitSettings,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum BrokerKind {
     Embedded,
+    Rabbitmq,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -51,23 +59,53 @@ struct EmbeddedSettings {
     max_segment: ByteSize,
 }
 
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RabbitSettings {
+    host: String,
+    port: u16,
+    vhost: String,
+    user: String,
+    password: Secret,
+    management: String,
+    max_message: ByteSize,
+    confirm_timeout: Span,
+}
+
 impl BrokerSettings {
+    /// Whether many processes can use it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.kind != BrokerKind::Embedded
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         let (least, most) = EMBEDDED_SIZES;
         let EmbeddedSettings { max_message, max_segment } = self.embedded;
         if [max_message, max_segment].iter().any(|size| *size < least || *size > most) {
             return Err("expected 64KiB to 1GiB".to_owned());
         }
+        let RabbitSettings { max_message, confirm_timeout, management, .. } = &self.rabbitmq;
+        let (least, most) = RABBITMQ_SIZES;
+        if *max_message < least || *max_message > most {
+            return Err("expected 64KiB to 128MiB".to_owned());
+        }
+        if confirm_timeout.0.is_zero() {
+            return Err("expected a duration of at least \"1ms\"".to_owned());
+        }
+        if !management.is_empty() && !management.starts_with("http://") {
+            return Err("expected \"\", or an address such as \"http://rabbitmq:15672\"".to_owned());
+        }
         Ok(())
     }
 }
 
 /// Opens the broker for who wants to look: what does not exist yet is an error, and is not created.
-fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+async fn existing_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
     match config.broker.kind {
         BrokerKind::Embedded => must_exist(&config.data_dir, &config.data_dir.join(QUEUE_DIRECTORY))?,
+        BrokerKind::Rabbitmq => {}
     }
-    broker(config)
+    broker(config).await
 }
 
 /// The queues, with the frontier shown among them where there is one, for who wants to look.
@@ -91,7 +129,7 @@ impl Queues {
 
 /// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
-    let broker = existing_broker(config)?;
+    let broker = existing_broker(config).await?;
     if !has_records(config) {
         return Ok(Queues { broker, records: None });
     }
@@ -99,18 +137,6 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     records.take_back(config).await?;
     let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
     Ok(Queues { broker, records: Some(records) })
-}
-
-/// What of this configuration one process owns, so that no other can use it meanwhile.
-pub(crate) fn owned_by_one_process(config: &Config) -> Vec<&'static str> {
-    let mut owned = match config.broker.kind {
-        BrokerKind::Embedded => vec!["the broker"],
-    };
-    if config.records.kind == RecordKind::Embedded {
-        owned.push("the records");
-    }
-    owned.extend(["the gate", "the search index"]);
-    owned
 }
 
 /// Refuses to touch what a gateway that runs owns, and says where that is.
@@ -126,10 +152,11 @@ pub(crate) fn not_while_served(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Opens the broker, new if there is none yet.
-pub(crate) fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
-    not_while_served(config)?;
+pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
     match config.broker.kind {
+        BrokerKind::Rabbitmq => Ok(Arc::new(rabbitmq(&config.broker.rabbitmq).await?)),
         BrokerKind::Embedded => {
+            not_while_served(config)?;
             let directory = config.data_dir.join(QUEUE_DIRECTORY);
             let broker = EmbeddedBroker::open(&directory, config.broker.embedded.options())?;
             let Recovery { messages, lost_deliveries, torn_bytes, .. } = broker.recovery();
@@ -138,6 +165,40 @@ pub(crate) fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
             Ok(Arc::new(broker))
         }
     }
+}
+
+async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
+    let RabbitSettings { host, port, vhost, user, password, management, max_message, confirm_timeout } =
+        settings;
+    if user.is_empty() || password.expose().is_empty() {
+        bail!(
+            "`broker.kind` is \"rabbitmq\", but nothing says who we are there; set RABBITMQ_USER and RABBITMQ_PASSWORD, or \
+             `broker.rabbitmq.user` and `broker.rabbitmq.password`"
+        );
+    }
+    let options = crawlway_broker_rabbitmq::Options {
+        host: host.clone(),
+        port: *port,
+        user: user.clone(),
+        password: password.expose().to_owned(),
+        vhost: vhost.clone(),
+        management: (!management.is_empty()).then(|| management.clone()),
+        name: format!("crawlway {}", worker_name()),
+        max_message: max_message.0,
+        confirm_timeout: confirm_timeout.0,
+        ..Default::default()
+    };
+    RabbitBroker::connect(options).await.with_context(|| format!("cannot use RabbitMQ at {host}:{port}"))
+}
+
+/// Opens Redis, which `setting` asks for.
+async fn redis(config: &Config, setting: &str) -> anyhow::Result<RedisStore> {
+    let url = config.redis.url.expose();
+    if url.is_empty() {
+        bail!("`{setting}` is \"redis\", but `redis.url` is empty; set it");
+    }
+    let options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
+    RedisStore::connect(options).await.context("cannot use Redis")
 }
 
 /// The stores of records.
@@ -208,13 +269,17 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
     .await
     .context("cannot open the records")?;
     let shared = Arc::new(store.clone());
-    Ok(Records { store, frontier: shared.clone(), seen: shared.clone(), trails: shared })
+    let seen: Arc<dyn SeenUrls> = match config.seen.kind {
+        SeenKind::Records => shared.clone(),
+        SeenKind::Redis => Arc::new(redis(config, "seen.kind").await?),
+    };
+    Ok(Records { store, frontier: shared.clone(), seen, trails: shared })
 }
 
 /// Opens the search index for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     let directory = config.data_dir.join(INDEX_DIRECTORY);
-    if !directory.exists() {
+    if config.search.index == IndexKind::Embedded && !directory.exists() {
         bail!(
             "data directory `{}` holds no search index yet; `crawlway crawl URL` makes one, or name another with --data",
             config.data_dir.display()
@@ -235,14 +300,20 @@ pub(crate) async fn page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIn
 }
 
 /// The gate of a crawl: it remembers, in the data directory, when hosts were last asked and which of them blocked us.
-pub(crate) fn lasting_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    let directory = Some(config.data_dir.join(GATE_DIRECTORY));
+pub(crate) async fn lasting_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
     let policy = config.gate.policy();
+    if config.gate.kind == GateKind::Redis {
+        return Ok(Arc::new(redis(config, "gate.kind").await?.gate(policy).await?));
+    }
+    let directory = Some(config.data_dir.join(GATE_DIRECTORY));
     Ok(Arc::new(EmbeddedGate::open(GateOptions { policy, directory, ..GateOptions::default() })?))
 }
 
-/// The gate that every request passes. It lives in this process and is as old as that.
-pub(crate) fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
+/// The gate that every request passes. The embedded one lives in this process and is as old as that.
+pub(crate) async fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
+    if config.gate.kind == GateKind::Redis {
+        return lasting_gate(config).await;
+    }
     Ok(Arc::new(EmbeddedGate::open(GateOptions { policy: config.gate.policy(), ..GateOptions::default() })?))
 }
 

@@ -3,18 +3,15 @@
 use crate::{
     config::Config,
     presence::{self, Presence},
-    worker::{Worker, worker_name},
+    worker::{LOOK, Worker, worker_name},
 };
 use anyhow::{Context, bail};
 use crawlway_clock::Clock;
 use crawlway_flow::Stop;
 use crawlway_flows::search::{FLOW, WithFrontier};
 use crawlway_gateway::{CrawlDefaults, Limits, Listening, Parts, StageMeter, router};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 use tokio::task::JoinHandle;
-
-/// How often it is looked whether the stages are still at work.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// A gateway that answers. It is announced in the data directory for as long as this lives.
 pub(crate) struct Serving {

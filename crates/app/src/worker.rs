@@ -5,7 +5,7 @@ use crate::{
     open,
     output::warn,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
@@ -14,11 +14,14 @@ use crawlway_flows::search::{
     Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
 };
 use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
-use std::{process, sync::Arc};
+use std::{process, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
+
+/// How often it is looked whether the stages are still at work.
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// What the flow runs on.
 pub(crate) struct Worker {
@@ -82,7 +85,7 @@ impl Worker {
         only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        let broker = open::broker(config)?;
+        let broker = open::broker(config).await?;
         let records = open::records(config).await?;
         records.take_back(config).await?;
         if let (Some(only), RecordKind::Embedded) = (only, config.records.kind) {
@@ -96,7 +99,7 @@ impl Worker {
             PagesInto::Index(index) => Some(index.clone()),
             PagesInto::File(_) => None,
         };
-        let mut setup = Setup::new(open::lasting_gate(config)?);
+        let mut setup = Setup::new(open::lasting_gate(config).await?);
         setup.guard = config.fetch.guard(&terms.allow)?;
         if let Some(resolver) = terms.resolver {
             setup.resolver = resolver;
@@ -131,7 +134,15 @@ impl Worker {
         let settings = config.search.settings(request.clone());
         let search = Search::new(parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
         let (meters, wake) = (search.flow().meters(), Arc::new(search.wake()));
-        let running = tokio::spawn(search.run());
+        let idle = !stages.crawl && !stages.index;
+        let (flow, stopped) = (search.run(), stop.clone());
+        let running = tokio::spawn(async move {
+            flow.await;
+            // Who runs no stage has nothing that could have ended.
+            if idle {
+                stopped.requested().await;
+            }
+        });
         Ok(Self { broker, records, index, fetcher, request, queue, meters, wake, running, stop })
     }
 
@@ -147,6 +158,20 @@ impl Worker {
     /// Whether the stages have ended by themselves, which they should not.
     pub(crate) fn broke(&self) -> bool {
         self.running.is_finished() && !self.stop.is_requested()
+    }
+
+    /// Returns once it was asked to end, or once the stages have broken, which is an error.
+    pub(crate) async fn until_the_end(&self, stop: &Stop) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                _ = stop.requested() => return Ok(()),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if self.broke() {
+                stop.request();
+                bail!("the stages ended by themselves; the log says why");
+            }
+        }
     }
 
     /// Says, whenever it is asked, why the stages have ended by themselves, if they have.

@@ -28,8 +28,13 @@ directory says where it listens. SIGTERM or Ctrl-C ends it: nothing more is take
 is finished or handed back (`search.drain`). Listening on anything but loopback needs
 `gateway.token`.
 
-JSON, one line as soon as it listens:
-  {\"address\", \"url\", \"pid\"}
+With stores that are shared, any number of processes can each run some of the parts:
+  crawlway up --only gateway
+  crawlway up --only worker:crawl
+  crawlway up --only worker:index
+
+JSON, one line as soon as it listens, or works:
+  {\"address\", \"url\", \"pid\"}, or without the gateway {\"parts\", \"pid\"}
 
 Exit codes: 0 it was asked to end, and has; 1 it failed; 2 the command line or a setting is wrong.")]
 pub(super) struct UpArgs {
@@ -68,20 +73,42 @@ impl Part {
 
 pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
     check_parts(&args.only, &config)?;
+    let runs = |part| args.only.is_empty() || args.only.contains(&part);
     // Before anything is opened: who is refused has changed nothing.
-    open::not_while_served(&config)?;
-    let address = config.gateway.listen().map_err(UsageError)?;
-    let listening = bind(address, config.gateway.access()).await.map_err(|error| match error {
-        crawlway_gateway::BindError::Unprotected { .. } => anyhow::Error::new(UsageError(error.to_string())),
-        other => other.into(),
-    })?;
+    if runs(Part::Gateway) || !config.sharing().owned.is_empty() {
+        open::not_while_served(&config)?;
+    }
+    let listening = if runs(Part::Gateway) { Some(listen(&config).await?) } else { None };
     let stop = stop_on_signals()?;
-    let stages = Stages { crawl: true, index: true };
+    let stages = Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) };
     let mut worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
-    let served = serve(listening, &worker, &config, &stop, output).await;
+    let ended = match listening {
+        Some(listening) => serve(listening, &worker, &config, &stop, output).await,
+        None => work(&args.only, &worker, &stop, output).await,
+    };
     let drained = worker.drain().await;
     let closed = worker.close().await;
-    served.and(drained).and(closed)
+    ended.and(drained).and(closed)
+}
+
+async fn listen(config: &Config) -> anyhow::Result<Listening> {
+    let address = config.gateway.listen().map_err(UsageError)?;
+    bind(address, config.gateway.access()).await.map_err(|error| match error {
+        crawlway_gateway::BindError::Unprotected { .. } => anyhow::Error::new(UsageError(error.to_string())),
+        other => other.into(),
+    })
+}
+
+/// Works without a gateway until asked to end, or until the stages have broken.
+async fn work(parts: &[Part], worker: &Worker, stop: &Stop, output: &mut Output) -> anyhow::Result<()> {
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    if output.is_json() {
+        output.line(&json!({ "parts": names, "pid": process::id() }).to_string())?;
+    } else {
+        output.line(&format!("{} at work; Ctrl-C ends it", names.join(" and ")))?;
+    }
+    output.flush()?;
+    worker.until_the_end(stop).await
 }
 
 /// Serves until asked to end, or until the stages have broken.
@@ -108,10 +135,10 @@ async fn serve(
 fn check_parts(only: &[Part], config: &Config) -> anyhow::Result<()> {
     let missing: Vec<&str> =
         Part::value_variants().iter().filter(|part| !only.contains(part)).map(|part| part.name()).collect();
-    if only.is_empty() || missing.is_empty() {
+    let owned = config.sharing().owned.join(", ");
+    if only.is_empty() || missing.is_empty() || owned.is_empty() {
         return Ok(());
     }
-    let owned = open::owned_by_one_process(config).join(", ");
     bail!(UsageError(format!(
         "--only leaves out {}, but these are embedded and owned by one process: {owned}; gateway, worker:crawl and \
          worker:index must all be in it, so leave --only out, or use stores that are shared",

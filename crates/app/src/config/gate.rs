@@ -9,10 +9,19 @@ use std::time::Duration;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GateSettings {
+    pub(crate) kind: GateKind,
     back_off: Span,
     longest_back_off: Span,
     breaker_failures: Number,
     breaker_cool_down: Span,
+}
+
+/// Where it is kept who was asked when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum GateKind {
+    Embedded,
+    Redis,
 }
 
 impl GateSettings {

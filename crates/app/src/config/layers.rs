@@ -129,7 +129,7 @@ pub(super) fn from_variables(
         .filter(|(name, _)| name.starts_with(PREFIX) && *name != FILE_VARIABLE)
         .collect();
     variables.sort();
-    let mut entries = Vec::new();
+    let mut entries = foreign_variables(sources);
     for (name, value) in variables {
         let origin = Origin::Variable(name.to_owned());
         let key: Vec<String> =
@@ -152,6 +152,21 @@ pub(super) fn from_variables(
         }
     }
     entries
+}
+
+/// Variables that go by the names that others use for them. Our own win.
+const FOREIGN: &[(&str, [&str; 3])] = &[
+    ("RABBITMQ_USER", ["broker", "rabbitmq", "user"]),
+    ("RABBITMQ_PASSWORD", ["broker", "rabbitmq", "password"]),
+];
+
+fn foreign_variables(sources: &Sources) -> Vec<Entry> {
+    let given = |(name, key): &(&str, [&str; 3])| {
+        let (_, value) = sources.variables.iter().find(|(given, _)| given == name)?;
+        let key = key.iter().map(|&part| part.to_owned()).collect();
+        Some(Entry { key, value: value.to_str()?.into(), origin: Origin::Variable((*name).to_owned()) })
+    };
+    FOREIGN.iter().filter_map(given).collect()
 }
 
 pub(super) fn from_flags(sources: &Sources, problems: &mut Vec<Problem>) -> Vec<Entry> {

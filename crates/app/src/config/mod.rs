@@ -11,20 +11,24 @@ mod layers;
 mod problem;
 mod queue;
 mod records;
+mod redis;
 mod search;
 pub(crate) mod secret;
 mod shape;
+mod sharing;
 mod show;
 mod value;
 
 pub(crate) use fetch::FetchSettings;
+pub(crate) use gate::GateKind;
 pub(crate) use gateway::GatewaySettings;
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use records::{RecordKind, RecordSettings};
-pub(crate) use search::SearchTable;
+pub(crate) use redis::{RedisSettings, SeenKind, SeenSettings};
+pub(crate) use search::{IndexKind, SearchTable};
 pub(crate) use show::{Setting, as_toml, settings};
-pub(crate) use value::ByteSize;
+pub(crate) use value::{ByteSize, Span};
 
 use crate::{log::LogSettings, open::BrokerSettings};
 use gate::GateSettings;
@@ -42,11 +46,14 @@ const DEFAULTS: &str = include_str!("../../../../config/crawlway.toml");
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
+    pub(crate) only_process: bool,
     pub(crate) broker: BrokerSettings,
     pub(crate) queue: QueueSettings,
     pub(crate) fetch: FetchSettings,
     pub(crate) gate: GateSettings,
     pub(crate) records: RecordSettings,
+    pub(crate) seen: SeenSettings,
+    pub(crate) redis: RedisSettings,
     pub(crate) search: SearchTable,
     pub(crate) gateway: GatewaySettings,
     pub(crate) log: LogSettings,
@@ -84,7 +91,9 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
         return Err(Problems::in_order(problems));
     }
     let entries = layers::merge(&defaults, &given);
-    let config = Config::from_entries(&entries).map_err(|text| Problems(vec![Problem::together(text)]))?;
+    let together = |text| Problems(vec![Problem::together(text)]);
+    let config = Config::from_entries(&entries).map_err(together)?;
+    config.check_sharing().map_err(together)?;
     Ok(Loaded { config, entries, file: file.map(|(path, _)| path) })
 }
 
@@ -105,6 +114,7 @@ impl Config {
         self.fetch.check()?;
         self.gate.check()?;
         self.records.check()?;
+        self.redis.check()?;
         self.search.check()?;
         self.gateway.check()?;
         self.queue.check()

@@ -24,6 +24,7 @@ pub(crate) struct SearchTable {
     claim: Span,
     publish_noindex: bool,
     drop_parameters: Vec<String>,
+    pub(crate) index: IndexKind,
     index_batch: Count,
     index_linger: Span,
     index_memory: ByteSize,
@@ -31,6 +32,14 @@ pub(crate) struct SearchTable {
     most_waiting: Count,
     drain: Span,
     traps: Traps,
+}
+
+/// What pages are searched in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IndexKind {
+    Embedded,
+    Postgresql,
 }
 
 impl SearchTable {

@@ -98,7 +98,7 @@ async fn from_the_web(
     let mut request = config.fetch.request(normal(address)?)?;
     request.robots = !args.no_robots;
     request.waiting = Waiting::Here { at_most: LONGEST_WAIT };
-    let mut setup = Setup::new(open::gate(config)?);
+    let mut setup = Setup::new(open::gate(config).await?);
     setup.guard = config.fetch.guard(&args.allow)?;
     let fetcher = Fetcher::new(setup)?;
     let fetched = match fetcher.fetch(&request).await {
