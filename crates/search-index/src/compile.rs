@@ -1,7 +1,7 @@
-//! From the query language to what the index understands, and to what is marked in snippets.
+//! From the query language to what the index understands.
 
-use crate::{schema::Fields, tokenize::words};
-use crawlway_store::pages::Query;
+use crate::schema::Fields;
+use crawlway_store::pages::{Query, words};
 use std::ops::Bound;
 use tantivy::{
     Term,
@@ -10,7 +10,6 @@ use tantivy::{
         Query as Compiled, RangeQuery, TermQuery,
     },
     schema::{Field, IndexRecordOption},
-    tokenizer::TokenStream,
 };
 
 /// How much more a word counts in the title than in the text.
@@ -19,12 +18,12 @@ const TITLE_BOOST: f32 = 3.0;
 pub(crate) fn compile(fields: &Fields, query: &Query) -> Box<dyn Compiled> {
     match query {
         Query::Word(text) | Query::Phrase(text) => {
-            let words = words_of(text);
-            let title = BoostQuery::new(side_by_side(fields.title, &words), TITLE_BOOST);
-            Box::new(BooleanQuery::union(vec![Box::new(title), side_by_side(fields.text, &words)]))
+            let sequence = words::list(text);
+            let title = BoostQuery::new(side_by_side(fields.title, &sequence), TITLE_BOOST);
+            Box::new(BooleanQuery::union(vec![Box::new(title), side_by_side(fields.text, &sequence)]))
         }
         Query::TitleWord(text) | Query::TitlePhrase(text) => {
-            Box::new(BoostQuery::new(side_by_side(fields.title, &words_of(text)), TITLE_BOOST))
+            Box::new(BoostQuery::new(side_by_side(fields.title, &words::list(text)), TITLE_BOOST))
         }
         Query::Host(host) => {
             let term = Term::from_field_text(fields.domains, host);
@@ -61,38 +60,6 @@ pub(crate) fn compile(fields: &Fields, query: &Query) -> Box<dyn Compiled> {
             (Occur::MustNot, compile(fields, inner)),
         ])),
     }
-}
-
-/// What a snippet marks: each a sequence of words that the text may contain. What must not be there is not looked
-/// for, and neither is what was asked of the title.
-pub(crate) fn marked(query: &Query) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    collect_marked(query, &mut found);
-    found.sort();
-    found.dedup();
-    found
-}
-
-fn collect_marked(query: &Query, found: &mut Vec<Vec<String>>) {
-    match query {
-        Query::Word(text) | Query::Phrase(text) => {
-            let words = words_of(text);
-            if !words.is_empty() {
-                found.push(words);
-            }
-        }
-        Query::All(parts) | Query::Any(parts) => parts.iter().for_each(|part| collect_marked(part, found)),
-        Query::Not(_)
-        | Query::TitleWord(_)
-        | Query::TitlePhrase(_)
-        | Query::Host(_)
-        | Query::Crawled { .. } => {}
-    }
-}
-
-fn words_of(text: &str) -> Vec<String> {
-    let mut stream = words(text);
-    std::iter::from_fn(|| stream.next().map(|token| token.text.clone())).collect()
 }
 
 fn side_by_side(field: Field, words: &[String]) -> Box<dyn Compiled> {

@@ -3,7 +3,7 @@
 use crate::{
     error::{OpenError, unavailable},
     open,
-    schema::{Fields, LONGEST_URL},
+    schema::Fields,
     search, urls,
     writer::{self, Reply, Request},
 };
@@ -126,13 +126,7 @@ impl Drop for TantivyIndex {
 #[async_trait::async_trait]
 impl PageIndex for TantivyIndex {
     async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
-        if let Some(page) = pages.iter().find(|page| page.url.len() > LONGEST_URL || page.url.is_empty()) {
-            let start: String = page.url.chars().take(60).collect();
-            let length = page.url.len();
-            let problem =
-                format!("the URL `{start}…` has {length} bytes; pages with 1 to {LONGEST_URL} can be stored");
-            return Err(StoreError::Invalid { problem });
-        }
+        pages.iter().try_for_each(IndexedPage::check)?;
         if pages.is_empty() {
             return self.with_open(|_| ());
         }

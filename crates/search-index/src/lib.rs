@@ -11,15 +11,12 @@
 
 mod compile;
 mod error;
-mod fold;
 mod index;
 mod merge;
-mod near;
 mod open;
 mod rank;
 mod schema;
 mod search;
-mod snippet;
 mod tokenize;
 mod urls;
 mod writer;

@@ -14,9 +14,6 @@ use tantivy::{
 /// Counts up whenever an index of before cannot be used as it is: other fields, or other words from the same text.
 pub(crate) const VERSION: u32 = 1;
 
-/// The longest URL, in bytes; what is longer the index would pass over in silence.
-pub(crate) const LONGEST_URL: usize = 32_768;
-
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields {
     /// The URL as one word, by which a page is replaced, and as a column, by which equal scores are ordered.
@@ -65,7 +62,7 @@ pub(crate) fn schema() -> (Schema, Fields) {
 }
 
 pub(crate) fn register_tokenizer(index: &Index) {
-    index.tokenizers().register(tokenize::NAME, TextAnalyzer::from(tokenize::Words));
+    index.tokenizers().register(tokenize::NAME, TextAnalyzer::from(tokenize::IndexWords));
 }
 
 pub(crate) fn to_document(fields: &Fields, page: &IndexedPage) -> TantivyDocument {
@@ -73,7 +70,7 @@ pub(crate) fn to_document(fields: &Fields, page: &IndexedPage) -> TantivyDocumen
     document.add_text(fields.url, &page.url);
     document.add_text(fields.title, &page.title);
     document.add_text(fields.text, &page.text);
-    for domain in domains(&page.host) {
+    for domain in page.domains() {
         document.add_text(fields.domains, domain);
     }
     document.add_u64(fields.crawled_at, page.crawled_at.as_millis());
@@ -104,30 +101,5 @@ pub(crate) fn to_page(schema: &Schema, document: &TantivyDocument) -> IndexedPag
         crawled_at: Timestamp::from_millis(number("crawled_at")),
         status_code: u16::try_from(number("status_code")).unwrap_or_default(),
         simhash: number(SIMHASH),
-    }
-}
-
-/// `www.example.org`, `example.org` and `org`; an address is only itself.
-fn domains(host: &str) -> impl Iterator<Item = &str> {
-    let host = host.trim_end_matches('.');
-    let address = host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok();
-    std::iter::successors(Some(host), move |domain| {
-        if address { None } else { domain.split_once('.').map(|(_, above)| above) }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_is_found_by_each_domain_above_it() {
-        assert_eq!(
-            domains("www.example.org.").collect::<Vec<_>>(),
-            ["www.example.org", "example.org", "org"]
-        );
-        assert_eq!(domains("127.0.0.1").collect::<Vec<_>>(), ["127.0.0.1"]);
-        assert_eq!(domains("[2001:db8::1]").collect::<Vec<_>>(), ["[2001:db8::1]"]);
-        assert_eq!(domains("localhost").collect::<Vec<_>>(), ["localhost"]);
     }
 }

@@ -1,133 +1,33 @@
-//! From text to the words it is found by: the same for titles, texts and queries.
-//!
-//! A word is a run of letters and digits, in lower case and without accents; there is no stemming, since nobody says
-//! in which language a page is. Where a script has no spaces between words (and in Hangul, whose words carry their
-//! endings) every character is a word, and what is searched for is a phrase of them: so any part of a text is found.
+//! The words of a text as the index takes them.
 
-use crate::fold::{ASCII, Class, alone, class, fold_into, joined};
+use crawlway_store::pages::words::{Words, words};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
-
-/// Longer words are cut into pieces of about this many bytes, which follow each other like words: so whoever
-/// searches for a long one finds it, and no word is too long for the index.
-const LONGEST: usize = 120;
 
 /// The name under which the index knows it.
 pub(crate) const NAME: &str = "words";
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Words;
+pub(crate) struct IndexWords;
 
-impl Tokenizer for Words {
+impl Tokenizer for IndexWords {
     type TokenStream<'a> = WordStream<'a>;
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
-        words(text)
+        WordStream { words: words(text), token: Token::default() }
     }
-}
-
-pub(crate) fn words(text: &str) -> WordStream<'_> {
-    WordStream { text, at: 0, token: Token::default() }
 }
 
 pub(crate) struct WordStream<'a> {
-    text: &'a str,
-    at: usize,
+    words: Words<'a>,
     token: Token,
-}
-
-impl WordStream<'_> {
-    fn char_at(&self, at: usize) -> Option<char> {
-        self.text.get(at..).and_then(|rest| rest.chars().next())
-    }
-
-    /// Passes over what is between words, and says what comes next.
-    fn start(&mut self) -> Option<Start> {
-        let bytes = self.text.as_bytes();
-        loop {
-            let byte = *bytes.get(self.at)?;
-            if ASCII[usize::from(byte)] != 0 {
-                return Some(Start::Word);
-            }
-            if byte < 0x80 {
-                self.at += 1;
-                continue;
-            }
-            let c = self.char_at(self.at)?;
-            match class(c) {
-                Class::Word => return Some(Start::Word),
-                Class::Alone => return Some(Start::Alone(c)),
-                Class::Mark | Class::Separator | Class::Ignored => self.at += c.len_utf8(),
-            }
-        }
-    }
-
-    /// Takes the word that begins here, and says where it ends.
-    fn word(&mut self) -> usize {
-        let bytes = self.text.as_bytes();
-        let mut end = self.at;
-        while self.token.text.len() < LONGEST {
-            let Some(&byte) = bytes.get(self.at) else { break };
-            if ASCII[usize::from(byte)] != 0 {
-                // As one piece, which is what nearly all words are.
-                let room = &bytes[self.at..bytes.len().min(self.at + LONGEST - self.token.text.len())];
-                let many = room.iter().position(|&byte| ASCII[usize::from(byte)] == 0).unwrap_or(room.len());
-                let start = self.token.text.len();
-                self.token.text.push_str(&self.text[self.at..self.at + many]);
-                self.token.text[start..].make_ascii_lowercase();
-                self.at += many;
-                end = self.at;
-                continue;
-            }
-            if byte < 0x80 {
-                break;
-            }
-            let Some(c) = self.char_at(self.at) else { break };
-            match class(c) {
-                Class::Word | Class::Mark => fold_into(c, &mut self.token.text),
-                Class::Ignored => {
-                    self.at += c.len_utf8();
-                    continue;
-                }
-                Class::Alone | Class::Separator => break,
-            }
-            self.at += c.len_utf8();
-            end = self.at;
-        }
-        end
-    }
-
-    fn alone(&mut self, c: char) -> usize {
-        let mut form = alone(c);
-        self.at += c.len_utf8();
-        while let Some(next) = self.char_at(self.at) {
-            let Some(whole) = joined(form, next) else { break };
-            form = whole;
-            self.at += next.len_utf8();
-        }
-        self.token.text.push(form);
-        self.at
-    }
-}
-
-enum Start {
-    Word,
-    Alone(char),
 }
 
 impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
-        self.token.text.clear();
-        while let Some(start) = self.start() {
-            self.token.offset_from = self.at;
-            self.token.offset_to = match start {
-                Start::Word => self.word(),
-                Start::Alone(c) => self.alone(c),
-            };
-            if !self.token.text.is_empty() {
-                self.token.position = self.token.position.wrapping_add(1);
-                return true;
-            }
-        }
-        false
+        let Some(place) = self.words.next_into(&mut self.token.text) else { return false };
+        self.token.offset_from = place.start;
+        self.token.offset_to = place.end;
+        self.token.position = self.token.position.wrapping_add(1);
+        true
     }
 
     fn token(&self) -> &Token {
@@ -136,82 +36,5 @@ impl TokenStream for WordStream<'_> {
 
     fn token_mut(&mut self) -> &mut Token {
         &mut self.token
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn all(text: &str) -> Vec<String> {
-        let mut stream = words(text);
-        std::iter::from_fn(|| stream.next().map(|token| token.text.clone())).collect()
-    }
-
-    #[test]
-    fn accents_and_case_do_not_count() {
-        for (one, other) in [
-            ("Élan CAFÉ", "elan cafe"),
-            ("cafe\u{301}", "café"),
-            ("Straße STRASSE", "strasse straße"),
-            ("Ørsted Łódź Đorđe", "orsted lodz dorde"),
-            ("Æsir œuvre þing", "aesir oeuvre thing"),
-            ("İstanbul ISTANBUL ışık", "istanbul istanbul isik"),
-            ("Ёлка", "елка"),
-            ("ΟΔΟΣ", "οδος"),
-            ("Ｆｕｌｌ１２", "full12"),
-            ("ﬁne", "fine"),
-            ("co\u{ad}operate", "cooperate"),
-            ("سَلَام", "سلام"),
-            ("ﾊﾟｿｺﾝ", "パソコン"),
-            ("カ\u{3099}", "ガ"),
-            ("\u{1112}\u{1161}\u{11ab}", "한"),
-        ] {
-            assert_eq!(all(one), all(other));
-        }
-        assert_eq!(all("が"), ["が"], "a sound mark is no accent");
-        assert_eq!(all("हिन्दी भाषा"), ["हिन्दी", "भाषा"], "marks that are letters stay");
-    }
-
-    #[test]
-    fn words_by_script() {
-        assert_eq!(
-            all("It's C++, e-mail@x.org at 12:30!"),
-            ["it", "s", "c", "e", "mail", "x", "org", "at", "12", "30"]
-        );
-        assert_eq!(all("東京タワーへ"), ["東", "京", "タ", "ワ", "ー", "へ"]);
-        assert_eq!(all("iPhone手机15"), ["iphone", "手", "机", "15"]);
-        assert_eq!(all("한국어를"), ["한", "국", "어", "를"]);
-        assert_eq!(all("ภาษาไทย").concat(), "ภาษาไทย");
-        assert_eq!(all("… — \u{301}"), [""; 0]);
-    }
-
-    #[test]
-    fn a_very_long_word_is_cut_into_pieces() {
-        let pieces = all(&"x".repeat(100_000));
-        assert!(pieces.iter().all(|piece| piece.len() <= LONGEST));
-        assert_eq!(pieces.concat().len(), 100_000);
-    }
-
-    proptest! {
-        #[test]
-        fn offsets_lie_on_characters_and_go_forward(text in "(\\PC|[a-zé東한ﾊﾟ\u{301}\u{ad} ]){0,60}") {
-            let mut stream = words(&text);
-            let (mut end, mut position) = (0, usize::MAX);
-            while let Some(token) = stream.next() {
-                prop_assert!(token.offset_from >= end && token.offset_to > token.offset_from);
-                prop_assert!(text.get(token.offset_from..token.offset_to).is_some());
-                prop_assert_eq!(token.position, position.wrapping_add(1));
-                prop_assert!(token.text.len() <= LONGEST + 80);
-                (end, position) = (token.offset_to, token.position);
-            }
-        }
-
-        #[test]
-        fn folding_is_done_once(text in r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}0-9 ]{0,40}") {
-            let once = all(&text).join(" ");
-            prop_assert_eq!(all(&once).join(" "), once);
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The index in a directory passes the suite of the page index.
+//! The index in a directory passes the suites of the page index.
 
 use crawlway_search_index::{Options, TantivyIndex};
 use crawlway_store::{PageIndex, conformance::pages::Harness};
@@ -28,4 +28,11 @@ impl Harness for IndexHarness {
     }
 }
 
-crawlway_store::pages_conformance_suite!(IndexHarness::new());
+mod pages {
+    use super::IndexHarness;
+    crawlway_store::pages_conformance_suite!(IndexHarness::new());
+}
+mod finding {
+    use super::IndexHarness;
+    crawlway_store::finding_conformance_suite!(IndexHarness::new());
+}

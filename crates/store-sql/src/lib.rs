@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! seen.rs  trails.rs  frontier/      what is asked, in SQL that is written once
+//! pages/                             the page index, on PostgreSQL alone
 //!         │
 //!     dialect.rs                     where the two speak differently, and nowhere else
 //!         │
@@ -29,6 +30,7 @@ mod known;
 mod link;
 mod migrate;
 mod options;
+mod pages;
 mod rows;
 mod seen;
 mod store;
@@ -36,4 +38,5 @@ mod time;
 mod trails;
 
 pub use options::{Place, SqlOptions};
+pub use pages::SqlPages;
 pub use store::SqlStore;

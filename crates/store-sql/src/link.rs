@@ -10,7 +10,8 @@ use crate::{
     rows::{Rows, storable},
 };
 use sqlx::{
-    Column, Connection, Executor, Postgres, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef,
+    AssertSqlSafe, Column, Connection, Executor, Postgres, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
+    TypeInfo, ValueRef,
     pool::PoolConnection,
     postgres::PgRow,
     sqlite::{SqliteConnectOptions, SqliteRow},
@@ -153,13 +154,30 @@ impl Tx {
         text: &'static str,
         args: Vec<Arg<'_>>,
     ) -> Result<Vec<Row>, Fault> {
+        self.answer(text, true, args).await
+    }
+
+    /// Runs a statement that was made for this one time, so that no plan of it is kept. Whatever was typed by
+    /// somebody belongs into its parameters.
+    pub(crate) async fn run_once(&mut self, text: String, args: Vec<Arg<'_>>) -> Result<Vec<Row>, Fault> {
+        self.answer(AssertSqlSafe(text), false, args).await
+    }
+
+    async fn answer(
+        &mut self,
+        text: impl SqlSafeStr,
+        keep: bool,
+        args: Vec<Arg<'_>>,
+    ) -> Result<Vec<Row>, Fault> {
         let was_clean = std::mem::replace(&mut self.clean, false);
         let closed = || Fault::Gone("the connection is closed".to_owned());
         let rows = match self.link.as_mut() {
-            Some(Link::Writer(slot)) => run_sqlite(slot.as_mut().ok_or_else(closed)?, text, args).await?,
-            Some(Link::Reader(connection)) => run_sqlite(connection, text, args).await?,
+            Some(Link::Writer(slot)) => {
+                run_sqlite(slot.as_mut().ok_or_else(closed)?, text, keep, args).await?
+            }
+            Some(Link::Reader(connection)) => run_sqlite(connection, text, keep, args).await?,
             Some(Link::Postgres(connection)) => {
-                let mut query = sqlx::query::<Postgres>(text);
+                let mut query = sqlx::query::<Postgres>(text).persistent(keep);
                 for arg in args {
                     query = match arg {
                         Arg::Int(int) => query.bind(int),
@@ -184,10 +202,11 @@ impl Tx {
 
 async fn run_sqlite(
     connection: &mut SqliteConnection,
-    text: &'static str,
+    text: impl SqlSafeStr,
+    keep: bool,
     args: Vec<Arg<'_>>,
 ) -> Result<Vec<Row>, Fault> {
-    let mut query = sqlx::query::<Sqlite>(text);
+    let mut query = sqlx::query::<Sqlite>(text).persistent(keep);
     for arg in args {
         query = match arg {
             Arg::Int(int) => query.bind(int),
@@ -234,6 +253,13 @@ impl Row {
                 "INT4" => row.try_get::<Option<i32>, _>(place)?.map(i64::from),
                 _ => row.try_get(place)?,
             },
+        })
+    }
+
+    pub(crate) fn real(&self, place: usize) -> Result<f32, Fault> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(place)?,
+            Self::Postgres(row) => row.try_get(place)?,
         })
     }
 

@@ -1,13 +1,23 @@
 //! The tables, step by step: each step is numbered, made once, and never changed after.
 
 use crate::{
-    dialect::{Sql, expand},
+    dialect::{Dialect, Sql, expand},
     fault::Fault,
     link::{Arg, Tx},
 };
 
 /// Step 1 is the first. A change to the tables is a new step at the end.
-const STEPS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
+const STEPS: &[Step] = &[
+    Step { text: include_str!("schema/0001.sql"), only: None },
+    Step { text: include_str!("schema/0002.sql"), only: None },
+    Step { text: include_str!("schema/0003.sql"), only: Some(Dialect::Postgres) },
+];
+
+struct Step {
+    text: &'static str,
+    /// The database that it is for; the other counts it as made.
+    only: Option<Dialect>,
+}
 
 /// Brings the database to the last step. The transaction holds off everyone else who tries the same.
 pub(crate) async fn run(tx: &mut Tx) -> Result<(), Fault> {
@@ -28,11 +38,12 @@ pub(crate) async fn run(tx: &mut Tx) -> Result<(), Fault> {
             "the database has schema step {made}, this version knows {known} at most; use a newer version"
         )));
     }
-    for (step, text) in (1..).zip(STEPS) {
+    for (step, Step { text, only }) in (1..).zip(STEPS) {
         if step <= made {
             continue;
         }
-        for statement in statements(text) {
+        let ours = only.is_none_or(|only| only == tx.dialect());
+        for statement in statements(text).into_iter().filter(|_| ours) {
             // Once in the life of a database, and a statement's text has to live as long as the program.
             let statement: &'static str = expand(&statement, tx.dialect()).leak();
             tx.run_text(statement, vec![]).await?;

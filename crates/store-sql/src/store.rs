@@ -96,6 +96,11 @@ impl SqlStore {
         }
     }
 
+    /// Whether other processes use the database, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.0.pools, Pools::Postgres(_))
+    }
+
     async fn begin_migrated(&self) -> Result<(), Fault> {
         let mut tx = self.begin_new(Lasts::PowerCut).await?;
         match migrate::run(&mut tx).await {

@@ -1,4 +1,5 @@
-//! The seen URLs, the trails and the frontier pass their suites, on SQLite and on PostgreSQL.
+//! The seen URLs, the trails and the frontier pass their suites, on SQLite and on PostgreSQL; the page index on
+//! PostgreSQL.
 
 mod harness;
 mod suites;
@@ -36,5 +37,13 @@ mod postgres {
     mod frontier {
         use super::*;
         crawlway_store::frontier_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+    mod pages {
+        use super::*;
+        crawlway_store::pages_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+    mod finding {
+        use super::*;
+        crawlway_store::finding_conformance_suite!(SqlHarness::on(Postgres).await);
     }
 }

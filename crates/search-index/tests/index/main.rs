@@ -1,9 +1,6 @@
-//! The index through its contract: what is found, in which order, and what it looks like.
+//! The index in its directory: its life, and what it shows.
 
-mod languages;
 mod life;
-mod paging;
-mod queries;
 mod shape;
 mod support;
 mod versions;

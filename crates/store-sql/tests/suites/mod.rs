@@ -1,9 +1,9 @@
-//! How the suites open the store: one harness for all three contracts, on a database of its own.
+//! How the suites open the store: one harness for all contracts, on a database of its own.
 
 use super::harness::Ground;
 use crawlway_store::{
-    Frontier, FrontierPolicy, SeenUrls, Timestamp, Trails,
-    conformance::{frontier, seen, trails},
+    Frontier, FrontierPolicy, PageIndex, SeenUrls, Timestamp, Trails,
+    conformance::{frontier, pages, seen, trails},
 };
 use crawlway_store_sql::{SqlOptions, SqlStore};
 use std::{sync::Arc, time::Duration};
@@ -136,5 +136,20 @@ impl frontier::Harness for SqlHarness {
 
     async fn pass(&mut self, time: Duration) {
         self.let_pass(time);
+    }
+}
+
+#[async_trait::async_trait]
+impl pages::Harness for SqlHarness {
+    async fn fresh(&mut self) -> Arc<dyn PageIndex> {
+        Arc::new(self.handle().await.pages().expect("PostgreSQL has pages"))
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn PageIndex>> {
+        Some(pages::Harness::fresh(self).await)
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn PageIndex> {
+        Arc::new(self.opened_again().await.pages().expect("PostgreSQL has pages"))
     }
 }

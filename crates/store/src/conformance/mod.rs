@@ -1,6 +1,7 @@
 //! The conformance suites: for each contract the one case list that every backend passes.
 
 mod expect;
+pub mod finding;
 pub mod frontier;
 pub mod gate;
 pub mod pages;

@@ -1,7 +1,11 @@
 //! The search index: pages by what they say.
 
+mod domains;
+pub mod near;
 pub mod query;
 mod results;
+pub mod snippet;
+pub mod words;
 
 pub use query::Query;
 pub use results::{Duplicate, Hit, Results, Search, SearchError};
@@ -36,6 +40,9 @@ pub trait PageIndex: Debug + Send + Sync {
     async fn close(&self) -> Result<(), StoreError>;
 }
 
+/// The longest URL of a page, in bytes.
+pub const LONGEST_URL: usize = 32_768;
+
 /// A page as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexedPage {
@@ -57,4 +64,24 @@ pub struct IndexedPage {
     pub status_code: u16,
     /// The SimHash of its text.
     pub simhash: u64,
+}
+
+impl IndexedPage {
+    /// Refuses a page whose URL is empty or too long, which not every backend could store.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let length = self.url.len();
+        if (1..=LONGEST_URL).contains(&length) {
+            return Ok(());
+        }
+        let start: String = self.url.chars().take(60).collect();
+        let problem =
+            format!("the URL `{start}…` has {length} bytes; pages with 1 to {LONGEST_URL} can be stored");
+        Err(StoreError::Invalid { problem })
+    }
+
+    /// What `host:` finds it by: its host and each domain above it, `www.example.org`, `example.org` and `org`. An
+    /// address is only itself.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        domains::domains(&self.host)
+    }
 }

@@ -1,6 +1,7 @@
 //! What is searched for, and what is found: the shape that the command line, the API and the console share.
 
-use crate::{StoreError, Timestamp};
+use super::snippet::snippet;
+use crate::{IndexedPage, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What is searched for.
@@ -43,6 +44,17 @@ impl Search {
         };
         Err(StoreError::Invalid { problem }.into())
     }
+
+    /// How many hits are looked for: one more than is shown, to know whether there is more.
+    pub fn wanted(&self) -> usize {
+        self.offset.saturating_add(self.limit).saturating_add(1)
+    }
+
+    /// Where the next part begins, if so many hits were found of those that were looked for.
+    pub fn next_offset(&self, found: usize) -> Option<usize> {
+        let next = self.offset.saturating_add(self.limit);
+        (found > next && self.limit > 0 && next < Self::DEEPEST).then_some(next)
+    }
 }
 
 /// What is found.
@@ -83,6 +95,25 @@ pub struct Hit {
     pub simhash: i64,
     /// Hits that are near-duplicates of this one and were folded into it, best first, some of them.
     pub duplicates: Vec<Duplicate>,
+}
+
+impl Hit {
+    /// A page that was found, with these sequences of words marked in its snippet.
+    pub fn new(page: IndexedPage, score: f32, marked: &[Vec<String>], duplicates: Vec<Duplicate>) -> Self {
+        Self {
+            snippet: snippet(&page.text, marked),
+            url: page.url,
+            host: page.host,
+            title: page.title,
+            description: page.description,
+            score,
+            crawled_at: page.crawled_at,
+            status_code: page.status_code,
+            item: page.item,
+            simhash: page.simhash.cast_signed(),
+            duplicates,
+        }
+    }
 }
 
 /// A hit that was folded into a better one.

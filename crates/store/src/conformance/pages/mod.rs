@@ -3,7 +3,7 @@
 //! A backend supplies a small [`Harness`] and writes [`pages_conformance_suite!`](crate::pages_conformance_suite)
 //! once in a test file; that expands to one test per case, so that no backend can forget one.
 //!
-//! What is found by which query, and in which order, is not for this suite.
+//! What is found by which query, and in which order, is for the suite [`finding`](super::finding).
 
 mod batches;
 mod list;

@@ -1,8 +1,10 @@
 //! A part of a page's text with the words of the query marked, as HTML.
 
-use crate::tokenize::words;
+use super::{
+    Query,
+    words::{list, words},
+};
 use std::collections::HashMap;
-use tantivy::tokenizer::TokenStream;
 
 /// About how long a snippet is, in characters.
 const LENGTH: usize = 200;
@@ -14,7 +16,7 @@ const BEFORE: usize = 40;
 const MOST_MATCHES: usize = 2_000;
 
 /// The part of the text in which most of these sequences of words occur, or its beginning.
-pub(crate) fn snippet(text: &str, marked: &[Vec<String>]) -> String {
+pub fn snippet(text: &str, marked: &[Vec<String>]) -> String {
     let (places, matches) = find(text, marked);
     let start = best_match(text, &matches).map_or(0, |found| start_before(text, &places, found.first));
     let (from, to) = cut(text, &places, start);
@@ -35,6 +37,33 @@ pub(crate) fn snippet(text: &str, marked: &[Vec<String>]) -> String {
         html.push_str(" …");
     }
     html
+}
+
+/// What a snippet marks: each a sequence of words that the text may contain. What must not be there is not looked
+/// for, and neither is what was asked of the title.
+pub fn marked(query: &Query) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    collect_marked(query, &mut found);
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn collect_marked(query: &Query, found: &mut Vec<Vec<String>>) {
+    match query {
+        Query::Word(text) | Query::Phrase(text) => {
+            let words = list(text);
+            if !words.is_empty() {
+                found.push(words);
+            }
+        }
+        Query::All(parts) | Query::Any(parts) => parts.iter().for_each(|part| collect_marked(part, found)),
+        Query::Not(_)
+        | Query::TitleWord(_)
+        | Query::TitlePhrase(_)
+        | Query::Host(_)
+        | Query::Crawled { .. } => {}
+    }
 }
 
 /// A word of the text: where it is, and which word of the query it is, if any.
@@ -69,10 +98,10 @@ fn find(text: &str, marked: &[Vec<String>]) -> (Vec<Place>, Vec<Match>) {
         })
         .collect();
     let mut places = Vec::new();
-    let mut stream = words(text);
-    while let Some(token) = stream.next() {
-        let word = numbers.get(token.text.as_str()).copied();
-        places.push(Place { from: token.offset_from, to: token.offset_to, word });
+    let (mut stream, mut word) = (words(text), String::new());
+    while let Some(place) = stream.next_into(&mut word) {
+        let word = numbers.get(word.as_str()).copied();
+        places.push(Place { from: place.start, to: place.end, word });
     }
     let mut matches = Vec::new();
     for (first, place) in places.iter().enumerate() {
@@ -185,13 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(text: &str, query: &[&str]) -> String {
-        let marked: Vec<Vec<String>> = query
-            .iter()
-            .map(|part| {
-                let mut stream = words(part);
-                std::iter::from_fn(|| stream.next().map(|token| token.text.clone())).collect()
-            })
-            .collect();
+        let marked: Vec<Vec<String>> = query.iter().map(|part| list(part)).collect();
         snippet(text, &marked)
     }
 

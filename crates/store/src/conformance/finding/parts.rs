@@ -1,20 +1,21 @@
 //! Parts of a long list fit together, and near-duplicates are folded alike in each.
 
-use crate::support::{Set, name, names, page, with};
-use crawlway_store::{IndexedPage, pages::Search};
+use super::Harness;
+use super::set::{Set, name, names, page};
+use crate::{IndexedPage, pages::Search};
 
 /// Pages that all fit equally well, in three commits.
-async fn many(count: usize, simhash: impl Fn(usize) -> u64) -> Set {
+async fn many(h: &mut dyn Harness, count: usize, simhash: impl Fn(usize) -> u64) -> Set {
     let pages: Vec<IndexedPage> = (0..count)
         .map(|n| IndexedPage {
             simhash: simhash(n),
             ..page(&format!("http://a.org/{n:04}"), "x", "the same words")
         })
         .collect();
-    let set = with(vec![]).await;
+    let set = Set::with(h, vec![]).await;
     for start in 0..3 {
         let part = pages.iter().skip(start).step_by(3).cloned().collect();
-        crawlway_store::PageIndex::write(&set.index, part).await.expect("stored");
+        set.write(part).await;
     }
     set
 }
@@ -38,9 +39,8 @@ fn spread(n: usize) -> u64 {
     (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-#[tokio::test]
-async fn equal_scores_are_in_order_of_url_and_parts_fit_together() {
-    let set = many(300, spread).await;
+pub(super) async fn equal_scores_are_in_order_of_url_and_parts_fit_together(h: &mut dyn Harness) {
+    let set = many(h, 300, spread).await;
     let expected: Vec<String> = (0..300).map(|n| format!("{n:04}")).collect();
     for query in ["same", "host:a.org"] {
         for limit in [7, 100, 300, 1000] {
@@ -56,10 +56,9 @@ async fn equal_scores_are_in_order_of_url_and_parts_fit_together() {
     assert_eq!((beyond.total, beyond.hits.len(), beyond.next_offset), (300, 0, None));
 }
 
-#[tokio::test]
-async fn near_duplicates_are_folded_alike_in_every_part() {
+pub(super) async fn near_duplicates_are_folded_alike_in_every_part(h: &mut dyn Harness) {
     // Ten families of thirty: each page within a bit of its family's first.
-    let set = many(300, |n| spread(n % 10) ^ if n < 10 { 0 } else { 1 << (n % 64) }).await;
+    let set = many(h, 300, |n| spread(n % 10) ^ if n < 10 { 0 } else { 1 << (n % 64) }).await;
     let expected: Vec<String> = (0..10).map(|n| format!("{n:04}")).collect();
     for limit in [1, 3, 10, 50] {
         assert_eq!(in_parts(&set, &Search::new("same"), limit).await, expected, "by {limit}");
@@ -75,16 +74,18 @@ async fn near_duplicates_are_folded_alike_in_every_part() {
     assert_eq!(names(&plain)[9], "0009");
 }
 
-#[tokio::test]
-async fn three_bits_are_near_four_are_not_and_no_text_is_like_no_other() {
+pub(super) async fn three_bits_are_near_four_are_not_and_no_text_is_like_no_other(h: &mut dyn Harness) {
     let of = |url: &str, text: &str, simhash| IndexedPage { simhash, ..page(url, "word", text) };
-    let set = with(vec![
-        of("http://a.org/1", "some text", 0),
-        of("http://a.org/2", "some text", 0b111),
-        of("http://a.org/3", "some text", 0b1111),
-        of("http://a.org/4", "", 0),
-        of("http://a.org/5", "", 0),
-    ])
+    let set = Set::with(
+        h,
+        vec![
+            of("http://a.org/1", "some text", 0),
+            of("http://a.org/2", "some text", 0b111),
+            of("http://a.org/3", "some text", 0b1111),
+            of("http://a.org/4", "", 0),
+            of("http://a.org/5", "", 0),
+        ],
+    )
     .await;
     let results = set.search(&Search::new("word")).await;
     let mut found = names(&results);
@@ -92,9 +93,8 @@ async fn three_bits_are_near_four_are_not_and_no_text_is_like_no_other() {
     assert_eq!(found, ["1", "3", "4", "5"]);
 }
 
-#[tokio::test]
-async fn a_page_of_nothing_but_duplicates_ends() {
-    let set = many(400, |_| 42).await;
+pub(super) async fn a_page_of_nothing_but_duplicates_ends(h: &mut dyn Harness) {
+    let set = many(h, 400, |_| 42).await;
     let results = set.search(&Search { limit: 3, ..Search::new("same") }).await;
     assert_eq!((results.total, results.hits.len(), results.next_offset), (400, 1, None));
 }

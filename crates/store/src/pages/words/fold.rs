@@ -3,7 +3,7 @@
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(super) enum Class {
     /// Part of a word.
     Word,
     /// Part of a word that has begun: an accent, or a sign of a script that writes some of its letters as marks.
@@ -17,7 +17,7 @@ pub(crate) enum Class {
 }
 
 /// ASCII letters and digits in lower case; 0 for every other byte.
-pub(crate) static ASCII: [u8; 256] = {
+pub(super) static ASCII: [u8; 256] = {
     let mut fold = [0; 256];
     let mut byte = 0_u8;
     while byte < 0x80 {
@@ -29,7 +29,7 @@ pub(crate) static ASCII: [u8; 256] = {
     fold
 };
 
-pub(crate) fn class(c: char) -> Class {
+pub(super) fn class(c: char) -> Class {
     let code = u32::from(c);
     match code {
         // Latin, Greek and Cyrillic letters, where most text is.
@@ -74,7 +74,7 @@ fn stands_alone(code: u32) -> bool {
 }
 
 /// Adds the letters that a character of a word is compared as; none for an accent.
-pub(crate) fn fold_into(c: char, folded: &mut String) {
+pub(super) fn fold_into(c: char, folded: &mut String) {
     decompose_compatible(c, |part| {
         if is_accent(part) {
             return;
@@ -128,7 +128,7 @@ fn is_accent(c: char) -> bool {
 
 /// The form in which a character that stands alone is compared: the full-width one, and the usual one of two that
 /// look the same.
-pub(crate) fn alone(c: char) -> char {
+pub(super) fn alone(c: char) -> char {
     let mut form = c;
     if matches!(u32::from(c), 0xff66..=0xffdc | 0xf900..=0xfaff | 0x2_f800..=0x2_fa1f) {
         decompose_compatible(c, |part| form = part);
@@ -138,7 +138,7 @@ pub(crate) fn alone(c: char) -> char {
 
 /// A character joined with the one after it, if those two are one that was written in parts: kana with its sound
 /// mark, Hangul by its letters.
-pub(crate) fn joined(c: char, next: char) -> Option<char> {
+pub(super) fn joined(c: char, next: char) -> Option<char> {
     let mark = match next {
         '\u{3099}' | 'ﾞ' => '\u{3099}',
         '\u{309a}' | 'ﾟ' => '\u{309a}',

@@ -1,13 +1,13 @@
 //! What queries find, and in which order.
 
-use crate::support::{page, with};
-use crawlway_store::{
-    PageIndex, StoreError, Timestamp,
+use super::Harness;
+use super::set::{Set, page};
+use crate::{
+    StoreError, Timestamp,
     pages::{Search, SearchError},
 };
 
-#[tokio::test]
-async fn a_word_counts_more_in_the_title_and_when_it_is_rare() {
+pub(super) async fn a_word_counts_more_in_the_title_and_when_it_is_rare(h: &mut dyn Harness) {
     let filler = "many other words stand here and make the text about as long";
     let mut pages = vec![
         page("http://a.org/text", "other things", &format!("crawler {filler}")),
@@ -17,20 +17,22 @@ async fn a_word_counts_more_in_the_title_and_when_it_is_rare() {
         pages.push(page(&format!("http://a.org/common{n}"), "x", &format!("common {filler}")));
     }
     pages.push(page("http://a.org/rare", "x", &format!("rare {filler}")));
-    let set = with(pages).await;
+    let set = Set::with(h, pages).await;
     assert_eq!(set.find("crawler").await, ["title", "text"]);
     let results = set.search(&Search { limit: 30, ..Search::new("common OR rare") }).await;
     assert_eq!(results.hits[0].url, "http://a.org/rare");
     assert_eq!(results.total, 21);
 }
 
-#[tokio::test]
-async fn words_phrases_operators_and_titles() {
-    let set = with(vec![
-        page("http://a.org/1", "Polite crawlers", "the quick brown fox"),
-        page("http://a.org/2", "Crawlers", "polite is the brown quick fox"),
-        page("http://a.org/3", "Foxes", "a fox, and C++ at 12:30; mail e-mail@x.org"),
-    ])
+pub(super) async fn words_phrases_operators_and_titles(h: &mut dyn Harness) {
+    let set = Set::with(
+        h,
+        vec![
+            page("http://a.org/1", "Polite crawlers", "the quick brown fox"),
+            page("http://a.org/2", "Crawlers", "polite is the brown quick fox"),
+            page("http://a.org/3", "Foxes", "a fox, and C++ at 12:30; mail e-mail@x.org"),
+        ],
+    )
     .await;
     for (query, expected) in [
         ("quick brown", "1 2"),
@@ -61,14 +63,16 @@ async fn words_phrases_operators_and_titles() {
     }
 }
 
-#[tokio::test]
-async fn hosts_and_their_subdomains() {
-    let set = with(vec![
-        page("http://example.org/1", "x", "word"),
-        page("http://www.example.org/2", "x", "word"),
-        page("http://notexample.org/3", "x", "word"),
-        page("http://127.0.0.1/4", "x", "word"),
-    ])
+pub(super) async fn hosts_and_their_subdomains(h: &mut dyn Harness) {
+    let set = Set::with(
+        h,
+        vec![
+            page("http://example.org/1", "x", "word"),
+            page("http://www.example.org/2", "x", "word"),
+            page("http://notexample.org/3", "x", "word"),
+            page("http://127.0.0.1/4", "x", "word"),
+        ],
+    )
     .await;
     assert_eq!(set.found("host:example.org").await, "1 2");
     assert_eq!(set.found("word host:WWW.example.org").await, "2");
@@ -78,21 +82,23 @@ async fn hosts_and_their_subdomains() {
     assert_eq!(set.found("word (host:notexample.org OR host:127.0.0.1)").await, "3 4");
 }
 
-#[tokio::test]
-async fn dates_include_whole_days() {
+pub(super) async fn dates_include_whole_days(h: &mut dyn Harness) {
     let at = |url: &str, millis: u64| {
         let mut page = page(url, "x", "word");
         page.crawled_at = Timestamp::from_millis(millis);
         page
     };
     let first_of_january = 1_767_225_600_000;
-    let set = with(vec![
-        at("http://a.org/old", first_of_january - 1),
-        at("http://a.org/first", first_of_january),
-        at("http://a.org/last", first_of_january + 86_399_999),
-        at("http://a.org/next", first_of_january + 86_400_000),
-        at("http://a.org/never", u64::MAX),
-    ])
+    let set = Set::with(
+        h,
+        vec![
+            at("http://a.org/old", first_of_january - 1),
+            at("http://a.org/first", first_of_january),
+            at("http://a.org/last", first_of_january + 86_399_999),
+            at("http://a.org/next", first_of_january + 86_400_000),
+            at("http://a.org/never", u64::MAX),
+        ],
+    )
     .await;
     for (query, expected) in [
         ("date:2026-01-01", "first last"),
@@ -107,18 +113,17 @@ async fn dates_include_whole_days() {
     }
 }
 
-#[tokio::test]
-async fn a_filter_says_nothing_of_how_well_a_page_fits() {
-    let set = with(vec![page("http://a.org/1", "x", "word"), page("http://b.org/2", "x", "word")]).await;
+pub(super) async fn a_filter_says_nothing_of_how_well_a_page_fits(h: &mut dyn Harness) {
+    let set =
+        Set::with(h, vec![page("http://a.org/1", "x", "word"), page("http://b.org/2", "x", "word")]).await;
     let plain = set.search(&Search::new("word")).await.hits[0].score;
     let filtered = set.search(&Search::new("word host:a.org date:2026-01-01")).await.hits[0].score;
     assert_eq!(plain, filtered);
 }
 
-#[tokio::test]
-async fn what_cannot_be_asked_is_explained() {
-    let set = with(vec![]).await;
-    let ask = async |search: Search| set.index.search(&search).await.unwrap_err();
+pub(super) async fn what_cannot_be_asked_is_explained(h: &mut dyn Harness) {
+    let set = Set::with(h, vec![]).await;
+    let ask = async |search: Search| set.refused(&search).await;
     assert!(matches!(ask(Search::new("\"open")).await, SearchError::Query { at: 1, .. }));
     for search in [
         Search { limit: 1001, ..Search::new("a") },

@@ -1,14 +1,17 @@
 //! Text in many scripts is found by whatever part of it people type.
 
-use crate::support::{page, with};
-use crawlway_store::pages::Search;
+use super::Harness;
+use super::set::{Set, page};
+use crate::pages::Search;
 
-#[tokio::test]
-async fn accents_do_not_count_either_way() {
-    let set = with(vec![
-        page("http://a.org/1", "Crème brûlée", "une pâtisserie à la française"),
-        page("http://a.org/2", "creme brulee", "the great street: große straße, Ørsted"),
-    ])
+pub(super) async fn accents_do_not_count_either_way(h: &mut dyn Harness) {
+    let set = Set::with(
+        h,
+        vec![
+            page("http://a.org/1", "Crème brûlée", "une pâtisserie à la française"),
+            page("http://a.org/2", "creme brulee", "the great street: große straße, Ørsted"),
+        ],
+    )
     .await;
     for (query, expected) in [
         ("creme", "1 2"),
@@ -23,14 +26,16 @@ async fn accents_do_not_count_either_way() {
     }
 }
 
-#[tokio::test]
-async fn chinese_japanese_korean_and_thai_by_any_part() {
-    let set = with(vec![
-        page("http://a.org/zh", "北京大学", "我们在北京大学学习计算机科学，用iPhone15手机。"),
-        page("http://a.org/ja", "東京タワー", "東京タワーは日本の首都にある電波塔です。ﾊﾟｿｺﾝも。"),
-        page("http://a.org/ko", "서울", "대한민국의 수도는 서울특별시입니다"),
-        page("http://a.org/th", "ไทย", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
-    ])
+pub(super) async fn chinese_japanese_korean_and_thai_by_any_part(h: &mut dyn Harness) {
+    let set = Set::with(
+        h,
+        vec![
+            page("http://a.org/zh", "北京大学", "我们在北京大学学习计算机科学，用iPhone15手机。"),
+            page("http://a.org/ja", "東京タワー", "東京タワーは日本の首都にある電波塔です。ﾊﾟｿｺﾝも。"),
+            page("http://a.org/ko", "서울", "대한민국의 수도는 서울특별시입니다"),
+            page("http://a.org/th", "ไทย", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
+        ],
+    )
     .await;
     for (query, expected) in [
         ("北京", "zh"),
@@ -62,11 +67,13 @@ async fn chinese_japanese_korean_and_thai_by_any_part() {
     assert_eq!(results.hits[0].snippet, "我们在北京大学学习<mark>计算机</mark>科学，用iPhone15手机。");
 }
 
-#[tokio::test]
-async fn very_long_words_are_kept_and_found() {
+pub(super) async fn very_long_words_are_kept_and_found(h: &mut dyn Harness) {
     let long = "x".repeat(70_000);
-    let set =
-        with(vec![page("http://a.org/1", &long, &format!("before {long} after {}", "y".repeat(300)))]).await;
+    let set = Set::with(
+        h,
+        vec![page("http://a.org/1", &long, &format!("before {long} after {}", "y".repeat(300)))],
+    )
+    .await;
     assert_eq!(set.found("before after").await, "1");
     assert_eq!(set.found(&"y".repeat(300)).await, "1");
     assert_eq!(set.found(&"y".repeat(301)).await, "");

@@ -1,0 +1,134 @@
+//! The pages that can be searched, on PostgreSQL.
+//!
+//! ```text
+//! row.rs       a page as a row, with its words in two columns: `head` (domains and title) and `body` (text)
+//! write.rs     pages in, pages out
+//! compile.rs   a query as a condition and a score in SQL
+//! search.rs    ranked, folded, shown
+//! ```
+//!
+//! The words are our own, the same as in the embedded index, because PostgreSQL's `tsvector` has no words for scripts
+//! without spaces, takes no more than 1 MB and forgets positions. They are kept in the order of the text, each with a
+//! sign before it and a space after it:
+//!
+//! ```text
+//! head   @www.example.org @example.org @org .polite .crawlers
+//! body   ,the ,quick ,brown ,fox
+//! ```
+//!
+//! A GIN index over the pieces of both finds the pages that have a word, and a phrase is a part of the column as it
+//! stands. Nothing is too long for that, and a phrase is found wherever it is.
+
+mod compile;
+mod row;
+mod search;
+mod write;
+
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    key::Key,
+    link::Arg,
+    store::{SqlStore, read, transact},
+    time::whole,
+};
+use crawlway_store::{
+    IndexedPage, PageIndex, StoreError,
+    pages::{Query, Results, Search, SearchError},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// The page index in a PostgreSQL database, for any number of processes. [`SqlStore::pages`] opens it.
+///
+/// A search reads the words of every page that matches in order to rank it, so a search takes as long as its words
+/// are common.
+#[derive(Debug)]
+pub struct SqlPages {
+    store: SqlStore,
+    closed: AtomicBool,
+}
+
+impl SqlStore {
+    /// The page index in this database, over the same connections. Only PostgreSQL has one.
+    pub fn pages(&self) -> Result<SqlPages, StoreError> {
+        if !self.is_shared() {
+            let problem =
+                "SQLite holds no page index; use the embedded index beside it, or PostgreSQL for both";
+            return Err(StoreError::Invalid { problem: problem.to_owned() });
+        }
+        Ok(SqlPages { store: self.clone(), closed: AtomicBool::new(false) })
+    }
+}
+
+impl SqlPages {
+    fn open(&self) -> Result<&SqlStore, StoreError> {
+        if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(&self.store) }
+    }
+}
+
+#[async_trait::async_trait]
+impl PageIndex for SqlPages {
+    async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
+        let store = self.open()?;
+        pages.iter().try_for_each(IndexedPage::check)?;
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let latest = write::latest(&pages);
+        transact!(store, tx, write::write(tx, &latest))
+    }
+
+    async fn search(&self, search: &Search) -> Result<Results, SearchError> {
+        search.check()?;
+        let query = Query::parse(&search.query)?;
+        let store = self.open()?;
+        Ok(read!(store, tx, search::search(tx, &query, search))?)
+    }
+
+    async fn get(&self, url: &str) -> Result<Option<IndexedPage>, StoreError> {
+        static GET: Sql = row::select!("FROM pages WHERE hash = $1");
+        let store = self.open()?;
+        let rows = read!(store, tx, tx.run(&GET, vec![Arg::Key(Key::of(url))]))?;
+        Ok(rows.first().map(row::page).transpose()?)
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        static COUNT: Sql = Sql::new("SELECT count(*) FROM pages");
+        let store = self.open()?;
+        let rows = read!(store, tx, tx.run(&COUNT, vec![]))?;
+        Ok(rows.first().map_or(Ok(0), |row| row.count(0))?)
+    }
+
+    async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError> {
+        // No index takes a long URL, so the index has its beginning and the database puts the few that share it in order.
+        static FIRST: Sql = row::select!("FROM pages ORDER BY substr(url, 1, 200), url LIMIT $1");
+        static AFTER: Sql = row::select!(
+            "FROM pages WHERE substr(url, 1, 200) >= substr($2, 1, 200) AND url > $2
+             ORDER BY substr(url, 1, 200), url LIMIT $1"
+        );
+        let store = self.open()?;
+        let most = Arg::Int(whole(most as u64));
+        let rows = match after {
+            None => read!(store, tx, tx.run(&FIRST, vec![most])),
+            Some(after) => read!(store, tx, tx.run(&AFTER, vec![most, Arg::Text(after)])),
+        };
+        Ok(rows?.iter().map(row::page).collect::<Result<_, Fault>>()?)
+    }
+
+    async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
+        let store = self.open()?;
+        if urls.is_empty() {
+            return Ok(0);
+        }
+        transact!(store, tx, write::remove(tx, urls))
+    }
+
+    /// Closes this index and not the store below it, whose connections others use.
+    async fn close(&self) -> Result<(), StoreError> {
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}

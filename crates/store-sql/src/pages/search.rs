@@ -1,0 +1,174 @@
+//! Finding pages: rank, fold near-duplicates, cut out the part that was asked for, and show it.
+
+use super::{
+    compile::{Parameters, Scored, condition, has_word, score, scored},
+    row,
+};
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Tx},
+    rows::Rows,
+};
+use crawlway_store::{
+    IndexedPage,
+    pages::{
+        Duplicate, Hit, Query, Results, Search,
+        near::{Group, deeper, first_depth, fold},
+        snippet::marked,
+    },
+};
+use std::collections::HashMap;
+
+/// A word that more pages have is as common as one that this many have.
+const COMMON: u64 = 10_000;
+
+/// Of more pages than these, no more are counted to tell how rare a word is.
+const MANY: u64 = 50_000;
+
+/// For so many words of a query it is looked up how rare they are; a query seldom has as many.
+const MOST_WEIGHED: usize = 32;
+
+pub(super) async fn search(tx: &mut Tx, query: &Query, search: &Search) -> Result<Results, Fault> {
+    let statement = statement(tx, query).await?;
+    let wanted = search.wanted();
+    let (total, groups) = if search.fold {
+        folded(tx, &statement, wanted).await?
+    } else {
+        let (total, ranked) = best(tx, &statement, wanted).await?;
+        (total, ranked.into_iter().map(Group::alone).collect())
+    };
+    let shown: Vec<&Group<Ranked>> = groups.iter().skip(search.offset).take(search.limit).collect();
+    let hits = hits(tx, &shown, &marked(query)).await?;
+    Ok(Results { total, hits, next_offset: search.next_offset(groups.len()) })
+}
+
+/// The statement that ranks, but for how many it shows.
+struct Statement {
+    text: String,
+    parameters: Parameters,
+}
+
+async fn statement(tx: &mut Tx, query: &Query) -> Result<Statement, Fault> {
+    let parts = scored(query);
+    let weights = weights(tx, &parts).await?;
+    let mut parameters = Parameters::default();
+    let condition = condition(query, &mut parameters);
+    let score = score(parts.iter().zip(weights), &mut parameters);
+    // The words of a page are read once, however many are counted in them.
+    let text = format!(
+        "WITH found AS MATERIALIZED (
+           SELECT num, url, simhash, body_words, ({score})::float4 AS score
+           FROM (SELECT num, url, simhash, head_words, body_words, head || '' AS head, body || '' AS body
+                 FROM pages WHERE {condition} OFFSET 0) p
+         )
+         SELECT num, score, simhash, body_words, (SELECT count(*) FROM found) FROM found
+         ORDER BY score DESC, url"
+    );
+    Ok(Statement { text, parameters })
+}
+
+/// How much each part counts: the more, the rarer its words are. A part that is alone is compared with no other.
+async fn weights(tx: &mut Tx, parts: &[Scored]) -> Result<Vec<f64>, Fault> {
+    if parts.len() < 2 {
+        return Ok(vec![1.0; parts.len()]);
+    }
+    let mut words: Vec<&str> = parts.iter().flat_map(|part| &part.words).map(String::as_str).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.truncate(MOST_WEIGHED);
+    let mut parameters = Parameters::default();
+    let counts = words.iter().map(|word| {
+        let has = has_word(word, &mut parameters);
+        format!("(SELECT count(*) FROM (SELECT 1 FROM pages WHERE {has} LIMIT {COMMON}) l)")
+    });
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let text = format!("SELECT (SELECT count(*) FROM (SELECT 1 FROM pages LIMIT {MANY}) l), {counts}");
+    let rows = tx.run_once(text, parameters.args()).await?;
+    let mut rarity: HashMap<&str, f64> = HashMap::new();
+    if let Some(row) = rows.first() {
+        let all = row.count(0)?;
+        for (place, word) in (1..).zip(words) {
+            let with = row.count(place)?.min(all);
+            let without = (all - with) as f64;
+            rarity.insert(word, (1.0 + (without + 0.5) / (with as f64 + 0.5)).ln());
+        }
+    }
+    let weight =
+        |part: &Scored| part.words.iter().map(|word| rarity.get(word.as_str()).copied().unwrap_or(1.0)).sum();
+    Ok(parts.iter().map(weight).collect())
+}
+
+/// A hit, before the page was read.
+#[derive(Debug, Clone, Copy)]
+struct Ranked {
+    num: i64,
+    score: f32,
+    /// None if its text has no words.
+    simhash: Option<u64>,
+}
+
+/// The best hits, up to so many, and how many there are in all.
+async fn best(tx: &mut Tx, statement: &Statement, most: usize) -> Result<(u64, Vec<Ranked>), Fault> {
+    let Statement { text, parameters } = statement;
+    let rows = tx.run_once(format!("{text} LIMIT {most}"), parameters.args()).await?;
+    let total = rows.first().map_or(Ok(0), |row| row.count(4))?;
+    let ranked = rows.iter().map(|row| {
+        let simhash = (row.int(3)? > 0).then_some(row.int(2)?.cast_unsigned());
+        Ok(Ranked { num: row.int(0)?, score: row.real(1)?, simhash })
+    });
+    Ok((total, ranked.collect::<Result<_, Fault>>()?))
+}
+
+/// The first hits, each with its near-duplicates.
+async fn folded(
+    tx: &mut Tx,
+    statement: &Statement,
+    wanted: usize,
+) -> Result<(u64, Vec<Group<Ranked>>), Fault> {
+    let mut depth = first_depth(wanted);
+    loop {
+        let (total, ranked) = best(tx, statement, depth).await?;
+        let all = ranked.len() < depth;
+        let groups = fold(ranked.into_iter().map(|hit| (hit, hit.simhash)));
+        match deeper(depth) {
+            Some(next) if groups.len() < wanted && !all => depth = next,
+            _ => return Ok((total, groups)),
+        }
+    }
+}
+
+/// The pages of these hits. One that was removed a moment ago is left out.
+async fn hits(tx: &mut Tx, groups: &[&Group<Ranked>], marked: &[Vec<String>]) -> Result<Vec<Hit>, Fault> {
+    static READ: Sql = Sql::new(
+        "SELECT p.item, p.url, p.host, p.title, p.description, CASE WHEN r.whole = 1 THEN p.text ELSE '' END,
+                p.crawled_at, p.status_code, p.simhash, p.num
+         FROM {rows num int, whole int} r JOIN pages p ON p.num = r.num",
+    );
+    let mut rows = Rows::new();
+    for group in groups {
+        rows.row().int(group.lead.num).int(1);
+        for (duplicate, _) in &group.duplicates {
+            rows.row().int(duplicate.num).int(0);
+        }
+    }
+    if rows.is_empty() {
+        return Ok(vec![]);
+    }
+    let mut pages: HashMap<i64, IndexedPage> = HashMap::new();
+    for row in tx.run(&READ, vec![Arg::Rows(rows)]).await? {
+        pages.insert(row.int(9)?, row::page(&row)?);
+    }
+    let mut hits = Vec::with_capacity(groups.len());
+    for group in groups {
+        let duplicates = group.duplicates.iter().filter_map(|(duplicate, distance)| {
+            let IndexedPage { url, title, .. } = pages.remove(&duplicate.num)?;
+            Some(Duplicate { url, title, distance: *distance })
+        });
+        let duplicates = duplicates.collect();
+        if let Some(page) = pages.remove(&group.lead.num) {
+            hits.push(Hit::new(page, group.lead.score, marked, duplicates));
+        }
+    }
+    Ok(hits)
+}

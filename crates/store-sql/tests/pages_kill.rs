@@ -1,0 +1,111 @@
+//! Writers of pages on PostgreSQL are killed with SIGKILL amid their writes: what a write returned ok for is there, each
+//! batch is there whole or not at all, and nobody who comes after has to wait.
+//!
+//! Without a test harness, since the test starts itself.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what a test harness would")]
+
+mod harness;
+
+use crawlway_store::{IndexedPage, PageIndex, Timestamp, conformance::finding::page, pages::Search};
+use crawlway_store_sql::{Place, SqlOptions, SqlPages, SqlStore};
+use harness::Ground;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+const ROUNDS: u64 = 8;
+const BATCH: u64 = 8;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("--child") => runtime().block_on(child(&arguments[2], arguments[3].parse().unwrap())),
+        Some("--list") => {}
+        _ => {
+            println!("\nrunning 1 test");
+            runtime().block_on(killed_again_and_again());
+            println!("test killed_writers_lose_no_page_that_was_confirmed ... ok");
+            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+        }
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+async fn open(address: &str) -> SqlPages {
+    let options = SqlOptions::new(Place::Postgres(address.to_owned()));
+    SqlStore::open(options).await.expect("the store opens").pages().unwrap()
+}
+
+/// The pages of one batch: some new, some seen before.
+fn batch(round: u64, number: u64) -> Vec<IndexedPage> {
+    let version = round * 1_000_000 + number;
+    let numbers = (0..BATCH).map(|place| (number * 5 + place * 37) % (200 * (round + 1)));
+    let made = numbers.map(|number| IndexedPage {
+        crawled_at: Timestamp::from_millis(version),
+        ..page(&format!("http://a.org/{number:05}"), "x", &format!("batch{version} {}", "words ".repeat(300)))
+    });
+    made.collect()
+}
+
+/// Writes for ever, and says which batch was stored.
+async fn child(address: &str, round: u64) {
+    let pages = open(address).await;
+    let mut out = std::io::stdout();
+    for number in 0.. {
+        pages.write(batch(round, number).into()).await.unwrap();
+        writeln!(out, "{number}").and_then(|()| out.flush()).unwrap();
+    }
+}
+
+async fn killed_again_and_again() {
+    let ground = Ground::postgres().await;
+    let Place::Postgres(address) = ground.place.clone() else { unreachable!("it is PostgreSQL") };
+    // The version that each page has at least.
+    let mut stored: BTreeMap<String, u64> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--child", &address, &round.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        // By what it has done, and a moment later, so that each round ends elsewhere in its work.
+        let mut told: Vec<String> = lines.by_ref().take(3 + 5 * round as usize).collect();
+        std::thread::sleep(Duration::from_millis(3 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        told.extend(lines);
+        assert!(!told.is_empty(), "round {round}: the child got to work");
+        for number in told.iter().filter_map(|line| line.parse().ok()) {
+            stored.extend(batch(round, number).into_iter().map(|page| (page.url, page.crawled_at.as_millis())));
+        }
+        check(&open(&address).await, &stored, round).await;
+    }
+    ground.clear().await;
+}
+
+async fn check(pages: &SqlPages, stored: &BTreeMap<String, u64>, round: u64) {
+    // It goes on at once where the other was killed.
+    pages.write([page("http://a.org/check", "x", "words")].into()).await.unwrap();
+    for (url, version) in stored {
+        let found = pages.get(url).await.unwrap().unwrap_or_else(|| panic!("round {round}: {url} is lost"));
+        let found = found.crawled_at.as_millis();
+        assert!(found >= *version, "round {round}: {url} went back from {version} to {found}");
+    }
+    let all = pages.scan(None, 100_000).await.unwrap();
+    assert_eq!(all.len() as u64, pages.count().await.unwrap());
+    assert_eq!(pages.search(&Search::new("words")).await.unwrap().total, all.len() as u64);
+    // The last batch that was begun is there whole or not at all.
+    let latest = all.iter().map(|page| page.crawled_at.as_millis()).filter(|at| *at < 1_000_000_000).max();
+    let of_latest = all.iter().filter(|page| Some(page.crawled_at.as_millis()) == latest).count();
+    let last = latest.unwrap_or_default();
+    let whole = batch(last / 1_000_000, last % 1_000_000);
+    let urls: std::collections::BTreeSet<&str> = whole.iter().map(|page| page.url.as_str()).collect();
+    assert_eq!(of_latest, urls.len(), "round {round}: batch {last}");
+}
