@@ -26,6 +26,10 @@ pub(crate) struct Lab {
     pub(crate) runtime: Runtime,
     /// Where the records are, if not in the data directory.
     pub(crate) postgres: Option<String>,
+    /// Settings besides, as variables.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    /// The pages are with the records.
+    pub(crate) pages_with_records: bool,
 }
 
 impl Lab {
@@ -33,7 +37,15 @@ impl Lab {
     pub(crate) fn new(plan: Plan, gap: Duration) -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(Web::builder(plan).serve()).unwrap();
-        Self { server, home: tempfile::tempdir().unwrap(), gap, runtime, postgres: None }
+        Self {
+            server,
+            home: tempfile::tempdir().unwrap(),
+            gap,
+            runtime,
+            postgres: None,
+            variables: Vec::new(),
+            pages_with_records: false,
+        }
     }
 
     /// How many requests were made so far.
@@ -75,6 +87,7 @@ impl Lab {
                 .envs([("CRAWLWAY_RECORDS__KIND", "postgresql"), ("CRAWLWAY_RECORDS__POSTGRESQL__URL", url)])
                 .env("CRAWLWAY_ONLY_PROCESS", "true");
         }
+        program.envs(self.variables.iter().map(|(name, value)| (*name, value.as_str())));
         program
     }
 
@@ -140,6 +153,11 @@ impl Lab {
 
     /// The URLs in the index, as often as they are there.
     pub(crate) fn indexed(&self) -> Vec<String> {
+        if self.pages_with_records {
+            let records = self.records();
+            let pages = self.runtime.block_on(records.pages().unwrap().scan(None, 1_000_000)).unwrap();
+            return pages.into_iter().map(|page| page.url).collect();
+        }
         let index = self.index();
         let pages = self.runtime.block_on(async {
             let pages = index.scan(None, 1_000_000).await.unwrap();

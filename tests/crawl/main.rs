@@ -11,6 +11,7 @@ mod left_out;
 mod out;
 mod postgres;
 mod recrawl;
+mod shared;
 mod site;
 mod steps;
 mod traps;

@@ -9,18 +9,38 @@ use std::time::Duration;
 #[test]
 fn a_crawl_keeps_its_records_in_postgresql() {
     let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(2));
-    let server = servers::postgres();
-    let name = format!("crawl_{}", std::process::id());
-    let make = async |statement: String| {
-        let mut connection = PgConnection::connect(&server).await.unwrap();
-        connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
-        connection.close().await.unwrap();
-    };
-    lab.runtime.block_on(make(format!("CREATE DATABASE {name}")));
-    let (address, _) = server.rsplit_once('/').unwrap();
-    lab.postgres = Some(format!("{address}/{name}"));
+    let database = Database::new(&lab, "crawl");
+    lab.postgres = Some(database.url.clone());
     lab.crawl_to_the_end();
     assert!(!lab.data().join("records.db").exists());
     lab.check();
-    lab.runtime.block_on(make(format!("DROP DATABASE {name} WITH (FORCE)")));
+    database.drop(&lab);
+}
+
+/// A database of a test's own.
+pub(crate) struct Database {
+    pub(crate) url: String,
+    name: String,
+}
+
+impl Database {
+    pub(crate) fn new(lab: &Lab, name: &str) -> Self {
+        let name = format!("{name}_{}", std::process::id());
+        run(lab, format!("CREATE DATABASE {name}"));
+        let server = servers::postgres();
+        let (address, _) = server.rsplit_once('/').unwrap();
+        Self { url: format!("{address}/{name}"), name }
+    }
+
+    pub(crate) fn drop(self, lab: &Lab) {
+        run(lab, format!("DROP DATABASE {} WITH (FORCE)", self.name));
+    }
+}
+
+fn run(lab: &Lab, statement: String) {
+    lab.runtime.block_on(async {
+        let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
+        connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+        connection.close().await.unwrap();
+    });
 }

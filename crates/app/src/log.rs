@@ -46,7 +46,9 @@ pub(crate) fn start(settings: LogSettings) {
         Targets::new()
             .with_default(level)
             // What recovery found is told as a warning by whoever opens the queue, whatever the level.
-            .with_target(crate::open::TELLS_DAMAGE_ITSELF, LevelFilter::OFF),
+            .with_target(crate::open::TELLS_DAMAGE_ITSELF, LevelFilter::OFF)
+            // What it calls an error is often an answer that was asked for; ours say what matters.
+            .with_target("lapin", LevelFilter::OFF),
     );
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     // Fails only if something else logs already; then that goes on.

@@ -278,18 +278,27 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
 
 /// Opens the search index for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
-    let directory = config.data_dir.join(INDEX_DIRECTORY);
-    if config.search.index == IndexKind::Embedded && !directory.exists() {
+    if config.search.index == IndexKind::Postgresql {
+        return page_index(config, &records(config).await?).await;
+    }
+    if !config.data_dir.join(INDEX_DIRECTORY).exists() {
         bail!(
             "data directory `{}` holds no search index yet; `crawlway crawl URL` makes one, or name another with --data",
             config.data_dir.display()
         );
     }
-    page_index(config).await
+    embedded_index(config).await
 }
 
 /// Opens the search index, new if there is none yet.
-pub(crate) async fn page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
+pub(crate) async fn page_index(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
+    match config.search.index {
+        IndexKind::Embedded => embedded_index(config).await,
+        IndexKind::Postgresql => Ok(Arc::new(records.store.pages()?)),
+    }
+}
+
+async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     not_while_served(config)?;
     let directory = config.data_dir.join(INDEX_DIRECTORY);
     let options =

@@ -6,7 +6,7 @@
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{File, OpenOptions, TryLockError, remove_file},
+    fs::{File, OpenOptions, TryLockError, create_dir_all, remove_file},
     io::{Read, Seek, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -58,6 +58,8 @@ impl Drop for Presence {
 pub(crate) fn announce(data: &Path, address: SocketAddr) -> anyhow::Result<Presence> {
     let path = data.join(FILE);
     let cannot = || format!("cannot write `{}`", path.display());
+    // With everything in servers nobody has made it yet.
+    create_dir_all(data).with_context(|| format!("cannot make data directory `{}`", data.display()))?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.with_context(cannot)?;
     lock(&file).with_context(cannot)?;

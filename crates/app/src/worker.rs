@@ -93,7 +93,7 @@ impl Worker {
         }
         let pages = match file {
             Some(file) => PagesInto::File(file),
-            None => PagesInto::Index(open::page_index(config).await?),
+            None => PagesInto::Index(open::page_index(config, &records).await?),
         };
         let index = match &pages {
             PagesInto::Index(index) => Some(index.clone()),

@@ -55,7 +55,9 @@ impl Oracle {
             Fault::KeepsAccents => {
                 text.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect()
             }
-            Fault::WordsBySpaces => text.split_whitespace().flat_map(|run| joined(&words::list(run))).collect(),
+            Fault::WordsBySpaces => {
+                text.split_whitespace().flat_map(|run| joined(&words::list(run))).collect()
+            }
             Fault::DropsLongWords => words::list(text).into_iter().filter(|word| word.len() < 100).collect(),
             _ => words::list(text),
         }
@@ -168,9 +170,7 @@ impl PageIndex for Oracle {
         }
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         let groups = match search.fold {
-            true if self.has(Fault::FoldsEachPart) => {
-                self.groups(&ranked[search.offset.min(ranked.len())..])
-            }
+            true if self.has(Fault::FoldsEachPart) => self.groups(&ranked[search.offset.min(ranked.len())..]),
             true => self.groups(&ranked),
             false => ranked.iter().map(|hit| Group::alone(*hit)).collect(),
         };
