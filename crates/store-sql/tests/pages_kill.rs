@@ -83,7 +83,8 @@ async fn killed_again_and_again() {
         told.extend(lines);
         assert!(!told.is_empty(), "round {round}: the child got to work");
         for number in told.iter().filter_map(|line| line.parse().ok()) {
-            stored.extend(batch(round, number).into_iter().map(|page| (page.url, page.crawled_at.as_millis())));
+            stored
+                .extend(batch(round, number).into_iter().map(|page| (page.url, page.crawled_at.as_millis())));
         }
         check(&open(&address).await, &stored, round).await;
     }
