@@ -58,7 +58,7 @@ impl Oracle {
             Fault::WordsBySpaces => {
                 text.split_whitespace().flat_map(|run| joined(&words::list(run))).collect()
             }
-            Fault::DropsLongWords => words::list(text).into_iter().filter(|word| word.len() < 100).collect(),
+            Fault::DropsLongWords => words::list(text).into_iter().filter(|word| word.len() < 50).collect(),
             _ => words::list(text),
         }
     }
@@ -110,20 +110,27 @@ impl Oracle {
         }
     }
 
-    fn score(&self, query: &Query, page: &IndexedPage, all: &[&IndexedPage]) -> f32 {
-        let boost = if self.has(Fault::NoTitleBoost) { 1.0 } else { 3.0 };
+    /// What pages are ranked by, each with what it counts.
+    fn weighed<'q>(&self, query: &'q Query, all: &[&IndexedPage]) -> Vec<(&'q str, f32)> {
         match query {
             Query::Word(text) | Query::Phrase(text) | Query::TitleWord(text) | Query::TitlePhrase(text) => {
                 let with = all.iter().filter(|page| self.matches(query, page)).count();
                 let rarity = if self.has(Fault::NoRarity) { 1.0 } else { 1.0 / with.max(1) as f32 };
-                rarity * (boost * self.often(&page.title, text) as f32 + self.often(&page.text, text) as f32)
+                vec![(text.as_str(), rarity)]
             }
             Query::All(parts) | Query::Any(parts) => {
-                parts.iter().map(|part| self.score(part, page, all)).sum()
+                parts.iter().flat_map(|part| self.weighed(part, all)).collect()
             }
-            Query::Host(_) | Query::Crawled { .. } if self.has(Fault::FiltersCount) => 1.0,
-            Query::Host(_) | Query::Crawled { .. } | Query::Not(_) => 0.0,
+            Query::Host(_) | Query::Crawled { .. } if self.has(Fault::FiltersCount) => vec![("word", 1.0)],
+            Query::Host(_) | Query::Crawled { .. } | Query::Not(_) => vec![],
         }
+    }
+
+    fn score(&self, weighed: &[(&str, f32)], page: &IndexedPage) -> f32 {
+        let boost = if self.has(Fault::NoTitleBoost) { 1.0 } else { 3.0 };
+        let of =
+            |text: &str| boost * self.often(&page.title, text) as f32 + self.often(&page.text, text) as f32;
+        weighed.iter().map(|(text, rarity)| rarity * of(text)).sum()
     }
 
     fn groups<'p>(&self, ranked: &[(f32, &'p IndexedPage)]) -> Vec<Group<(f32, &'p IndexedPage)>> {
@@ -161,9 +168,10 @@ impl PageIndex for Oracle {
         let query = Query::parse(&search.query)?;
         let stored = self.pages.lock().expect("no panic under the lock");
         let all: Vec<&IndexedPage> = stored.values().collect();
+        let weighed = self.weighed(&query, &all);
         let found = all.iter().filter(|page| self.matches(&query, page));
         let mut ranked: Vec<(f32, &IndexedPage)> =
-            found.map(|page| (self.score(&query, page, &all), *page)).collect();
+            found.map(|page| (self.score(&weighed, page), *page)).collect();
         let total = ranked.len() as u64;
         if self.has(Fault::TiesBackwards) {
             ranked.reverse();

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_very_long_word_is_cut_into_pieces() {
         let pieces = list(&"x".repeat(100_000));
-        assert!(pieces.iter().list(|piece| piece.len() <= LONGEST));
+        assert!(pieces.iter().all(|piece| piece.len() <= LONGEST));
         assert_eq!(pieces.concat().len(), 100_000);
     }
 
