@@ -6,6 +6,7 @@ mod compose;
 mod dockerfile;
 mod image;
 mod program;
+mod readme;
 mod secrets;
 mod settings;
 mod stack;
