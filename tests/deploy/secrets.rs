@@ -62,6 +62,16 @@ fn nothing_starts_while_a_secret_is_missing() {
 }
 
 #[test]
+fn no_secret_has_a_default() {
+    let text = read("deploy/compose.yaml");
+    let used: Vec<&str> = text.split("${").skip(1).map(|after| after.split('}').next().unwrap()).collect();
+    for variable in used.into_iter().filter(|variable| is_secret(variable)) {
+        let (name, otherwise) = variable.split_once(':').unwrap_or((variable, ""));
+        assert_eq!(otherwise, format!("?set {name} in deploy/.env"));
+    }
+}
+
+#[test]
 fn no_file_holds_an_address_with_a_password() {
     for file in ["compose.yaml", "search.toml", "Dockerfile", ".env.example"] {
         for (number, line) in read(&format!("deploy/{file}")).lines().enumerate() {

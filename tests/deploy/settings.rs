@@ -87,12 +87,18 @@ fn settings_in(table: &toml::Table) -> usize {
 }
 
 #[test]
-fn nothing_of_a_container_is_its_own() {
+fn everything_is_in_the_three_servers() {
     let compose = compose();
     for (name, service) in ours(&compose) {
         let shown = shown(&environment(service));
-        for key in ["broker.kind", "records.kind", "seen.kind", "gate.kind", "search.index"] {
-            assert_ne!(text(&shown, key), "embedded", "{name}: {key}");
+        for (key, server) in [
+            ("broker.kind", "rabbitmq"),
+            ("records.kind", "postgresql"),
+            ("seen.kind", "redis"),
+            ("gate.kind", "redis"),
+            ("search.index", "postgresql"),
+        ] {
+            assert_eq!(text(&shown, key), server, "{name}: {key}");
         }
     }
 }
