@@ -1,0 +1,66 @@
+//! The commands in `deploy/README.md`, as far as they can be known without containers: services, and our own command lines.
+
+use crate::{
+    compose::{compose, read, services, texts},
+    program::assert_is_a_command,
+};
+use std::collections::BTreeSet;
+
+/// The lines that are typed, without their comments.
+fn commands() -> Vec<String> {
+    let text = read("deploy/README.md");
+    let blocks = text.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let lines = blocks.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>());
+    lines.map(|line| line.split(" # ").next().unwrap().trim().to_owned()).collect()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().take_while(|word| !["<", ">"].contains(word)).collect()
+}
+
+#[test]
+fn services_in_the_readme_are_services() {
+    let compose = compose();
+    let known: BTreeSet<&str> = services(&compose).map(|(name, _)| name).collect();
+    let mut named = BTreeSet::new();
+    for line in commands() {
+        let words = words(&line);
+        let ["docker", "compose", command, rest @ ..] = words.as_slice() else { continue };
+        let mut names = rest.iter().copied().filter(|word| !word.starts_with('-'));
+        let names: Vec<&str> =
+            if *command == "exec" { names.next().into_iter().collect() } else { names.collect() };
+        for name in names {
+            assert!(known.contains(name), "`{line}`: `{name}` is no service");
+            named.insert(name.to_owned());
+        }
+    }
+    assert!(named.len() > 3, "the README names services: {named:?}");
+}
+
+#[test]
+fn our_commands_in_the_readme_are_commands() {
+    let mut checked = 0;
+    for line in commands() {
+        let words = words(&line);
+        let ours = match words[..] {
+            ["docker", "compose", "exec", "gateway", "crawlway", ref ours @ ..] => ours,
+            ["docker", "exec", "crawlway", "crawlway", ref ours @ ..] => ours,
+            _ => continue,
+        };
+        assert_is_a_command(ours);
+        checked += 1;
+    }
+    assert!(checked > 3, "only {checked} commands were found");
+}
+
+#[test]
+fn every_service_is_told_of() {
+    let (compose, text) = (compose(), read("deploy/README.md"));
+    for (name, service) in services(&compose) {
+        assert!(text.contains(&format!("\n| `{name}` |")), "{name} is missing in the table");
+        for port in texts(&service["ports"]) {
+            let (address, _) = port.rsplit_once(':').unwrap();
+            assert!(text.contains(&format!("`http://{address}`")), "{name}: {address} is missing");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Passwords: none is written down, none has a default, and both sides of a connection are given the same one.
+
+use crate::compose::{
+    Variables, compose, compose_with, documented_variables, environment, ours, pretended, read, services,
+    texts,
+};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use url::Url;
+
+/// What names of secrets have in them, in capitals.
+const SECRET: [&str; 4] = ["PASS", "TOKEN", "AUTH", "SECRET"];
+
+fn is_secret(name: &str) -> bool {
+    SECRET.iter().any(|part| name.contains(part))
+}
+
+/// The secrets of an `.env`, and only those.
+fn pretended_secrets() -> BTreeSet<String> {
+    pretended().into_iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value).collect()
+}
+
+fn password_of(address: &str) -> Option<String> {
+    Url::parse(address).ok()?.password().map(str::to_owned)
+}
+
+/// Everything in a container that is a secret: by the name of its variable, in an address, behind a flag.
+fn secrets_of(service: &Value) -> Vec<String> {
+    let variables = environment(service);
+    let named = variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone());
+    let in_addresses = variables.values().filter_map(|value| password_of(value));
+    let command = texts(&service["command"]);
+    let flags = command.windows(2).filter(|pair| pair[0] == "--requirepass").map(|pair| pair[1].to_owned());
+    named.chain(in_addresses).chain(flags).collect()
+}
+
+#[test]
+fn each_secret_comes_from_the_env_file() {
+    let (compose, given) = (compose(), pretended_secrets());
+    let mut used = BTreeSet::new();
+    for (name, service) in services(&compose) {
+        let secrets = secrets_of(service);
+        assert!(!secrets.is_empty(), "{name} has no password");
+        for secret in secrets {
+            assert!(given.contains(&secret), "{name}: `{secret}` is written into compose.yaml");
+            used.insert(secret);
+        }
+    }
+    assert_eq!(used, given);
+}
+
+#[test]
+fn nothing_starts_while_a_secret_is_missing() {
+    for name in documented_variables().into_iter().filter(|name| is_secret(name)) {
+        let mut variables = pretended();
+        variables.insert(name.clone(), String::new());
+        let refused = compose_with(&variables).unwrap_err();
+        assert_eq!(refused, format!("set {name} in deploy/.env"));
+    }
+    let only_secrets: Variables = pretended().into_iter().filter(|(name, _)| is_secret(name)).collect();
+    compose_with(&only_secrets).expect("everything else has a default");
+}
+
+#[test]
+fn no_secret_has_a_default() {
+    let text = read("deploy/compose.yaml");
+    let used: Vec<&str> = text.split("${").skip(1).map(|after| after.split('}').next().unwrap()).collect();
+    for variable in used.into_iter().filter(|variable| is_secret(variable)) {
+        let (name, otherwise) = variable.split_once(':').unwrap_or((variable, ""));
+        assert_eq!(otherwise, format!("?set {name} in deploy/.env"));
+    }
+}
+
+#[test]
+fn no_file_holds_an_address_with_a_password() {
+    for file in ["compose.yaml", "search.toml", "Dockerfile", ".env.example"] {
+        for (number, line) in read(&format!("deploy/{file}")).lines().enumerate() {
+            for (_, after) in line.match_indices("://").map(|(at, found)| line.split_at(at + found.len())) {
+                let Some((user, _)) = after.split_once('@') else { continue };
+                let password = user.split_once(':').map_or("", |(_, password)| password);
+                assert!(password.is_empty() || password.starts_with("${"), "{file}:{}: {line}", number + 1);
+            }
+        }
+    }
+    let ignored = read(".gitignore");
+    assert!(ignored.lines().any(|line| line == "/deploy/.env"), "git would take the passwords in");
+}
+
+#[test]
+fn both_sides_are_given_the_same() {
+    let compose = compose();
+    let server = |name: &str| environment(&compose["services"][name]);
+    let redis = texts(&compose["services"]["redis"]["command"]);
+    let required = redis.iter().position(|part| *part == "--requirepass").unwrap();
+    assert_eq!(server("redis")["REDISCLI_AUTH"], redis[required + 1]);
+    for (name, service) in ours(&compose) {
+        let ours = environment(service);
+        assert_eq!(ours["RABBITMQ_USER"], server("rabbitmq")["RABBITMQ_DEFAULT_USER"], "{name}");
+        assert_eq!(ours["RABBITMQ_PASSWORD"], server("rabbitmq")["RABBITMQ_DEFAULT_PASS"], "{name}");
+        assert_eq!(password_of(&ours["CRAWLWAY_REDIS__URL"]).unwrap(), redis[required + 1], "{name}");
+        let records = Url::parse(&ours["CRAWLWAY_RECORDS__POSTGRESQL__URL"]).unwrap();
+        let postgres = server("postgres");
+        assert_eq!(records.username(), postgres["POSTGRES_USER"], "{name}");
+        assert_eq!(records.password().unwrap(), postgres["POSTGRES_PASSWORD"], "{name}");
+        assert_eq!(records.path(), format!("/{}", postgres["POSTGRES_DB"]), "{name}");
+    }
+}
+
+#[test]
+fn only_the_gateway_knows_its_token() {
+    let compose = compose();
+    for (name, service) in services(&compose) {
+        let knows = environment(service).contains_key("CRAWLWAY_GATEWAY__TOKEN");
+        assert_eq!(knows, name == "gateway", "{name}");
+    }
+}
