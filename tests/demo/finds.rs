@@ -71,7 +71,7 @@ fn what_is_kept_can_be_searched_afterwards() {
 fn settings_of_the_place_do_not_count_but_for_where_to_listen() {
     let lab = Lab::new();
     // Records elsewhere, and a pace at which the crawl would take hours.
-    let settings = "data_dir = \"theirs\"\n[records]\nkind = \"postgresql\"\n[fetch]\ngap = \"1min\"\n";
+    let settings = "data_dir = \"theirs\"\nonly_process = true\n[records]\nkind = \"postgresql\"\n[fetch]\ngap = \"1min\"\n";
     std::fs::write(lab.path("crawlway.toml"), settings).unwrap();
     let (code, document) = lab.json(&["demo", "--exit", "--json"]);
     assert_eq!((code, &document["as_planned"]), (Some(0), &json!(true)), "{document:#}");
