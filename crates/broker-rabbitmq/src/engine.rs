@@ -3,7 +3,7 @@
 use crate::{
     error::LinkError,
     held::{Entry, Held},
-    intake::{self, Arrived, Intake, Source},
+    intake::{Arrived, Intake, Source},
     limit::Room,
     link::{Link, State},
     management::Management,
@@ -11,6 +11,7 @@ use crate::{
     options::Options,
     publisher::Fate,
     session::Session,
+    taking,
     wire::{History, Parcel, short},
 };
 use crawlway_broker::{BrokerError, Failure, MessageId, QueueName, QueueSpec, Timestamp, limits};
@@ -35,8 +36,6 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) link: Link,
     pub(crate) management: Option<Management>,
-    /// What our consumers are called on the server.
-    pub(crate) tag: String,
     /// Where work goes on that must not end with whoever asked for it.
     pub(crate) runtime: Handle,
     known: RwLock<BTreeMap<QueueName, Arc<Intake>>>,
@@ -64,7 +63,6 @@ impl Engine {
         Self {
             link: Link::new(options.server()),
             management: Management::new(&options),
-            tag: format!("crawlway-{epoch:016x}"),
             options,
             runtime,
             known: RwLock::default(),
@@ -376,7 +374,7 @@ impl Engine {
 
     /// Has a queue's messages taken from now on, if that is not being done.
     pub(crate) fn start_intake(self: &Arc<Self>, intake: &Arc<Intake>) {
-        self.runtime.spawn(intake::run(self.clone(), intake.clone()));
+        self.runtime.spawn(taking::run(self.clone(), intake.clone()));
     }
 }
 
