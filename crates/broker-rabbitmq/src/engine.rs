@@ -191,8 +191,16 @@ impl Engine {
     /// Writes a message that nobody holds again, with this history, and takes the original away; in the background.
     pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
         let (engine, intake) = (self.clone(), intake.clone());
+        let from_main = arrived.source == Source::Main;
+        if from_main {
+            intake.moving(true);
+        }
         self.runtime.spawn(async move {
             engine.moved_on(&intake, arrived, history).await;
+            if from_main {
+                intake.moving(false);
+            }
+            intake.wake();
         });
     }
 
@@ -205,13 +213,12 @@ impl Engine {
         if fate == Fate::Confirmed {
             self.note_delayed(&intake.queue, 1).await;
             // If this fails the channel is lost, and the message comes twice.
-            let _ = arrived.lane.ack(&[arrived.tag]).await;
+            let _ = arrived.lane.ack_for_certain(&[arrived.tag]).await;
         } else {
             tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
             tokio::time::sleep(BEFORE_GIVING_BACK).await;
             let _ = arrived.lane.give_back(&[arrived.tag]).await;
         }
-        intake.wake();
     }
 
     /// Gives back what was taken and never handed out.

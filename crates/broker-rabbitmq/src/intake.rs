@@ -52,6 +52,8 @@ struct Books {
     /// Handed out and not settled.
     held: usize,
     peak: Peak,
+    /// How many from the queue itself are on their way to the `:due` queue.
+    moving: usize,
     /// What waiting receivers would take.
     wanted: usize,
     last_max: usize,
@@ -113,6 +115,7 @@ impl Intake {
                 buffer: VecDeque::new(),
                 held: 0,
                 peak: Peak::default(),
+                moving: 0,
                 wanted: 0,
                 last_max: 0,
                 asked: Instant::now(),
@@ -221,6 +224,12 @@ impl Intake {
         books.peak.note(taken)
     }
 
+    /// Notes that one begins or ends to be moved to the `:due` queue.
+    pub(crate) fn moving(&self, begins: bool) {
+        let mut books = self.books();
+        books.moving = if begins { books.moving + 1 } else { books.moving.saturating_sub(1) };
+    }
+
     /// Whether there is something that was taken and has to be given back in an orderly end.
     pub(crate) fn has_anything(&self) -> bool {
         let books = self.books();
@@ -262,7 +271,9 @@ impl Intake {
     /// How many should be asked for one by one now.
     pub(crate) fn demand(&self) -> usize {
         let books = self.books();
-        if books.paused || books.halted {
+        // A copy must not be handed out while its original may still come back: both would count for themselves, and what
+        // kills its workers would live on.
+        if books.paused || books.halted || books.moving > 0 {
             return 0;
         }
         let allowed = (books.spec.prefetch as usize).saturating_sub(books.held);
