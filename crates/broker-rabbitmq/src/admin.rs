@@ -19,13 +19,18 @@ impl Engine {
         let ready = self.count(&session, queue.as_str()).await?;
         let due = self.count(&session, &names::due(queue)).await?;
         let others = match &self.management {
-            Some(management) => management.held_by_others(queue, &self.tag, &self.options).await,
-            None => None,
+            Some(management) => {
+                let queues = [queue.to_string(), names::due(queue)];
+                let all = management.in_hands(&self.options.vhost, &queues).await.unwrap_or(0);
+                // That number is some seconds old, and what we had then is in it; we know the most that can have been.
+                all.saturating_sub(intake.recent_peak() as u64)
+            }
+            None => 0,
         };
         let held = self.held().count(queue) as u64;
         Ok(Depth {
             ready: ready + due + intake.buffered() as u64,
-            in_flight: held + others.unwrap_or(0),
+            in_flight: held + others,
             delayed: self.delayed(&session, queue).await?,
             dead: self.count(&session, &names::dead(queue)).await?,
             oldest_age: None,

@@ -3,7 +3,7 @@
 use crate::{
     error::LinkError,
     held::{Entry, Held},
-    intake::{self, Arrived, Intake, Source},
+    intake::{Arrived, Intake, Source},
     limit::Room,
     link::{Link, State},
     management::Management,
@@ -11,6 +11,7 @@ use crate::{
     options::Options,
     publisher::Fate,
     session::Session,
+    taking,
     wire::{History, Parcel, short},
 };
 use crawlway_broker::{BrokerError, Failure, MessageId, QueueName, QueueSpec, Timestamp, limits};
@@ -35,8 +36,6 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) link: Link,
     pub(crate) management: Option<Management>,
-    /// What our consumers are called on the server.
-    pub(crate) tag: String,
     /// Where work goes on that must not end with whoever asked for it.
     pub(crate) runtime: Handle,
     known: RwLock<BTreeMap<QueueName, Arc<Intake>>>,
@@ -64,7 +63,6 @@ impl Engine {
         Self {
             link: Link::new(options.server()),
             management: Management::new(&options),
-            tag: format!("crawlway-{epoch:016x}"),
             options,
             runtime,
             known: RwLock::default(),
@@ -193,8 +191,16 @@ impl Engine {
     /// Writes a message that nobody holds again, with this history, and takes the original away; in the background.
     pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
         let (engine, intake) = (self.clone(), intake.clone());
+        let from_main = arrived.source == Source::Main;
+        if from_main {
+            intake.moving(true);
+        }
         self.runtime.spawn(async move {
             engine.moved_on(&intake, arrived, history).await;
+            if from_main {
+                intake.moving(false);
+            }
+            intake.wake();
         });
     }
 
@@ -207,13 +213,12 @@ impl Engine {
         if fate == Fate::Confirmed {
             self.note_delayed(&intake.queue, 1).await;
             // If this fails the channel is lost, and the message comes twice.
-            let _ = arrived.lane.ack(&[arrived.tag]).await;
+            let _ = arrived.lane.ack_for_certain(&[arrived.tag]).await;
         } else {
             tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
             tokio::time::sleep(BEFORE_GIVING_BACK).await;
             let _ = arrived.lane.give_back(&[arrived.tag]).await;
         }
-        intake.wake();
     }
 
     /// Gives back what was taken and never handed out.
@@ -376,7 +381,7 @@ impl Engine {
 
     /// Has a queue's messages taken from now on, if that is not being done.
     pub(crate) fn start_intake(self: &Arc<Self>, intake: &Arc<Intake>) {
-        self.runtime.spawn(intake::run(self.clone(), intake.clone()));
+        self.runtime.spawn(taking::run(self.clone(), intake.clone()));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::session::pipelined;
 use futures::FutureExt as _;
 use lapin::{
     Channel,
-    options::{BasicAckOptions, BasicNackOptions},
+    options::{BasicAckOptions, BasicNackOptions, ChannelFlowOptions},
 };
 use std::{
     collections::BTreeSet,
@@ -66,6 +66,12 @@ impl Lane {
                 .collect()
         })
         .await
+    }
+
+    /// Acknowledges these, and returns when the server has taken note: it answers in order.
+    pub(crate) async fn ack_for_certain(&self, tags: &[u64]) -> lapin::Result<()> {
+        self.ack(tags).await?;
+        self.channel.channel_flow(ChannelFlowOptions { active: true }).await.map(drop)
     }
 
     /// Gives these back to their queue, at their old places.

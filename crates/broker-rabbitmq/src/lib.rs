@@ -36,6 +36,7 @@ mod publish;
 mod publisher;
 mod session;
 mod settle;
+mod taking;
 mod wire;
 
 pub use broker::RabbitBroker;

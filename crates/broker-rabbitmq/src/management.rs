@@ -1,9 +1,8 @@
-//! The management API, where there is one: what other processes hold of a queue.
+//! The management API, where there is one: how much of a queue is in anybody's hands.
 
 use crate::options::Options;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use crawlway_broker::QueueName;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, Uri, header};
 use hyper_util::rt::TokioIo;
@@ -13,8 +12,8 @@ use tokio::net::TcpStream;
 
 /// A management API that takes longer is as good as none.
 const LIMIT: Duration = Duration::from_secs(3);
-/// More than any list of channels that we ask for.
-const LARGEST: usize = 32 << 20;
+/// More than any answer that we ask for.
+const LARGEST: usize = 1 << 20;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
@@ -27,26 +26,8 @@ pub(crate) struct Management {
 }
 
 #[derive(Deserialize)]
-struct Consumers {
-    #[serde(default)]
-    consumer_details: Vec<Consumer>,
-}
-
-#[derive(Deserialize)]
-struct Consumer {
-    #[serde(default)]
-    consumer_tag: String,
-    channel_details: ChannelName,
-}
-
-#[derive(Deserialize)]
-struct ChannelName {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Channel {
-    name: String,
+struct Queue {
+    /// Missing until the server has counted for the first time.
     #[serde(default)]
     messages_unacknowledged: u64,
 }
@@ -68,14 +49,9 @@ impl Management {
         })
     }
 
-    /// How many messages of a queue other consumers hold, as of some seconds ago; none if nobody can say.
-    pub(crate) async fn held_by_others(
-        &self,
-        queue: &QueueName,
-        own_tag: &str,
-        options: &Options,
-    ) -> Option<u64> {
-        match tokio::time::timeout(LIMIT, self.ask_about(queue, own_tag, options)).await {
+    /// How many messages of these queues are in anybody's hands, as of some seconds ago; none if nobody can say.
+    pub(crate) async fn in_hands(&self, vhost: &str, queues: &[String]) -> Option<u64> {
+        match tokio::time::timeout(LIMIT, self.ask_about(vhost, queues)).await {
             Ok(Ok(held)) => Some(held),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "the management API is of no help");
@@ -85,18 +61,15 @@ impl Management {
         }
     }
 
-    async fn ask_about(&self, queue: &QueueName, own_tag: &str, options: &Options) -> Result<u64, Failed> {
-        let vhost: String = url::form_urlencoded::byte_serialize(options.vhost.as_bytes()).collect();
-        let queue: Consumers = self.get(&format!("/api/queues/{vhost}/{queue}")).await?;
-        let others = queue.consumer_details.iter().filter(|consumer| consumer.consumer_tag != own_tag);
-        let names: Vec<&str> = others.map(|consumer| consumer.channel_details.name.as_str()).collect();
-        if names.is_empty() {
-            return Ok(0);
+    async fn ask_about(&self, vhost: &str, queues: &[String]) -> Result<u64, Failed> {
+        let escaped = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let mut held = 0;
+        for queue in queues {
+            let (vhost, queue) = (escaped(vhost), escaped(queue));
+            let path = format!("/api/queues/{vhost}/{queue}?columns=messages_unacknowledged");
+            held += self.get::<Queue>(&path).await?.messages_unacknowledged;
         }
-        let columns = "columns=name,messages_unacknowledged";
-        let channels: Vec<Channel> = self.get(&format!("/api/vhosts/{vhost}/channels?{columns}")).await?;
-        let others = channels.iter().filter(|channel| names.contains(&channel.name.as_str()));
-        Ok(others.map(|channel| channel.messages_unacknowledged).sum())
+        Ok(held)
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failed> {

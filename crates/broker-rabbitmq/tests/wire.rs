@@ -219,6 +219,11 @@ async fn what_another_process_holds_is_seen_through_the_management_api_and_witho
         looker.depth(&spec.name).await.expect("the depth").in_flight == 3
     })
     .await;
+    assert_eq!(
+        holder.depth(&spec.name).await.expect("the depth").in_flight,
+        3,
+        "one's own are not counted twice"
+    );
     let depth = alone.depth(&spec.name).await.expect("the depth without a management API");
     assert_eq!((depth.ready, depth.in_flight, depth.exact), (0, 0, false), "its own share only");
 }

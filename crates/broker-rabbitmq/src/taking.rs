@@ -1,0 +1,222 @@
+//! The task that takes from one queue: consumes it, asks for what is due, heeds pauses, and stops when nobody is interested.
+
+use crate::{
+    engine::Engine,
+    error::LinkError,
+    intake::{Arrived, Intake, Source},
+    lane::Lane,
+    names,
+    session::{Session, within},
+    wire::{Carried, short},
+};
+use crawlway_broker::{Failure, Timestamp};
+use futures::StreamExt as _;
+use lapin::{
+    Consumer,
+    options::{BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicQosOptions},
+    types::FieldTable,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// How soon a queue that is asked message by message is asked again while somebody waits; after each time in vain it takes
+/// twice as long, up to the second number.
+const POLL: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(200));
+/// How often is looked whether somebody has paused the queue.
+const PAUSE_LOOK: Duration = Duration::from_secs(1);
+/// How long to wait before a queue is tried again that could not be consumed.
+const AFTER_FAILURE: Duration = Duration::from_millis(200);
+
+/// Why a stint ended.
+enum End {
+    Idle,
+    Lost(LinkError),
+}
+
+/// Takes from the queue for as long as somebody is interested.
+pub(crate) async fn run(engine: Arc<Engine>, intake: Arc<Intake>) {
+    loop {
+        // However long it takes: nobody waits for this call.
+        let Ok(session) = engine.link.session(Duration::MAX).await else {
+            return intake.stopped();
+        };
+        let mut stint = Stint { engine: &engine, intake: &intake, session, pull: None, push: None };
+        let end = stint.work().await;
+        let lanes = stint.lanes();
+        intake.set_consuming(false);
+        match end {
+            End::Idle => {
+                if intake.try_stop() {
+                    return;
+                }
+            }
+            End::Lost(error) => {
+                tracing::debug!(queue = %intake.queue, %error, "the queue is consumed anew");
+                engine.lanes_lost(|arrived| lanes.contains(&arrived.lane.number));
+                tokio::time::sleep(AFTER_FAILURE).await;
+            }
+        }
+    }
+}
+
+struct Stint<'a> {
+    engine: &'a Arc<Engine>,
+    intake: &'a Arc<Intake>,
+    session: Arc<Session>,
+    pull: Option<Arc<Lane>>,
+    push: Option<(Arc<Lane>, Consumer)>,
+}
+
+impl Stint<'_> {
+    fn lanes(&self) -> Vec<u64> {
+        let push = self.push.as_ref().map(|(lane, _)| lane.number);
+        self.pull.iter().map(|lane| lane.number).chain(push).collect()
+    }
+
+    async fn work(&mut self) -> End {
+        match self.try_work().await {
+            Ok(()) => End::Idle,
+            Err(error) => End::Lost(error),
+        }
+    }
+
+    async fn try_work(&mut self) -> Result<(), LinkError> {
+        let mut pause_look = Instant::now();
+        let mut next_pull = Instant::now();
+        let mut pause = POLL.0;
+        loop {
+            if Instant::now() >= pause_look {
+                let paused = self.engine.is_paused(&self.session, &self.intake.queue).await?;
+                self.intake.set_paused(paused);
+                pause_look = Instant::now() + PAUSE_LOOK;
+            }
+            let consume = self.intake.may_take() && self.intake.is_push();
+            if consume && self.push.is_none() {
+                self.start_consuming().await?;
+            }
+            if !consume && self.push.is_some() {
+                self.stop_consuming().await?;
+            }
+            if Instant::now() >= next_pull {
+                let asked = self.intake.demand() > 0;
+                let came = asked && self.pull().await?;
+                next_pull = Instant::now() + pause;
+                pause = if came || !asked { POLL.0 } else { (pause * 2).min(POLL.1) };
+            }
+            if self.intake.is_idle() {
+                self.stop_consuming().await?;
+                self.give_back().await;
+                return Ok(());
+            }
+            let wake = pause_look.min(next_pull);
+            let next = async {
+                match &mut self.push {
+                    Some((_, consumer)) => consumer.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                delivery = next => {
+                    let Some((lane, _)) = &self.push else { continue };
+                    let lane = lane.clone();
+                    match delivery {
+                        Some(delivery) => self.came(&lane, delivery?, Source::Main),
+                        None => return Err(self.ended()),
+                    }
+                }
+                () = self.intake.kicked() => (next_pull, pause) = (Instant::now(), POLL.0),
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn ended(&self) -> LinkError {
+        LinkError::Silent { what: "go on consuming", after: Duration::ZERO }
+    }
+
+    async fn start_consuming(&mut self) -> Result<(), LinkError> {
+        let channel = self.session.channel().await?;
+        let prefetch = self.intake.prefetch();
+        let prefetch = u16::try_from(prefetch).unwrap_or(u16::MAX);
+        let limit = self.engine.options.confirm_timeout;
+        let consumer = within(limit, "basic.consume", async {
+            channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+            let options = BasicConsumeOptions::default();
+            let queue = short(self.intake.queue.as_str());
+            channel.basic_consume(queue, short(""), options, FieldTable::default()).await
+        })
+        .await?;
+        self.push = Some((Arc::new(Lane::new(channel, self.session.number)), consumer));
+        self.intake.set_consuming(true);
+        Ok(())
+    }
+
+    /// Ends the consumer. What it has sent is in the buffer then; it is given back, unless a purge wants it.
+    async fn stop_consuming(&mut self) -> Result<(), LinkError> {
+        let Some((lane, mut consumer)) = self.push.take() else { return Ok(()) };
+        let limit = self.engine.options.confirm_timeout;
+        let cancel = lane.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
+        within(limit, "basic.cancel", cancel).await?;
+        // The server has sent nothing after its answer, and the client hands out in order.
+        while let Ok(Some(Ok(delivery))) = tokio::time::timeout(limit, consumer.next()).await {
+            self.came(&lane, delivery, Source::Main);
+        }
+        if !self.intake.is_halted() {
+            self.give_back().await;
+        }
+        self.intake.set_consuming(false);
+        Ok(())
+    }
+
+    /// Empties the buffer, since nobody wants what is in it.
+    async fn give_back(&self) {
+        self.engine.give_back(self.intake, self.intake.empty()).await;
+    }
+
+    /// Asks for messages one by one until there is none or enough, and says whether any came.
+    async fn pull(&mut self) -> Result<bool, LinkError> {
+        let lane = match &self.pull {
+            Some(lane) => lane.clone(),
+            None => {
+                let lane = Arc::new(Lane::new(self.session.channel().await?, self.session.number));
+                self.pull = Some(lane.clone());
+                lane
+            }
+        };
+        let mut came = false;
+        let main = (!self.intake.is_push()).then(|| (self.intake.queue.to_string(), Source::Main));
+        for (queue, source) in [(names::due(&self.intake.queue), Source::Due)].into_iter().chain(main) {
+            while self.intake.demand() > 0 {
+                let limit = self.engine.options.confirm_timeout;
+                let get = lane.channel.basic_get(short(&queue), BasicGetOptions::default());
+                match within(limit, "basic.get", get).await? {
+                    Some(message) => self.came(&lane, message.delivery, source),
+                    None => break,
+                }
+                came = true;
+            }
+        }
+        Ok(came)
+    }
+
+    fn came(&self, lane: &Arc<Lane>, delivery: lapin::message::Delivery, source: Source) {
+        lane.came(delivery.delivery_tag);
+        let carried = Carried::read(delivery.properties, delivery.data);
+        let mut history = carried.history.clone();
+        let arrived = Arrived { lane: lane.clone(), tag: delivery.delivery_tag, source, carried };
+        let now = Timestamp::now();
+        let early = history.not_before.is_some_and(|time| time > now);
+        if !early && !delivery.redelivered {
+            return self.intake.put(arrived);
+        }
+        if delivery.redelivered
+            && source == Source::Due
+            && !self.engine.is_forgiven(&self.intake.queue, &arrived)
+        {
+            history.failed(Failure { error: LOST.into(), at: now });
+        }
+        self.engine.move_on(self.intake, arrived, history);
+    }
+}
+
+const LOST: &str = "the worker was lost, or its connection, before it settled this";
