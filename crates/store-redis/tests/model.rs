@@ -91,7 +91,9 @@ fn policy() -> Policy {
 struct Both {
     clock: Arc<ManualClock>,
     ours: Arc<dyn Gate>,
-    model: Arc<dyn Gate>,
+    /// One for each group: in one gate, groups that share a shard are also looked at when the other is, so that they
+    /// follow a clock that was set back at another moment, and which ones share a shard differs from run to run.
+    model: [Arc<dyn Gate>; 2],
     held: Vec<[Permit; 2]>,
     ended: Vec<[Permit; 2]>,
     groups: [Group; 2],
@@ -113,15 +115,18 @@ impl Both {
         let ours = RedisStore::connect(options).await.unwrap().gate(policy()).await.unwrap();
         // Until then it holds every group, since it is new.
         clock.advance(MAX_GAP);
-        let model = GateOptions {
-            policy: policy(),
-            clock: Clock::Manual(clock.clone()),
-            seed: Some(1),
-            directory: None,
-        };
-        let model = EmbeddedGate::open(model).unwrap();
         let groups = ["a", "b"].map(|name| Group::new(name).unwrap());
-        Self { clock, ours: Arc::new(ours), model: Arc::new(model), held: vec![], ended: vec![], groups }
+        let model = [0, 1].map(|_| {
+            let clock = Clock::Manual(clock.clone());
+            let options = GateOptions { policy: policy(), clock, seed: Some(1), directory: None };
+            Arc::new(EmbeddedGate::open(options).unwrap()) as Arc<dyn Gate>
+        });
+        Self { clock, ours: Arc::new(ours), model, held: vec![], ended: vec![], groups }
+    }
+
+    fn model_of(&self, group: &Group) -> &dyn Gate {
+        let number = self.groups.iter().position(|known| known == group).unwrap();
+        &*self.model[number]
     }
 
     async fn take(&mut self, step: &Step) {
@@ -130,7 +135,7 @@ impl Both {
                 let (group, ticket) = (&self.groups[*group], Ticket::from_u128(*ticket));
                 let limits = &kinds()[*limits];
                 let ours = self.ours.reserve(group, ticket, limits).await.unwrap();
-                let model = self.model.reserve(group, ticket, limits).await.unwrap();
+                let model = self.model_of(group).reserve(group, ticket, limits).await.unwrap();
                 assert_eq!(told(&ours), told(&model), "asking with {limits:?} at {:?}", self.clock.now());
                 if let (Turn::Go(ours), Turn::Go(model)) = (ours, model) {
                     self.held.push([ours, model]);
@@ -139,7 +144,7 @@ impl Both {
             Step::Leave { group, ticket } => {
                 let (group, ticket) = (&self.groups[*group], Ticket::from_u128(*ticket));
                 self.ours.leave(group, ticket).await.unwrap();
-                self.model.leave(group, ticket).await.unwrap();
+                self.model_of(group).leave(group, ticket).await.unwrap();
             }
             Step::Finish { held, outcome } => {
                 if self.held.is_empty() {
@@ -157,7 +162,7 @@ impl Both {
             Step::Extend { held } => {
                 if let Some([ours, model]) = self.held.get(*held) {
                     let ours = self.ours.extend(std::slice::from_ref(ours)).await;
-                    let model = self.model.extend(std::slice::from_ref(model)).await;
+                    let model = self.model_of(&model.group).extend(std::slice::from_ref(model)).await;
                     assert_eq!(ours, model, "extending at {:?}", self.clock.now());
                 }
             }
@@ -168,7 +173,7 @@ impl Both {
 
     async fn finish(&self, [ours, model]: &[Permit; 2], outcome: Outcome) {
         let ours: Result<(), GateError> = self.ours.finish(ours, outcome).await;
-        let model = self.model.finish(model, outcome).await;
+        let model = self.model_of(&model.group).finish(model, outcome).await;
         assert_eq!(ours, model, "finishing as {outcome:?} at {:?}", self.clock.now());
     }
 }
