@@ -26,6 +26,7 @@ mod down;
 mod fault;
 mod frontier;
 mod key;
+mod keys;
 mod known;
 mod link;
 mod migrate;

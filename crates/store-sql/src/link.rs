@@ -7,6 +7,7 @@ use crate::{
     dialect::{Dialect, Sql},
     fault::Fault,
     key::Key,
+    keys::{self, Keys},
     rows::{Rows, storable},
 };
 use sqlx::{
@@ -16,7 +17,13 @@ use sqlx::{
     postgres::PgRow,
     sqlite::{SqliteConnectOptions, SqliteRow},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// As a writer is opened, see `pools` in `store.rs`.
@@ -26,12 +33,30 @@ const RELAXED: &str = "PRAGMA synchronous = NORMAL";
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     options: SqliteConnectOptions,
-    slot: Arc<Mutex<Option<SqliteConnection>>>,
+    slot: Slot,
+    /// Whether the tables are there, which the keys are read off.
+    has_tables: Arc<AtomicBool>,
+    keys_at_once: usize,
+}
+
+type Slot = Arc<Mutex<Option<Writing>>>;
+
+/// A connection that writes.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    connection: SqliteConnection,
+    /// As of the last commit; none before the tables are there.
+    keys: Option<Keys>,
 }
 
 impl Writer {
-    pub(crate) fn new(options: SqliteConnectOptions) -> Self {
-        Self { options, slot: Arc::default() }
+    pub(crate) fn new(options: SqliteConnectOptions, keys_at_once: usize) -> Self {
+        Self { options, slot: Arc::default(), has_tables: Arc::default(), keys_at_once }
+    }
+
+    /// To be called once the tables are there.
+    pub(crate) fn has_tables(&self) {
+        self.has_tables.store(true, Ordering::Relaxed);
     }
 
     pub(crate) async fn take(&self, within: Duration) -> Result<Link, Fault> {
@@ -39,21 +64,29 @@ impl Writer {
         let mut slot =
             waited.map_err(|_| Fault::Gone("the writer did not become free in time".to_owned()))?;
         if slot.is_none() {
-            *slot = Some(SqliteConnection::connect_with(&self.options).await?);
+            let connection = SqliteConnection::connect_with(&self.options).await?;
+            *slot = Some(Writing { connection, keys: None });
+        }
+        if let Some(writing) = slot.as_mut()
+            && writing.keys.is_none()
+            && self.has_tables.load(Ordering::Relaxed)
+        {
+            keys::attach(&mut writing.connection).await?;
+            writing.keys = Some(Keys::new(self.keys_at_once));
         }
         Ok(Link::Writer(slot))
     }
 
     pub(crate) async fn close(&self) {
-        if let Some(connection) = self.slot.lock().await.take() {
+        if let Some(writing) = self.slot.lock().await.take() {
             // What cannot be closed well is closed by the end of the process.
-            let _ = connection.close().await;
+            let _ = writing.connection.close().await;
         }
     }
 }
 
 pub(crate) enum Link {
-    Writer(OwnedMutexGuard<Option<SqliteConnection>>),
+    Writer(OwnedMutexGuard<Option<Writing>>),
     Reader(PoolConnection<Sqlite>),
     Postgres(PoolConnection<Postgres>),
 }
@@ -74,6 +107,8 @@ pub(crate) struct Tx {
     /// Whether it may be used by somebody else as it is now.
     clean: bool,
     lasts: Lasts,
+    /// What is known of the keys if this is committed.
+    keys: Option<Keys>,
 }
 
 /// What a transaction on SQLite outlives. On PostgreSQL every one outlives what its server does.
@@ -89,22 +124,44 @@ impl Tx {
     /// Begins a transaction that may write.
     pub(crate) async fn begin(link: Link, answer_within: Duration, lasts: Lasts) -> Result<Self, Fault> {
         static BEGIN: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN");
-        let mut tx = Self { link: Some(link), answer_within, clean: false, lasts };
+        let keys = match &link {
+            Link::Writer(slot) => slot.as_ref().and_then(|writing| writing.keys),
+            Link::Reader(_) | Link::Postgres(_) => None,
+        };
+        let mut tx = Self { link: Some(link), answer_within, clean: false, lasts, keys };
         if lasts == Lasts::PowerCut {
             tx.sync_commits("PRAGMA synchronous = FULL").await?;
         }
         tx.run(&BEGIN, vec![]).await?;
+        if let Some(mut keys) = tx.keys {
+            keys.follow(&mut tx).await?;
+            tx.keys = Some(keys);
+        }
         Ok(tx)
+    }
+
+    /// Takes note of new rows that can be found by their hash.
+    pub(crate) async fn added(&mut self, many: usize) -> Result<(), Fault> {
+        if let Some(mut keys) = self.keys {
+            keys.added(self, many).await?;
+            self.keys = Some(keys);
+        }
+        Ok(())
     }
 
     /// Only reads, each statement for itself.
     pub(crate) fn reading(link: Link, answer_within: Duration) -> Self {
-        Self { link: Some(link), answer_within, clean: true, lasts: Lasts::Process }
+        Self { link: Some(link), answer_within, clean: true, lasts: Lasts::Process, keys: None }
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), Fault> {
         static COMMIT: Sql = Sql::new("COMMIT");
         self.run(&COMMIT, vec![]).await?;
+        if let Some(Link::Writer(slot)) = self.link.as_mut()
+            && let Some(writing) = slot.as_mut()
+        {
+            writing.keys = self.keys;
+        }
         self.end().await;
         Ok(())
     }
@@ -125,9 +182,9 @@ impl Tx {
     /// its work while it is prepared, and one that is kept prepared would do nothing the second time.
     async fn sync_commits(&mut self, pragma: &'static str) -> Result<(), Fault> {
         if let Some(Link::Writer(slot)) = self.link.as_mut()
-            && let Some(connection) = slot.as_mut()
+            && let Some(writing) = slot.as_mut()
         {
-            connection.execute(sqlx::raw_sql(pragma)).await?;
+            writing.connection.execute(sqlx::raw_sql(pragma)).await?;
         }
         Ok(())
     }
@@ -173,7 +230,8 @@ impl Tx {
         let closed = || Fault::Gone("the connection is closed".to_owned());
         let rows = match self.link.as_mut() {
             Some(Link::Writer(slot)) => {
-                run_sqlite(slot.as_mut().ok_or_else(closed)?, text, keep, args).await?
+                let writing = slot.as_mut().ok_or_else(closed)?;
+                run_sqlite(&mut writing.connection, text, keep, args).await?
             }
             Some(Link::Reader(connection)) => run_sqlite(connection, text, keep, args).await?,
             Some(Link::Postgres(connection)) => {

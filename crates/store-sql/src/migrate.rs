@@ -11,6 +11,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0001.sql"), only: None },
     Step { text: include_str!("schema/0002.sql"), only: None },
     Step { text: include_str!("schema/0003.sql"), only: Some(Dialect::Postgres) },
+    Step { text: include_str!("schema/0004.sql"), only: Some(Dialect::Sqlite) },
 ];
 
 struct Step {

@@ -44,6 +44,9 @@ pub struct SqlOptions {
     /// How many URLs known to be in the frontier are remembered in memory, 16 bytes each, so that links to
     /// them cost no statement. 0 for none.
     pub remembered: usize,
+    /// After so many new URLs and subjects a part of their keys moves from memory to the file of SQLite. About eight
+    /// times as many wait in memory, 50 bytes each.
+    pub keys_at_once: usize,
 }
 
 impl SqlOptions {
@@ -57,6 +60,7 @@ impl SqlOptions {
             open_within: Duration::from_secs(30),
             answer_within: Duration::from_secs(15),
             remembered: 1 << 20,
+            keys_at_once: 12_288,
         }
     }
 }

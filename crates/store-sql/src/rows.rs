@@ -31,6 +31,10 @@ impl Rows {
         self
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.many
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.many == 0
     }

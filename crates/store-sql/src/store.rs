@@ -104,12 +104,16 @@ impl SqlStore {
     async fn begin_migrated(&self) -> Result<(), Fault> {
         let mut tx = self.begin_new(Lasts::PowerCut).await?;
         match migrate::run(&mut tx).await {
-            Ok(()) => tx.commit().await,
+            Ok(()) => tx.commit().await?,
             Err(fault) => {
                 tx.roll_back().await;
-                Err(fault)
+                return Err(fault);
             }
         }
+        if let Pools::Sqlite { writer, .. } = &self.0.pools {
+            writer.has_tables();
+        }
+        Ok(())
     }
 
     /// Begins a transaction, on another connection if the first one turns out to be gone.
@@ -267,7 +271,7 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
                 .acquire_timeout(options.answer_within)
                 .test_before_acquire(false)
                 .connect_lazy_with(reading);
-            Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing)), readers })
+            Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing, options.keys_at_once)), readers })
         }
         Place::Postgres(address) => {
             let connect: PgConnectOptions = address.parse().map_err(|error| StoreError::Invalid {

@@ -22,16 +22,17 @@ impl Trails for SqlStore {
     }
 
     async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError> {
-        read!(self, tx, of_item(tx, item))
+        // Where new keys are known on SQLite, as for those of a subject.
+        transact!(self, tx, of_item(tx, item))
     }
 
     async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
         static ITEMS: Sql = Sql::new(
-            "SELECT s.item, max(t.at) FROM (SELECT DISTINCT item FROM subjects WHERE hash = $1 AND text = $2) s
+            "SELECT s.item, max(t.at) FROM (SELECT DISTINCT b.item FROM subjects b WHERE {hashed subjects b $1} AND b.text = $2) s
              JOIN trails t ON t.item = s.item GROUP BY s.item ORDER BY max(t.at) DESC, max(t.num) DESC LIMIT $3",
         );
         let args = || vec![Arg::Key(Key::of(subject)), Arg::Text(subject), Arg::Int(whole(most as u64))];
-        read!(self, tx, async {
+        transact!(self, tx, async {
             let mut trails = Vec::new();
             for row in tx.run(&ITEMS, args()).await? {
                 trails.push(of_item(tx, &row.text(0)?).await?);
@@ -61,9 +62,9 @@ impl Trails for SqlStore {
         // The text stays while the item has any entry, whichever that is about.
         static FORGET: Sql = Sql::new(
             "DELETE FROM subjects WHERE num IN
-             (SELECT s.num FROM {rows item text, hash key} r
-              JOIN subjects s ON s.hash = r.hash AND s.item = r.item
-              WHERE NOT EXISTS (SELECT 1 FROM trails t WHERE t.item = r.item))",
+             (SELECT s.num FROM {rows item text, hash key} r CROSS JOIN subjects s
+              WHERE {hashed subjects s r.hash} AND s.item = r.item
+              AND NOT EXISTS (SELECT 1 FROM trails t WHERE t.item = r.item))",
         );
         static ABOUT: Sql = Sql::new(
             "SELECT DISTINCT t.item, t.subject FROM trails t
@@ -91,7 +92,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
     static ABOUT: Sql = Sql::new(
         "INSERT INTO subjects (hash, item, text)
          SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r
-         WHERE NOT EXISTS (SELECT 1 FROM subjects s WHERE s.hash = r.hash AND s.item = r.item)",
+         WHERE NOT EXISTS (SELECT 1 FROM subjects s WHERE {hashed subjects s r.hash} AND s.item = r.item)",
     );
     static ADD: Sql = Sql::new(
         "INSERT INTO trails (item, subject, flow, stage, at, ended, outcome, attempt, took_ms, worker, error)
@@ -126,6 +127,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
     }
     if !about.is_empty() {
         tx.run(&ABOUT, vec![Arg::Rows(about)]).await?;
+        tx.added(subjects.len()).await?;
     }
     tx.run(&ADD, vec![Arg::Rows(rows)]).await?;
     Ok(())
@@ -133,7 +135,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
 
 async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
     static OF_ITEM: Sql = Sql::new(
-        "SELECT (SELECT s.text FROM subjects s WHERE s.hash = t.subject AND s.item = t.item LIMIT 1),
+        "SELECT (SELECT s.text FROM subjects s WHERE {hashed subjects s t.subject} AND s.item = t.item LIMIT 1),
                 t.flow, t.stage, t.at, t.ended, t.outcome, t.attempt, t.took_ms, t.worker, t.error
          FROM trails t WHERE t.item = $1 ORDER BY t.at, t.num",
     );

@@ -1,15 +1,16 @@
 //! A child under load on SQLite is killed with SIGKILL at random times; what it was told must be there.
 //!
-//! The child says on standard output what it was told: `A` URLs that were added, `S` URLs whose settle as done
-//! returned ok, `T` items whose trail was recorded. Nothing of that may be lost, and nothing settled may be handed
-//! out again. Without a test harness, since the test starts itself.
+//! The child says on standard output what it was told: `A` URLs that were added, `S` URLs whose mark as seen and
+//! settle as done returned ok, `T` items whose trail was recorded. Nothing of that may be lost, and nothing settled may
+//! be handed out again. Without a test harness, since the test starts itself.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what a test harness would")]
 
 mod harness;
 
 use crawlway_store::{
-    End, Frontier, Timestamp, TrailEntry, Trails,
-    frontier::{Ending, EntryState, PageFacts},
+    End, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
+    frontier::{Added, Ending, EntryState, PageFacts},
+    seen::{Claim, Claimed, Seen},
 };
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use harness::{crawl, id, look, url};
@@ -43,7 +44,9 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 async fn open(path: &Path) -> SqlStore {
-    let options = SqlOptions::new(Place::Sqlite(path.to_owned()));
+    // Nothing is remembered and keys move often, so that both are put to the test.
+    let options =
+        SqlOptions { remembered: 0, keys_at_once: 40, ..SqlOptions::new(Place::Sqlite(path.to_owned())) };
     SqlStore::open(options).await.expect("what a kill leaves can be opened")
 }
 
@@ -102,7 +105,17 @@ async fn check(path: &Path, added: &HashSet<String>, settled: &HashSet<String>, 
     }
     for item in recorded {
         assert_eq!(store.of_item(item).await.unwrap().len(), 1, "the trail of {item}");
+        let about = store.of_item(item).await.unwrap()[0].subject.clone().unwrap();
+        assert_eq!(store.of_subject(&about, 9).await.unwrap().len(), 1, "the trail about {about}");
     }
+    for word in settled {
+        let claim = Claim { url: url("h", word).url, owner: "nobody".to_owned() };
+        let claimed = store.claim(&[claim], Duration::from_secs(1)).await.unwrap();
+        assert!(matches!(claimed[..], [Claimed::Seen { .. }]), "{word} was marked, and now is {claimed:?}");
+    }
+    let again: Vec<_> = added.iter().map(|word| url("h", word)).collect();
+    let answers = store.add(&id("c"), &again).await.unwrap();
+    assert!(answers.iter().all(|answer| *answer == Added::Known), "what was added is known");
     let counts = look(&store, &id("c")).await.counts;
     assert_eq!((counts.in_flight, counts.dead), (0, 0));
     assert!(counts.done >= done && counts.known() >= added.len() as u64, "{counts:?}");
@@ -135,6 +148,8 @@ fn child(path: &Path, run: u64) {
                     (taken.receipt, Ending::Done { outcome: "ok".to_owned(), facts, rest: Duration::ZERO })
                 })
                 .collect();
+            let marks: Vec<Seen> = taken.iter().map(|taken| seen(&taken.url, &taken.item)).collect();
+            store.mark(&marks).await.unwrap();
             let settled = store.settle(&endings).await.unwrap();
             assert!(settled.iter().all(Option::is_some));
             let words: Vec<String> =
@@ -145,6 +160,10 @@ fn child(path: &Path, run: u64) {
             told("T", &taken.iter().map(|taken| taken.item.clone()).collect::<Vec<_>>());
         }
     });
+}
+
+fn seen(url: &str, owner: &str) -> Seen {
+    Seen { url: url.to_owned(), owner: owner.to_owned(), ttl: Duration::from_secs(3600) }
 }
 
 fn entry(item: &str, subject: &str) -> TrailEntry {

@@ -40,7 +40,10 @@ pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Resu
 }
 
 async fn known_of(tx: &mut Tx, crawl: i64, keys: &BTreeSet<Key>) -> Result<Vec<Key>, Fault> {
-    static KNOWN: Sql = Sql::new(
+    static KNOWN: Sql = Sql::pair(
+        "SELECT r.hash FROM {rows hash key} r
+         WHERE EXISTS (SELECT 1 FROM new_keys n WHERE n.hash = r.hash AND n.kind = 0 AND n.part = $2)
+            OR EXISTS (SELECT 1 FROM keys k WHERE k.hash = r.hash AND k.kind = 0 AND k.part = $2)",
         "SELECT e.hash FROM {rows hash key} r CROSS JOIN entries e WHERE e.hash = r.hash AND e.crawl = $2",
     );
     let mut rows = Rows::new();
@@ -100,10 +103,12 @@ async fn add_new(
             changes.touch(host);
             rows.push((*key, num, host, *url));
         }
+        let many = rows.len();
         if !insert(tx, crawl, rows, now).await? {
             // Budgets were charged wrongly then. All is undone, and the next time the URL is known.
             return Err(Fault::InTheWay("somebody added the same URL".to_owned()));
         }
+        tx.added(many).await?;
         hosts::lock(tx, changes.hosts()).await?;
         changes.make(tx).await?;
         tally.of(crawl).waiting += i64::try_from(new.len()).unwrap_or(i64::MAX);
@@ -176,13 +181,14 @@ async fn insert(
     mut new: Vec<(Key, i64, i64, &NewUrl)>,
     now: i64,
 ) -> Result<bool, Fault> {
+    // On SQLite nobody else can have added them since they were looked for.
     static INSERT: Sql = Sql::new(
         "INSERT INTO entries (num, crawl, host, hash, added_at, due, taking, state, attempts, depth, chain, insist,
                               fetched, item, url, found_on)
          SELECT r.num, $2, r.host, r.hash, $3, $3, 0, 0, 0, r.depth, r.chain, r.insist, 0, r.item, r.url, r.found_on
          FROM {rows hash key, num int, host int, depth int, chain int, insist int, item text, url text, \
          found_on text} r WHERE true
-         ON CONFLICT (hash, crawl) DO NOTHING RETURNING 1",
+         {unless known} RETURNING 1",
     );
     if tx.is_shared() {
         new.sort_unstable_by_key(|(key, ..)| *key);

@@ -203,8 +203,9 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, now: i64) -> Result<u64, F
 }
 
 pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Result<bool, Fault> {
-    static FIND: Sql =
-        Sql::new("SELECT num, host, state, insist, fetched FROM entries WHERE hash = $1 AND crawl = $2");
+    static FIND: Sql = Sql::new(
+        "SELECT num, host, state, insist, fetched FROM entries e WHERE {hashed entries e $1} AND crawl = $2",
+    );
     static INSIST: Sql = Sql::new(
         "UPDATE entries SET insist = 1, state = 0, due = CASE WHEN state = 0 THEN due ELSE $2 END,
              attempts = CASE WHEN state = 0 THEN attempts ELSE 0 END, fetched = 0,

@@ -109,7 +109,8 @@ impl Frontier for SqlStore {
     }
 
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError> {
-        read!(self, tx, look::find(tx, url))
+        // Where new keys are known on SQLite.
+        transact!(self, tx, look::find(tx, url))
     }
 
     async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {

@@ -34,9 +34,11 @@ impl SqlHarness {
         self.ground.as_ref().expect("it is taken only at the end")
     }
 
-    /// A handle that shares nothing with the others but the database. Remembers few URLs, so that it forgets some.
+    /// A handle that shares nothing with the others but the database. Remembers few URLs, so that it forgets some,
+    /// and moves keys after every few.
     async fn handle(&mut self) -> Arc<SqlStore> {
-        let options = SqlOptions { policy: self.policy, remembered: 256, ..self.ground().options() };
+        let options =
+            SqlOptions { policy: self.policy, remembered: 256, keys_at_once: 3, ..self.ground().options() };
         let store = SqlStore::open(options).await.expect("the store opens");
         self.open.push(store.clone());
         Arc::new(store)

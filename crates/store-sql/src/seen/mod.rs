@@ -1,10 +1,12 @@
 //! The seen URLs: one row each, found by the hash of the URL, whose text is not kept.
 
+mod alone;
+
 use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Lasts, Tx},
+    link::{Arg, Lasts, Row, Tx},
     rows::{Rows, storable},
     store::{SqlStore, transact},
     time::{after, timestamp, whole},
@@ -50,28 +52,19 @@ impl SeenUrls for SqlStore {
     }
 
     async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError> {
-        static MARK: Sql = Sql::new(
-            "INSERT INTO seen (hash, owner, until, crawled)
-             SELECT r.hash, r.owner, r.until, 1 FROM {rows hash key, owner text, until int} r WHERE true
-             ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 1",
-        );
         let now = self.0.time.now();
         let last: BTreeMap<Key, &Seen> = seen.iter().map(|seen| (Key::of(&seen.url), seen)).collect();
         if last.is_empty() {
             return Ok(());
         }
-        let rows = || {
-            let mut rows = Rows::new();
-            for (key, seen) in &last {
-                rows.row().key(*key).text(&seen.owner).int(after(now, seen.ttl));
-            }
-            rows
-        };
-        transact!(self, tx, tx.run(&MARK, vec![Arg::Rows(rows())])).map(drop)
+        transact!(self, tx, mark_last(tx, &last, now))
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        static RELEASE: Sql = Sql::new(
+        static RELEASE: Sql = Sql::pair(
+            "DELETE FROM seen WHERE num IN
+             (SELECT s.num FROM {rows hash key, owner text} r CROSS JOIN seen s
+              WHERE {hashed seen s r.hash} AND s.crawled = 0 AND s.owner = r.owner)",
             "DELETE FROM seen WHERE crawled = 0
              AND (hash, owner) IN (SELECT r.hash, r.owner FROM {rows hash key, owner text} r)",
         );
@@ -93,8 +86,11 @@ impl SeenUrls for SqlStore {
     }
 
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError> {
-        static FORGET: Sql =
-            Sql::new("DELETE FROM seen WHERE hash IN (SELECT r.hash FROM {rows hash key} r) RETURNING until");
+        static FORGET: Sql = Sql::pair(
+            "DELETE FROM seen WHERE num IN
+             (SELECT s.num FROM {rows hash key} r CROSS JOIN seen s WHERE {hashed seen s r.hash}) RETURNING until",
+            "DELETE FROM seen WHERE hash IN (SELECT r.hash FROM {rows hash key} r) RETURNING until",
+        );
         if urls.is_empty() {
             return Ok(0);
         }
@@ -111,7 +107,9 @@ impl SeenUrls for SqlStore {
     }
 
     async fn sweep(&self, most: usize) -> Result<u64, StoreError> {
-        static SWEEP: Sql = Sql::new(
+        static SWEEP: Sql = Sql::pair(
+            "DELETE FROM seen WHERE num IN
+             (SELECT s.num FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2) RETURNING 1",
             "DELETE FROM seen WHERE hash IN
              (SELECT s.hash FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2 {unlocked})
              RETURNING 1",
@@ -132,6 +130,17 @@ struct Holder {
     ours: bool,
 }
 
+impl Holder {
+    fn ours(owner: &str, until: i64) -> Self {
+        Self { owner: storable(owner).into_owned(), until, crawled: false, ours: true }
+    }
+
+    /// Somebody else, as a row has it: hash, owner, until, crawled.
+    fn of(row: &Row) -> Result<Self, Fault> {
+        Ok(Self { owner: row.text(1)?, until: row.int(2)?, crawled: row.int(3)? == 1, ours: false })
+    }
+}
+
 /// Makes the claims that can be made, and says who has each URL then.
 async fn claim_first(
     tx: &mut Tx,
@@ -139,6 +148,9 @@ async fn claim_first(
     now: i64,
     until: i64,
 ) -> Result<HashMap<Key, Holder>, Fault> {
+    if !tx.is_shared() {
+        return alone::claim(tx, first, now, until).await;
+    }
     static CLAIM: Sql = Sql::new(
         "INSERT INTO seen (hash, owner, until, crawled)
          SELECT r.hash, r.owner, $2, 0 FROM {rows hash key, owner text} r WHERE true
@@ -157,24 +169,35 @@ async fn claim_first(
     let mut held = HashMap::with_capacity(first.len());
     for row in claimed {
         let key = row.key(0)?;
-        let owner = first.get(&key).map(|owner| storable(owner).into_owned()).unwrap_or_default();
-        held.insert(key, Holder { owner, until, crawled: false, ours: true });
+        held.insert(key, Holder::ours(first.get(&key).copied().unwrap_or_default(), until));
     }
     if held.len() < first.len() {
-        // On PostgreSQL the upsert has locked the rows that it left alone, so they are still there.
+        // The upsert has locked the rows that it left alone, so they are still there.
         let others = keys(first.keys().filter(|key| !held.contains_key(key)).copied());
         for row in tx.run(&HELD, vec![Arg::Rows(others)]).await? {
-            let crawled = row.int(3)? == 1;
-            held.insert(
-                row.key(0)?,
-                Holder { owner: row.text(1)?, until: row.int(2)?, crawled, ours: false },
-            );
+            held.insert(row.key(0)?, Holder::of(&row)?);
         }
         if held.len() < first.len() {
             return Err(Fault::InTheWay("a seen URL was forgotten while it was claimed".to_owned()));
         }
     }
     Ok(held)
+}
+
+async fn mark_last(tx: &mut Tx, last: &BTreeMap<Key, &Seen>, now: i64) -> Result<(), Fault> {
+    if !tx.is_shared() {
+        return alone::mark(tx, last, now).await;
+    }
+    static MARK: Sql = Sql::new(
+        "INSERT INTO seen (hash, owner, until, crawled)
+         SELECT r.hash, r.owner, r.until, 1 FROM {rows hash key, owner text, until int} r WHERE true
+         ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 1",
+    );
+    let mut rows = Rows::new();
+    for (key, seen) in last {
+        rows.row().key(*key).text(&seen.owner).int(after(now, seen.ttl));
+    }
+    tx.run(&MARK, vec![Arg::Rows(rows)]).await.map(drop)
 }
 
 /// Locks rows in the one order that all use, so that no two wait for each other.

@@ -1,0 +1,240 @@
+//! The keys on SQLite: whatever is done through several connections, each finds what is there, and an older database
+//! is taken over with all that is in it.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
+
+mod harness;
+
+use crawlway_store::{
+    End, Frontier, SeenUrls, Timestamp, TrailEntry, Trails,
+    frontier::Added,
+    seen::{Claim, Claimed, Seen},
+};
+use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use harness::{Ground, crawl, id, url};
+use proptest::prelude::*;
+use sqlx::{Connection, Executor, SqliteConnection};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+const HANDLES: usize = 3;
+const TERM: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(BTreeSet<u8>),
+    Claim(u8),
+    Mark(BTreeSet<u8>),
+    Release(u8),
+    Forget(u8),
+    Sweep,
+    Record(u8),
+    Pass(u64),
+    /// The connection is closed, and its memory with it.
+    OpenAgain,
+}
+
+fn step() -> impl Strategy<Value = (usize, Step)> {
+    let url = 0..24u8;
+    let some = || proptest::collection::btree_set(0..24u8, 1..6);
+    let step = prop_oneof![
+        4 => some().prop_map(Step::Add),
+        4 => url.clone().prop_map(Step::Claim),
+        3 => some().prop_map(Step::Mark),
+        2 => url.clone().prop_map(Step::Release),
+        1 => url.clone().prop_map(Step::Forget),
+        1 => Just(Step::Sweep),
+        3 => url.prop_map(Step::Record),
+        1 => (0..50u64).prop_map(Step::Pass),
+        1 => Just(Step::OpenAgain),
+    ];
+    (0..HANDLES, step)
+}
+
+fn page(number: u8) -> String {
+    url("h", &number.to_string()).url
+}
+
+/// What should be there.
+#[derive(Default)]
+struct Model {
+    known: BTreeSet<u8>,
+    /// Until when, and whether it was crawled rather than claimed.
+    seen: BTreeMap<u8, (Timestamp, bool)>,
+    /// How many items were about it.
+    about: BTreeMap<u8, usize>,
+}
+
+struct Trial {
+    ground: Ground,
+    stores: Vec<SqlStore>,
+    model: Model,
+}
+
+impl Trial {
+    async fn open() -> Self {
+        let ground = Ground::sqlite().await;
+        let mut stores = Vec::new();
+        for _ in 0..HANDLES {
+            stores.push(open(&ground).await);
+        }
+        crawl(&stores[0], "c", None).await;
+        Self { ground, stores, model: Model::default() }
+    }
+
+    async fn take(&mut self, handle: usize, step: &Step) {
+        let now = self.ground.clock.now();
+        let store = self.stores[handle].clone();
+        match step {
+            Step::Add(pages) => {
+                let urls: Vec<_> = pages.iter().map(|page| url("h", &page.to_string())).collect();
+                let answers = store.add(&id("c"), &urls).await.unwrap();
+                for (page, answer) in pages.iter().zip(answers) {
+                    let expected = if self.model.known.insert(*page) { Added::New } else { Added::Known };
+                    assert_eq!(answer, expected, "adding {page}");
+                }
+            }
+            Step::Claim(number) => {
+                let claim = Claim { url: page(*number), owner: "me".to_owned() };
+                let claimed = store.claim(&[claim], TERM).await.unwrap();
+                match self.model.seen.get(number).filter(|(until, crawled)| *until > now && *crawled) {
+                    Some((until, _)) => {
+                        let seen = Claimed::Seen { owner: "me".to_owned(), until: *until };
+                        assert_eq!(claimed, [seen], "claiming {number}");
+                    }
+                    None => {
+                        assert_eq!(claimed, [Claimed::Ours], "claiming {number}");
+                        self.model.seen.insert(*number, (now + TERM, false));
+                    }
+                }
+            }
+            Step::Mark(pages) => {
+                let seen: Vec<_> = pages
+                    .iter()
+                    .map(|number| Seen { url: page(*number), owner: "me".to_owned(), ttl: 2 * TERM })
+                    .collect();
+                store.mark(&seen).await.unwrap();
+                self.model.seen.extend(pages.iter().map(|page| (*page, (now + 2 * TERM, true))));
+            }
+            Step::Release(number) => {
+                store.release(&[Claim { url: page(*number), owner: "me".to_owned() }]).await.unwrap();
+                if self.model.seen.get(number).is_some_and(|(_, crawled)| !crawled) {
+                    self.model.seen.remove(number);
+                }
+            }
+            Step::Forget(number) => {
+                let known = self.model.seen.remove(number).is_some_and(|(until, _)| until > now);
+                assert_eq!(store.forget(&[page(*number)]).await, Ok(u64::from(known)), "forgetting {number}");
+            }
+            Step::Sweep => {
+                let before = self.model.seen.len();
+                self.model.seen.retain(|_, (until, _)| *until > now);
+                let gone = (before - self.model.seen.len()) as u64;
+                assert_eq!(store.sweep(1000).await, Ok(gone), "sweeping");
+            }
+            Step::Record(number) => {
+                let items = self.model.about.entry(*number).or_default();
+                *items += 1;
+                store.record(&[entry(&format!("{number}-{items}"), &page(*number), now)]).await.unwrap();
+            }
+            Step::Pass(seconds) => self.ground.clock.advance(Duration::from_secs(*seconds)),
+            Step::OpenAgain => {
+                store.close().await;
+                self.stores[handle] = open(&self.ground).await;
+            }
+        }
+    }
+
+    /// Every connection finds all of it.
+    async fn check(&self) {
+        for store in &self.stores {
+            for number in 0..24 {
+                let found = store.find(&page(number)).await.unwrap();
+                assert_eq!(found.len(), usize::from(self.model.known.contains(&number)), "finding {number}");
+                let trails = store.of_subject(&page(number), 1000).await.unwrap();
+                let items = self.model.about.get(&number).copied().unwrap_or_default();
+                assert_eq!(trails.len(), items, "the trails about {number}");
+                assert!(trails.iter().flatten().all(|entry| entry.subject == Some(page(number))));
+            }
+        }
+    }
+}
+
+async fn open(ground: &Ground) -> SqlStore {
+    let options = SqlOptions { remembered: 0, keys_at_once: 4, connections: 1, ..ground.options() };
+    SqlStore::open(options).await.unwrap()
+}
+
+fn entry(item: &str, subject: &str, at: Timestamp) -> TrailEntry {
+    TrailEntry {
+        item: item.to_owned(),
+        subject: Some(subject.to_owned()),
+        flow: "search".to_owned(),
+        stage: "crawl".to_owned(),
+        at,
+        end: End::Done,
+        outcome: "published".to_owned(),
+        attempt: 1,
+        took_ms: 1,
+        worker: "w".to_owned(),
+        error: None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_connection_finds_what_another_stored(steps in proptest::collection::vec(step(), 1..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut trial = Trial::open().await;
+            for (handle, step) in &steps {
+                trial.take(*handle, step).await;
+            }
+            trial.check().await;
+        });
+    }
+}
+
+/// A database as it was before there were keys.
+#[tokio::test]
+async fn an_older_database_is_taken_over() {
+    let ground = Ground::sqlite().await;
+    let Place::Sqlite(path) = &ground.place else { panic!("it is a file") };
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    let mut old = SqliteConnection::connect_with(&options).await.unwrap();
+    for text in [include_str!("../src/schema/0001.sql"), include_str!("../src/schema/0002.sql")] {
+        let words = [("{number}", "INTEGER PRIMARY KEY"), ("{bytes}", "BLOB"), ("{by key}", "WITHOUT ROWID")];
+        let text = words.iter().fold(text.to_owned(), |text, (name, word)| text.replace(name, word));
+        old.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(text))).await.unwrap();
+    }
+    // `8198d1ba…` is the hash of the URL.
+    let rows = "
+        CREATE TABLE crawlway_schema (step BIGINT PRIMARY KEY, made_with TEXT NOT NULL);
+        INSERT INTO crawlway_schema VALUES (1, ''), (2, ''), (3, '');
+        INSERT INTO crawls VALUES (1, 'c', '{}', NULL, 0, 0, NULL, 1, 0, 0, 0, 0);
+        INSERT INTO hosts VALUES (1, 1, 'example.org', 0, 0, 0);
+        INSERT INTO entries (num, crawl, host, hash, added_at, due, taking, state, attempts, depth, chain, insist,
+                             fetched, item, url)
+        VALUES (7, 1, 1, x'8198d1bac40a1033653a78e48800cefc', 0, 0, 0, 0, 0, 0, 0, 0, 0, 'i', 'https://example.org/');
+        INSERT INTO seen VALUES (x'8198d1bac40a1033653a78e48800cefc', 9999999999999, 1, 'i');
+        INSERT INTO subjects VALUES (5, x'8198d1bac40a1033653a78e48800cefc', 'i', 'https://example.org/');
+        INSERT INTO trails VALUES (3, 0, 0, 1, 0, x'8198d1bac40a1033653a78e48800cefc', 'i', 'search', 'crawl', 'published',
+                                   'w', NULL);";
+    old.execute(sqlx::raw_sql(rows)).await.unwrap();
+    old.close().await.unwrap();
+
+    let store = open(&ground).await;
+    let known = "https://example.org/";
+    let mut again = url("example.org", "");
+    again.url = known.to_owned();
+    assert_eq!(store.add(&id("c"), &[again]).await.unwrap(), [Added::Known]);
+    assert_eq!(store.find(known).await.unwrap()[0].item, "i");
+    let claim = Claim { url: known.to_owned(), owner: "other".to_owned() };
+    assert!(matches!(store.claim(&[claim], TERM).await.unwrap()[..], [Claimed::Seen { .. }]));
+    let trails = store.of_subject(known, 9).await.unwrap();
+    assert_eq!(trails[0][0].subject.as_deref(), Some(known));
+    assert_eq!(store.add(&id("c"), &[url("example.org", "new")]).await.unwrap(), [Added::New]);
+}
