@@ -233,3 +233,59 @@ fn settle_error(error: StoreError) -> SettleError {
         other => SettleError::Unavailable { detail: other.to_string() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_store::frontier::{NewCrawl, NewUrl};
+    use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+
+    fn url(item: &str, url: &str) -> NewUrl {
+        NewUrl {
+            item: item.to_owned(),
+            url: url.to_owned(),
+            host: "h".to_owned(),
+            depth: 0,
+            chain: 0,
+            found_on: None,
+            insist: false,
+            budget: None,
+        }
+    }
+
+    /// Both are under way, so that neither could see while it was worked on what became of the other. Whichever is
+    /// settled last has to see it.
+    #[tokio::test]
+    async fn a_page_left_out_for_a_url_that_ends_at_the_same_time_is_wanted_after_all() {
+        let [page, gone] = ["https://h/page", "https://h/gone"];
+        for order in [[page, gone], [gone, page]] {
+            let folder = tempfile::tempdir().unwrap();
+            let place = Place::Sqlite(folder.path().join("records.db"));
+            let frontier = Arc::new(SqlStore::open(SqlOptions::new(place)).await.unwrap());
+            let id = CrawlId::new("c").unwrap();
+            let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
+            frontier.open_crawl(&crawl).await.unwrap();
+            frontier.add(&id, &[url("1", page), url("2", gone)]).await.unwrap();
+            let source =
+                FrontierSource::new(frontier.clone(), Clock::System, 2, Duration::ZERO, Arc::default());
+            let taken = source.take(2, Duration::ZERO).await.unwrap();
+            assert_eq!(taken.len(), 2);
+            for settled in order {
+                let job = |delivery: &&Delivery| {
+                    serde_json::from_slice::<CrawlJob>(&delivery.message.body).unwrap().url == settled
+                };
+                let receipt = taken.iter().find(job).unwrap().receipt.clone();
+                let (outcome, note) = if settled == page {
+                    let facts = PageFacts { canonical: Some(gone.to_owned()), ..PageFacts::default() };
+                    ("left_out", CrawlNote { facts, asked: true, no_page: false })
+                } else {
+                    ("gone", CrawlNote { no_page: true, asked: true, ..CrawlNote::default() })
+                };
+                source.settle(&[Ended { receipt, verdict: Verdict::Done, outcome, note }]).await;
+            }
+            let again = frontier.next(2, 2).await.unwrap();
+            let again: Vec<_> = again.iter().map(|taken| (taken.url.as_str(), taken.insist)).collect();
+            assert_eq!(again, [(page, true)], "{order:?} is the order in which they were settled");
+        }
+    }
+}
