@@ -1,7 +1,8 @@
 //! Connections to either database, and statements on them.
 //!
 //! A connection whose transaction is given up half-way, be it by an error, a time-out or a caller who went away, is
-//! closed rather than used again: the database then undoes the rest by itself, and a connection that hangs is gone.
+//! closed rather than used again: the database then undoes the rest by itself, and a connection that hangs is gone. The
+//! one that writes to SQLite has keys in its memory and cannot hang, so whoever comes next undoes the rest.
 
 use crate::{
     dialect::{Dialect, Sql},
@@ -28,6 +29,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// As a writer is opened, see `pools` in `store.rs`.
 const RELAXED: &str = "PRAGMA synchronous = NORMAL";
+/// Undoes what somebody gave up, and leaves the connection as the next one expects it.
+const UNDO: &str = "ROLLBACK; PRAGMA synchronous = NORMAL";
 
 /// The one connection that writes to a SQLite file.
 #[derive(Debug, Clone)]
@@ -47,6 +50,8 @@ pub(crate) struct Writing {
     connection: SqliteConnection,
     /// As of the last commit; none before the tables are there.
     keys: Option<Keys>,
+    /// Somebody went away in the middle of a transaction.
+    given_up: bool,
 }
 
 impl Writer {
@@ -63,18 +68,29 @@ impl Writer {
         let waited = tokio::time::timeout(within, self.slot.clone().lock_owned()).await;
         let mut slot =
             waited.map_err(|_| Fault::Gone("the writer did not become free in time".to_owned()))?;
-        if slot.is_none() {
-            let connection = SqliteConnection::connect_with(&self.options).await?;
-            *slot = Some(Writing { connection, keys: None });
+        // Out of its place until it can be used, so that one that is given up half-way is closed.
+        let mut writing = match slot.take() {
+            Some(writing) => writing,
+            None => self.connect().await?,
+        };
+        if writing.given_up {
+            writing.given_up = false;
+            // It fails, too, if there is nothing to undo.
+            if writing.connection.execute(sqlx::raw_sql(UNDO)).await.is_err() {
+                writing = self.connect().await?;
+            }
         }
-        if let Some(writing) = slot.as_mut()
-            && writing.keys.is_none()
-            && self.has_tables.load(Ordering::Relaxed)
-        {
+        if writing.keys.is_none() && self.has_tables.load(Ordering::Relaxed) {
             keys::attach(&mut writing.connection).await?;
             writing.keys = Some(Keys::new(self.keys_at_once));
         }
+        *slot = Some(writing);
         Ok(Link::Writer(slot))
+    }
+
+    async fn connect(&self) -> Result<Writing, Fault> {
+        let connection = SqliteConnection::connect_with(&self.options).await?;
+        Ok(Writing { connection, keys: None, given_up: false })
     }
 
     pub(crate) async fn close(&self) {
@@ -283,7 +299,11 @@ impl Drop for Tx {
             return;
         }
         match self.link.take() {
-            Some(Link::Writer(mut slot)) => drop(slot.take()),
+            Some(Link::Writer(mut slot)) => {
+                if let Some(writing) = slot.as_mut() {
+                    writing.given_up = true;
+                }
+            }
             Some(Link::Reader(connection)) => drop(connection.detach()),
             Some(Link::Postgres(connection)) => drop(connection.detach()),
             None => {}

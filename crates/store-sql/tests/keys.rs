@@ -198,6 +198,50 @@ proptest! {
     }
 }
 
+/// Each life adds too few for a step, but not all of them together.
+#[tokio::test]
+async fn many_short_lives_move_their_keys_too() {
+    let ground = Ground::sqlite().await;
+    for life in 0..60 {
+        let store = open(&ground).await;
+        crawl(&store, "c", None).await;
+        let urls: Vec<_> = (0..3).map(|n| url("h", &format!("{life}-{n}"))).collect();
+        store.add(&id("c"), &urls).await.unwrap();
+        store.close().await;
+    }
+    let Place::Sqlite(path) = &ground.place else { panic!("it is a file") };
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    let moved: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM keys").fetch_one(&mut connection).await.unwrap();
+    // All but those of the last sixteen steps of four, since a part waits for its turn.
+    assert!((180 - 16 * 4..=180).contains(&moved), "{moved} of 180 keys are in the file");
+    let furthest: i64 =
+        sqlx::query_scalar("SELECT min(entries) FROM keys_upto").fetch_one(&mut connection).await.unwrap();
+    assert!(furthest >= 180 - 17 * 4, "an opening reads all rows from {furthest} of 180 on");
+}
+
+/// Whoever asks may go away at any moment, without harm to those who come after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_goes_away_leaves_the_keys_as_they_were() {
+    let ground = Ground::sqlite().await;
+    let store = open(&ground).await;
+    crawl(&store, "c", None).await;
+    for round in 0..150u64 {
+        let urls: Vec<_> = (0..5).map(|n| url("h", &format!("{round}-{n}"))).collect();
+        let patience = Duration::from_micros(round * 17 % 1500);
+        let first = tokio::time::timeout(patience, store.add(&id("c"), &urls)).await;
+        let answers = store.add(&id("c"), &urls).await.unwrap();
+        let known = answers.iter().filter(|answer| **answer == Added::Known).count();
+        // All or nothing; and whoever was answered can rely on it.
+        assert!(known == 5 || (known == 0 && first.is_err()), "round {round}: {first:?}, then {answers:?}");
+        let _ = tokio::time::timeout(patience / 2, store.find(&urls[0].url)).await;
+        for url in &urls {
+            assert_eq!(store.find(&url.url).await.unwrap().len(), 1, "round {round}: {}", url.url);
+        }
+    }
+}
+
 /// A database as it was before there were keys.
 #[tokio::test]
 async fn an_older_database_is_taken_over() {

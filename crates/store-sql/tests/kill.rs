@@ -124,6 +124,13 @@ async fn check(path: &Path, added: &HashSet<String>, settled: &HashSet<String>, 
     let found: String =
         sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
     assert_eq!(found, "ok");
+    let twice: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM (SELECT 1 FROM entries GROUP BY hash, crawl HAVING count(*) > 1)",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(twice, 0, "no URL is there twice");
 }
 
 fn child(path: &Path, run: u64) {

@@ -52,15 +52,18 @@ impl Keys {
     /// Brings the keys up to date, at the beginning of a transaction.
     pub(crate) async fn follow(&mut self, tx: &mut Tx) -> Result<(), Fault> {
         static VERSION: Sql = Sql::new("PRAGMA data_version");
-        static FROM: Sql = Sql::new(
-            "SELECT coalesce(min(entries), 0), coalesce(min(seen), 0), coalesce(min(subjects), 0) FROM keys_upto",
-        );
+        static FROM: Sql = Sql::new("SELECT min(entries), min(seen), min(subjects) FROM keys_upto");
+        static BEHIND: Sql =
+            Sql::new("SELECT range FROM keys_upto ORDER BY entries + seen + subjects, range LIMIT 1");
         let version = tx.run(&VERSION, vec![]).await?.first().map(|row| row.int(0)).transpose()?;
         if version == self.version {
             return Ok(());
         }
         if self.version.is_none() {
             self.loaded = three(&tx.run(&FROM, vec![]).await?)?;
+            // Whoever had the turn before: many short lives move as much as one long one.
+            let behind = tx.run(&BEHIND, vec![]).await?.first().map(|row| row.int(0)).transpose()?;
+            self.next = behind.and_then(|range| u8::try_from(range).ok()).unwrap_or(0) % RANGES;
         }
         self.load(tx).await?;
         self.version = version;
@@ -83,7 +86,10 @@ impl Keys {
         for (load, after) in [&ENTRIES, &SEEN, &SUBJECTS].into_iter().zip(self.loaded) {
             tx.run(load, vec![Arg::Int(after)]).await?;
         }
-        self.loaded = last_rows(tx).await?;
+        let last = last_rows(tx).await?;
+        let new: i64 = last.iter().zip(self.loaded).map(|(last, loaded)| (last - loaded).max(0)).sum();
+        self.new = self.new.saturating_add(usize::try_from(new).unwrap_or(0));
+        self.loaded = last;
         Ok(())
     }
 
@@ -98,16 +104,17 @@ impl Keys {
             "INSERT OR REPLACE INTO keys_upto (range, entries, seen, subjects) VALUES ($1, $2, $3, $4)",
         );
         self.new += many;
-        if self.new < self.step {
-            return Ok(());
+        // No more than all of them, however many keys were found to be new.
+        for _ in 0..(self.new / self.step.max(1)).min(RANGES.into()) {
+            let range = || vec![Arg::Key(bound(self.next, 0)), Arg::Key(bound(self.next, u8::MAX))];
+            tx.run(&MOVE, range()).await?;
+            tx.run(&CLEAR, range()).await?;
+            self.loaded = last_rows(tx).await?;
+            let [entries, seen, subjects] = self.loaded.map(Arg::Int);
+            tx.run(&NOTE, vec![Arg::Int(i64::from(self.next)), entries, seen, subjects]).await?;
+            self.next = (self.next + 1) % RANGES;
         }
-        let range = || vec![Arg::Key(bound(self.next, 0)), Arg::Key(bound(self.next, u8::MAX))];
-        tx.run(&MOVE, range()).await?;
-        tx.run(&CLEAR, range()).await?;
-        self.loaded = last_rows(tx).await?;
-        let [entries, seen, subjects] = self.loaded.map(Arg::Int);
-        tx.run(&NOTE, vec![Arg::Int(i64::from(self.next)), entries, seen, subjects]).await?;
-        (self.new, self.next) = (0, (self.next + 1) % RANGES);
+        self.new %= self.step.max(1);
         Ok(())
     }
 }
