@@ -9,12 +9,19 @@ use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
-use crawlway_flow::{Meter, Parts, Stop};
+use crawlway_flow::{Meter, Parts, Ran, Stop};
 use crawlway_flows::search::{
     Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
 };
 use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
-use std::{process, sync::Arc, time::Duration};
+use std::{
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
@@ -35,6 +42,8 @@ pub(crate) struct Worker {
     pub(crate) meters: Vec<(&'static str, Arc<Meter>)>,
     pub(crate) wake: Arc<dyn Fn() + Send + Sync>,
     running: JoinHandle<()>,
+    /// Set once a stage broke, which then has the others stop as if that had been asked for.
+    broken: Arc<AtomicBool>,
     stop: Stop,
 }
 
@@ -136,14 +145,18 @@ impl Worker {
         let (meters, wake) = (search.flow().meters(), Arc::new(search.wake()));
         let idle = !stages.crawl && !stages.index;
         let (flow, stopped) = (search.run(), stop.clone());
+        let broken = Arc::<AtomicBool>::default();
+        let breaks = broken.clone();
         let running = tokio::spawn(async move {
-            flow.await;
+            if flow.await == Ran::Broke {
+                breaks.store(true, Ordering::Relaxed);
+            }
             // Who runs no stage has nothing that could have ended.
             if idle {
                 stopped.requested().await;
             }
         });
-        Ok(Self { broker, records, index, fetcher, request, queue, meters, wake, running, stop })
+        Ok(Self { broker, records, index, fetcher, request, queue, meters, wake, running, broken, stop })
     }
 
     /// How many pages wait to be indexed, or are being indexed. None as long as the queue is paused.
@@ -157,7 +170,7 @@ impl Worker {
 
     /// Whether the stages have ended by themselves, which they should not.
     pub(crate) fn broke(&self) -> bool {
-        self.running.is_finished() && !self.stop.is_requested()
+        self.broken.load(Ordering::Relaxed) || (self.running.is_finished() && !self.stop.is_requested())
     }
 
     /// Returns once it was asked to end, or once the stages have broken, which is an error.
@@ -176,9 +189,9 @@ impl Worker {
 
     /// Says, whenever it is asked, why the stages have ended by themselves, if they have.
     pub(crate) fn watch(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
-        let (running, stop) = (self.running.abort_handle(), self.stop.clone());
+        let (running, broken, stop) = (self.running.abort_handle(), self.broken.clone(), self.stop.clone());
         move || {
-            let broke = running.is_finished() && !stop.is_requested();
+            let broke = broken.load(Ordering::Relaxed) || (running.is_finished() && !stop.is_requested());
             broke.then(|| "they ended by themselves; the log says why".to_owned())
         }
     }
@@ -186,7 +199,11 @@ impl Worker {
     /// Has the stages finish what is in flight. What is left to do can still be asked for.
     pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
         self.stop.request();
-        (&mut self.running).await.context("the stages broke")
+        (&mut self.running).await.context("the stages broke")?;
+        if self.broken.load(Ordering::Relaxed) {
+            bail!("the stages ended by themselves; the log says why");
+        }
+        Ok(())
     }
 
     /// Closes everything. To be called after [`drain`](Self::drain).

@@ -22,7 +22,7 @@ mod stop;
 pub use coalesce::Coalesce;
 pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};
-pub use runner::{Flow, HoldBack, Parts, Settings};
+pub use runner::{Flow, HoldBack, Parts, Ran, Settings};
 pub use source::{Ended, QueueSource, Source};
 pub use stage::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
 pub use stop::Stop;

@@ -85,7 +85,9 @@ fn is_secret_name(name: &str) -> bool {
 /// A password with a `/`, `?` or `@` in it that should have been escaped and was not is masked too: what is
 /// hidden reaches to the last `@`, at the price of hiding too much of an address that has one in its path.
 fn mask_url(text: &str) -> String {
-    let Some(scheme_end) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
+    let Some(scheme_end) = text.find("://").map(|at| at + 3) else {
+        return if is_address_with_secret(text) { MASK.to_owned() } else { text.to_owned() };
+    };
     let (scheme, rest) = text.split_at(scheme_end);
     let rest = match rest.rsplit_once('@') {
         Some((user, host)) => match user.split_once(':') {
@@ -95,6 +97,15 @@ fn mask_url(text: &str) -> String {
         None => rest.to_owned(),
     };
     format!("{scheme}{}", mask_parameters(&rest))
+}
+
+/// Whether this may be an address in another form, with a password in it: `host=db password=…`, `user:password@host`.
+fn is_address_with_secret(text: &str) -> bool {
+    let names_secret = |word: &str| word.split_once('=').is_some_and(|(name, _)| is_secret_name(name));
+    let mut words = text.split(|sign: char| sign.is_whitespace() || matches!(sign, ';' | '&' | '?'));
+    let is_one_word = !text.contains(char::is_whitespace);
+    words.any(names_secret)
+        || (is_one_word && text.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')))
 }
 
 fn mask_parameters(address: &str) -> String {
@@ -116,6 +127,18 @@ mod tests {
     fn shown(key: &str, value: impl Into<toml::Value>) -> String {
         let key: Vec<String> = key.split('.').map(str::to_owned).collect();
         masked(&key, &value.into()).to_string()
+    }
+
+    #[test]
+    fn an_address_in_another_form_is_hidden_whole() {
+        for address in
+            ["host=db user=crawlway password=hunter2", "crawlway:hunter2@db/crawl", "db?password=hunter2"]
+        {
+            assert_eq!(shown("records.postgresql.url", address), format!("\"{MASK}\""), "{address}");
+        }
+        for harmless in ["host=db user=crawlway", "Bot (mailto:me@example.org)", "a/b", "me@example.org"] {
+            assert_eq!(shown("fetch.user_agent", harmless), format!("\"{harmless}\""));
+        }
     }
 
     #[test]

@@ -79,16 +79,30 @@ impl Flow {
         self.meters.clone()
     }
 
-    /// Runs all stages until the stop is requested, and then until what is in flight is finished or handed back.
-    pub async fn run(self) {
+    /// Runs all stages until the stop is requested, and then until what is in flight is finished or handed back. Says
+    /// whether it ended as it should; a runner that breaks requests the stop itself.
+    pub async fn run(self) -> Ran {
+        let mut ran = Ran::ToTheEnd;
         let mut running: JoinSet<()> = self.stages.into_iter().collect();
         while let Some(ended) = running.join_next().await {
             if let Err(error) = ended {
                 // A stage's panics are caught where it runs: this would be a fault of the runner itself. The other
                 // stages cannot go on for ever without it, so that the process has to be started again.
                 tracing::error!(flow = self.parts.flow, %error, "a runner broke; stopping");
+                ran = Ran::Broke;
                 self.stop.request();
             }
         }
+        ran
     }
+}
+
+/// How a flow came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Ran {
+    /// It was asked to end, and did.
+    ToTheEnd,
+    /// A runner broke, and the others ended for that.
+    Broke,
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Waiting};
-use crawlway_flow::{Flow, HoldBack, Parts, QueueSource, Settings, Stop};
+use crawlway_flow::{Flow, HoldBack, Parts, QueueSource, Ran, Settings, Stop};
 use crawlway_store::{Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -184,7 +184,7 @@ impl Search {
     }
 
     /// Runs the stages until the stop is requested and what is in flight is finished or handed back.
-    pub async fn run(self) {
-        self.flow.run().await;
+    pub async fn run(self) -> Ran {
+        self.flow.run().await
     }
 }

@@ -7,7 +7,7 @@ use crawlway_clock::Clock;
 use crawlway_content::UrlOptions;
 use crawlway_demo_web::{Plan, Server, Web};
 use crawlway_fetch::{Fetcher, Guard, Request, Setup};
-use crawlway_flow::Stop;
+use crawlway_flow::{Ran, Stop};
 use crawlway_flows::search::{
     CrawlOptions, FLOW, PagesInto, Search, SearchSettings, Stages, Stores, Traps, WithFrontier, crawler_queue,
 };
@@ -31,7 +31,7 @@ pub(crate) struct Lab {
     pub(crate) records: SqlStore,
     pub(crate) index: Arc<TantivyIndex>,
     pub(crate) server: Option<Server>,
-    running: Option<JoinHandle<()>>,
+    running: Option<JoinHandle<Ran>>,
     _home: TempDir,
 }
 
@@ -239,7 +239,7 @@ impl Lab {
     pub(crate) async fn end(self) {
         self.parts.stop.request();
         if let Some(running) = self.running {
-            running.await.unwrap();
+            assert_eq!(running.await.unwrap(), Ran::ToTheEnd);
         }
         self.broker.close().await.unwrap();
         self.index.close().await.unwrap();

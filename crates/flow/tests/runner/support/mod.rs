@@ -11,7 +11,7 @@ pub(crate) use shaky::Shaky;
 use crawlway_broker::{Broker, DeadFilter, DeadLetter, Depth, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_clock::{Clock, ManualClock, Timestamp};
-use crawlway_flow::{Flow, Meter, Parts, QueueSource, Settings, Stop};
+use crawlway_flow::{Flow, Meter, Parts, QueueSource, Ran, Settings, Stop};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
@@ -30,7 +30,7 @@ pub(crate) struct World {
 /// A flow under way.
 pub(crate) struct Going {
     pub(crate) meter: Arc<Meter>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Ran>,
     stop: Stop,
 }
 
@@ -143,7 +143,8 @@ impl Going {
 
     /// Waits for the end.
     pub(crate) async fn ended(self) {
-        tokio::time::timeout(LIMIT, self.task).await.expect("it ends in time").unwrap();
+        let ran = tokio::time::timeout(LIMIT, self.task).await.expect("it ends in time").unwrap();
+        assert_eq!(ran, Ran::ToTheEnd);
     }
 }
 
