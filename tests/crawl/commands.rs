@@ -197,6 +197,16 @@ fn wrong_questions_are_told_what_is_wrong() {
     refused(&["crawl", "http://a.example/", "--pages", "0"], 2, "--pages");
     refused(&["crawl", "http://a.example/", "--gap", "soon"], 2, "--gap");
     refused(&["crawl"], 2, "URL");
+    // Nobody is at these addresses, so that it is refused before anything is asked for.
+    let many = site.home.path().join("many.toml");
+    std::fs::write(
+        &many,
+        "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nhost = \"127.0.0.1\"\nport = 9\n[records]\nkind = \"postgresql\"\n\
+         [seen]\nkind = \"redis\"\n[gate]\nkind = \"redis\"\n[search]\nindex = \"postgresql\"\n",
+    )
+    .unwrap();
+    let many = many.to_string_lossy().into_owned();
+    refused(&["crawl", "http://a.example/", "--out", "pages.jsonl", "--config", &many], 2, "--gateway");
     refused(&["dead", "list", "frontier", "--after", "nonsense"], 1, "nonsense");
     refused(&["queues", "purge", "frontier", "--yes"], 1, "is the crawls' frontier");
     let unknown = ended(site.program(&["trail", "http://nowhere.example/", "--json"]));

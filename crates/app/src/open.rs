@@ -7,10 +7,11 @@ use crate::{
     worker::worker_name,
 };
 use anyhow::{Context, bail};
-use crawlway_broker::Broker;
+use crawlway_broker::{Broker, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
 use crawlway_broker_rabbitmq::RabbitBroker;
-use crawlway_flows::search::WithFrontier;
+use crawlway_flows::search::{WithFrontier, crawler_queue};
+use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, gate::Gate};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
@@ -130,11 +131,17 @@ impl Queues {
 /// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
+    if config.broker.is_shared() {
+        // Only what was declared here is known here.
+        broker.declare(&[pages_queue(config)]).await?;
+    }
     if !has_records(config) {
         return Ok(Queues { broker, records: None });
     }
     let records = records(config).await?;
-    records.take_back(config).await?;
+    if !config.broker.is_shared() {
+        records.take_back(config).await?;
+    }
     let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
     Ok(Queues { broker, records: Some(records) })
 }
@@ -201,6 +208,34 @@ async fn redis(config: &Config, setting: &str) -> anyhow::Result<RedisStore> {
     RedisStore::connect(options).await.context("cannot use Redis")
 }
 
+/// The queue in which pages wait to be indexed.
+pub(crate) fn pages_queue(config: &Config) -> QueueSpec {
+    let spec = config.queue.spec(crawler_queue());
+    let prefetch = spec.prefetch.max(config.search.least_prefetch());
+    spec.prefetch(prefetch)
+}
+
+/// Makes sure that no other process works on embedded records. The embedded queue has a lock of its own, taken before.
+pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLock>> {
+    if config.records.kind != RecordKind::Embedded || !config.broker.is_shared() {
+        return Ok(None);
+    }
+    fs::create_dir_all(&config.data_dir)
+        .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
+    match DirectoryLock::take(&config.data_dir) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(LockError::InUse { holder }) => {
+            let holder = holder.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            bail!(
+                "the records in `{}` are in use by another process{holder}; wait for its end, or name another data \
+                 directory with --data",
+                config.data_dir.display()
+            )
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The stores of records.
 #[derive(Debug, Clone)]
 pub(crate) struct Records {
@@ -211,8 +246,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Takes back what was in flight when its process was killed. For who has the queues of this data directory, which
-    /// one process can have at a time, so that whoever had something in flight is gone.
+    /// Takes back what was in flight when its process was killed. For who has the queues of this data directory, or its
+    /// lock, which one process can have at a time, so that whoever had something in flight is gone.
     pub(crate) async fn take_back(&self, config: &Config) -> anyhow::Result<()> {
         if config.records.kind == RecordKind::Embedded {
             self.frontier.take_back().await?;
@@ -379,5 +414,34 @@ fn warn_of_damage(directory: &Path, found: &Recovery) {
             directory.display(),
             found.damaged_journal_slots
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::given;
+
+    #[test]
+    fn embedded_records_beside_a_shared_broker_are_one_process_s_own() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        let with = |kind| {
+            let data = data.to_str().unwrap();
+            let variables = [
+                ("CRAWLWAY_DATA_DIR", data),
+                ("CRAWLWAY_ONLY_PROCESS", "true"),
+                ("CRAWLWAY_BROKER__KIND", kind),
+            ];
+            given(&variables).unwrap().config
+        };
+        let config = with("rabbitmq");
+        let held = lock_records(&config).unwrap();
+        assert!(held.is_some());
+        let refused = lock_records(&config).unwrap_err().to_string();
+        assert!(refused.contains(&std::process::id().to_string()) && refused.contains("--data"), "{refused}");
+        drop(held);
+        assert!(lock_records(&config).unwrap().is_some());
+        assert!(lock_records(&with("embedded")).unwrap().is_none(), "the queue has the lock");
     }
 }

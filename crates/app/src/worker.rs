@@ -1,18 +1,15 @@
 //! The flow `search` at work in this process: everything it needs, opened, and how it ends.
 
-use crate::{
-    config::{Config, RecordKind},
-    open,
-    output::warn,
-};
+use crate::{config::Config, open, output::warn};
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
 use crawlway_flow::{Meter, Parts, Ran, Stop};
 use crawlway_flows::search::{
-    Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost, crawler_queue,
+    Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost,
 };
+use crawlway_lock::DirectoryLock;
 use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
 use std::{
     process,
@@ -45,6 +42,8 @@ pub(crate) struct Worker {
     /// Set once a stage broke, which then has the others stop as if that had been asked for.
     broken: Arc<AtomicBool>,
     stop: Stop,
+    /// Held while the records are this process's own.
+    _lock: Option<DirectoryLock>,
 }
 
 /// On which terms pages are fetched, besides those of the settings.
@@ -95,9 +94,10 @@ impl Worker {
         stop: Stop,
     ) -> anyhow::Result<Self> {
         let broker = open::broker(config).await?;
+        let lock = open::lock_records(config)?;
         let records = open::records(config).await?;
         records.take_back(config).await?;
-        if let (Some(only), RecordKind::Embedded) = (only, config.records.kind) {
+        if let Some(only) = only {
             pause_others(&*records.frontier, only).await?;
         }
         let pages = match file {
@@ -119,8 +119,7 @@ impl Worker {
         // Whoever may have many requests in flight at a host would open and close connections all the time otherwise.
         setup.keep.per_host = setup.keep.per_host.max(request.pace.in_flight as usize);
         let fetcher = Arc::new(Fetcher::new(setup)?);
-        let spec = config.queue.spec(crawler_queue());
-        let queue = spec.clone().prefetch(spec.prefetch.max(config.search.least_prefetch()));
+        let queue = open::pages_queue(config);
         broker.declare(std::slice::from_ref(&queue)).await?;
         if broker.depth(&queue.name).await?.paused {
             warn(&format!(
@@ -128,9 +127,17 @@ impl Worker {
                 queue.name
             ));
         }
-        let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
-        close_trails_of_the_lost(&shown, &*records.trails, &Clock::System, &worker_name(), &queue.name)
-            .await?;
+        let closing = close_trails(&broker, &records, &queue);
+        if !config.broker.is_shared() {
+            closing.await?;
+        } else if stages.crawl || stages.index {
+            // There may be many dead letters, and others who go through them just now: nobody waits for that.
+            tokio::spawn(async move {
+                if let Err(error) = closing.await {
+                    tracing::warn!(%error, "trails of items whose workers were lost are not closed yet");
+                }
+            });
+        }
         let parts = Parts {
             flow: FLOW,
             broker: broker.clone(),
@@ -156,7 +163,20 @@ impl Worker {
                 stopped.requested().await;
             }
         });
-        Ok(Self { broker, records, index, fetcher, request, queue, meters, wake, running, broken, stop })
+        Ok(Self {
+            broker,
+            records,
+            index,
+            fetcher,
+            request,
+            queue,
+            meters,
+            wake,
+            running,
+            broken,
+            stop,
+            _lock: lock,
+        })
     }
 
     /// How many pages wait to be indexed, or are being indexed. None as long as the queue is paused.
@@ -216,6 +236,20 @@ impl Worker {
         self.records.close().await;
         closed?;
         index?;
+        Ok(())
+    }
+}
+
+/// Ends the trails of items that died because their worker was lost in their last attempt.
+fn close_trails(
+    broker: &Arc<dyn Broker>,
+    records: &open::Records,
+    queue: &QueueSpec,
+) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
+    let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
+    let (trails, queue) = (records.trails.clone(), queue.name.clone());
+    async move {
+        close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queue).await?;
         Ok(())
     }
 }

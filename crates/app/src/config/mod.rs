@@ -122,12 +122,12 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crawlway_broker::{QueueName, QueueSpec};
     use std::time::Duration;
 
-    fn given(variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
+    pub(crate) fn given(variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         load(&Sources { variables, ..Sources::default() })
     }

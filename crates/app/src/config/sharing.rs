@@ -32,6 +32,11 @@ impl Config {
         sharing
     }
 
+    /// Whether there may be other processes that work on the same.
+    pub(crate) fn is_for_many(&self) -> bool {
+        !self.only_process && self.sharing().owned.is_empty()
+    }
+
     /// Whether all processes with these settings work on the same.
     pub(super) fn check_sharing(&self) -> Result<(), String> {
         if self.search.index == IndexKind::Postgresql && self.records.kind != RecordKind::Postgresql {

@@ -33,6 +33,14 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         recrawl_after: args.recrawl_after.unwrap_or(config.search.recrawl_after()),
         traps: config.search.traps(),
     };
+    if config.is_for_many() {
+        bail!(UsageError(
+            "these settings are for many processes, which would work on this crawl on their terms, as this one would on \
+             theirs; ask a gateway of theirs with --gateway URL, or run `crawlway up` here and this command beside it, or \
+             set `only_process = true` if there is no other"
+                .to_owned()
+        ));
+    }
     // Refused before anything is opened.
     let definition = definition.checked().map_err(|error| UsageError(error.to_string()))?;
     config.fetch.override_pace(args.in_flight, args.gap).map_err(UsageError)?;
