@@ -26,6 +26,7 @@ mod install;
 mod keeper;
 mod postgres;
 mod process;
+mod python;
 mod rabbitmq;
 mod redis;
 mod room;
@@ -52,6 +53,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// Each server has a free port of the loopback interface and fresh data under the target directory, so
 /// that any number of these can run at once. The data is removed at the end. A server that is not installed is
 /// installed where that is possible: as root on Debian or Ubuntu. Elsewhere you are told what to install.
+///
+/// `python` is no server but a virtual environment for programs that speak to us as strangers do; it is made
+/// once and stays under the target directory until `tests/foreign/requirements.txt` changes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -75,8 +79,9 @@ Examples:
   cargo xtask services -- cargo test -p CRATE NAME   one test with the servers up
   cargo xtask services --keep -- COMMAND             data and logs stay, to be looked at";
 
+/// What can be chosen: the servers, and Python, which is prepared beside them.
 fn names() -> Vec<&'static str> {
-    SERVERS.iter().map(|server| server.name()).collect()
+    SERVERS.iter().map(|server| server.name()).chain([python::NAME]).collect()
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
@@ -124,12 +129,13 @@ pub(crate) struct Row {
 impl Services {
     /// Starts the servers called `only`, or all of them, and returns when they answer.
     pub(crate) fn start(root: &Path, only: &[String], keep: bool) -> Result<Self> {
-        let servers = chosen(only)?;
+        let Chosen { servers, python } = chosen(only)?;
+        let target = workspace::target_directory(root)?;
         // Not in the keeper: Ctrl-C has to reach a package manager as it does anywhere else.
         for server in &servers {
-            install::make_sure(*server)?;
+            install::make_sure(server.name(), || server.find(), || server.install())?;
         }
-        let target = workspace::target_directory(root)?;
+        let python = if python { Some(python::prepare(root, &target)?) } else { None };
         let signal = Arc::new(AtomicUsize::new(0));
         for (number, value) in [(SIGINT, INTERRUPT), (SIGTERM, TERMINATE), (SIGHUP, TERMINATE)] {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
@@ -144,6 +150,7 @@ impl Services {
         let answer = keeper.stdout.take();
         let mut services = Services { keeper, lifeline, table: vec![], signal };
         services.table = services.await_table(answer.context("the keeper has no output")?)?;
+        services.table.extend(python);
         print!("{}", table(&services.table));
         Ok(services)
     }
@@ -228,16 +235,20 @@ impl Drop for Services {
     }
 }
 
-/// The servers called `only`, or all of them, in the order of the list.
-fn chosen(only: &[String]) -> Result<Vec<&'static dyn Server>> {
+/// What is wanted of all that there is.
+struct Chosen {
+    servers: Vec<&'static dyn Server>,
+    python: bool,
+}
+
+/// What is called `only`, or everything, in the order of the list.
+fn chosen(only: &[String]) -> Result<Chosen> {
     if let Some(unknown) = only.iter().find(|name| !names().contains(&name.as_str())) {
         bail!("there is no server `{unknown}`; there are: {}", names().join(", "));
     }
-    Ok(SERVERS
-        .iter()
-        .copied()
-        .filter(|server| only.is_empty() || only.iter().any(|name| name == server.name()))
-        .collect())
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    let servers = SERVERS.iter().copied().filter(|server| is_wanted(server.name())).collect();
+    Ok(Chosen { servers, python: is_wanted(python::NAME) })
 }
 
 fn table(rows: &[Row]) -> String {
@@ -321,8 +332,12 @@ mod tests {
     fn an_unknown_server_is_answered_with_the_known_ones() {
         let Err(error) = chosen(&["postgresql".to_owned()]) else { panic!("it was found") };
         assert!(error.to_string().starts_with("there is no server `postgresql`; there are: postgres"));
-        assert_eq!(chosen(&["postgres".to_owned()]).unwrap().len(), 1);
-        assert_eq!(chosen(&[]).unwrap().len(), SERVERS.len());
+        let postgres = chosen(&["postgres".to_owned()]).unwrap();
+        assert_eq!((postgres.servers.len(), postgres.python), (1, false));
+        let python = chosen(&["python".to_owned()]).unwrap();
+        assert_eq!((python.servers.len(), python.python), (0, true));
+        let all = chosen(&[]).unwrap();
+        assert_eq!((all.servers.len(), all.python), (SERVERS.len(), true));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where the real servers are. A server that is missing fails the test that asks for it.
+//! Where the real servers are, and Python for clients of others. What is missing fails the test that asks for it.
 
 /// The variable that holds the address of a PostgreSQL server on which tests may make databases.
 pub const POSTGRES: &str = "CRAWLWAY_TEST_POSTGRES";
@@ -27,6 +27,17 @@ pub const REDIS: &str = "CRAWLWAY_TEST_REDIS";
 /// If there is none.
 pub fn redis() -> String {
     address(REDIS)
+}
+
+/// The variable that names the Python program that has the packages in `tests/foreign/requirements.txt`.
+pub const PYTHON: &str = "CRAWLWAY_TEST_PYTHON";
+
+/// The Python program that runs the clients in `tests/foreign`.
+///
+/// # Panics
+/// If there is none.
+pub fn python() -> String {
+    address(PYTHON)
 }
 
 /// A RabbitMQ server.

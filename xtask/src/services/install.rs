@@ -6,10 +6,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use super::process;
-use super::server::Server;
 
 /// What a server is called by package managers.
 #[derive(Debug)]
@@ -24,14 +23,17 @@ pub(super) struct Packages {
 /// Another package manager may be at work; it is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Installs a server unless it is there.
-pub(super) fn make_sure(server: &dyn Server) -> Result<()> {
-    if server.find().is_some() {
-        return Ok(());
+/// Installs what is called so unless it is there, and says what was found.
+pub(super) fn make_sure<T>(
+    name: &str,
+    find: impl Fn() -> Option<T>,
+    install: impl Fn() -> Result<()>,
+) -> Result<T> {
+    if let Some(found) = find() {
+        return Ok(found);
     }
-    server.install().with_context(|| format!("the server {} is missing", server.name()))?;
-    ensure!(server.find().is_some(), "{} was installed, and yet is not found", server.name());
-    Ok(())
+    install().with_context(|| format!("{name} is missing"))?;
+    find().with_context(|| format!("{name} was installed, and yet is not found"))
 }
 
 /// Installs the packages if this machine lets us.

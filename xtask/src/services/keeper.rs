@@ -45,7 +45,9 @@ pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], keep: bool
         false => Command::new(std::env::current_exe().context("finding this program")?),
     };
     command.arg0("xtask").arg("services-keeper").arg("--folder").arg(folder);
-    command.arg("--servers").arg(names.join(","));
+    if !names.is_empty() {
+        command.arg("--servers").arg(names.join(","));
+    }
     if keep {
         command.arg("--keep");
     }
@@ -57,7 +59,9 @@ pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], keep: bool
 pub(crate) fn run(options: &Options) -> Result<()> {
     let stop = watch_for_the_end()?;
     let run = RunFolder::open(&options.folder, options.keep)?;
-    let mut servers = start(&chosen(&options.servers)?, &run, &stop)?;
+    // Without names it is all of them for people, and none for a keeper.
+    let wanted = if options.servers.is_empty() { vec![] } else { chosen(&options.servers)?.servers };
+    let mut servers = start(&wanted, &run, &stop)?;
     let rows: Vec<Row> = servers.iter().map(Running::row).collect();
     announce(&rows)?;
     let all_stayed_up = watch(&mut servers, &stop);
