@@ -5,6 +5,8 @@
 
 mod bad_input;
 mod commands;
+mod fleet;
+mod foreign;
 mod kills;
 mod lab;
 mod left_out;

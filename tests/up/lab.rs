@@ -1,10 +1,10 @@
 //! A data directory with settings, and the program that serves it.
 
+use crawlway_testkit::http;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
@@ -78,20 +78,8 @@ impl Up {
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            self.address,
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(body.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        let (status, body) = http::ask(&self.address, method, path, &[], body).unwrap();
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
     }
 
     /// Waits until this holds of what is answered there.

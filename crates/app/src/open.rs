@@ -190,6 +190,8 @@ async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
         password: password.expose().to_owned(),
         vhost: vhost.clone(),
         management: (!management.is_empty()).then(|| management.clone()),
+        // So it is with every message of every flow.
+        content_type: Some("application/json".to_owned()),
         name: format!("crawlway {}", worker_name()),
         max_message: max_message.0,
         confirm_timeout: confirm_timeout.0,

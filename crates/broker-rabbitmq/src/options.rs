@@ -18,6 +18,8 @@ pub struct Options {
     /// Where the management API answers, such as `http://rabbitmq:15672`. Without it, what others have in flight is not
     /// counted in depths.
     pub management: Option<String>,
+    /// What is said of the bodies that are published here, such as `application/json`. The broker looks into none of them.
+    pub content_type: Option<String>,
     /// How this process is called in the server's list of connections.
     pub name: String,
     /// The largest message, headers included, in bytes; not above the server's own limit.
@@ -41,6 +43,7 @@ impl Default for Options {
             password: "guest".into(),
             vhost: "/".into(),
             management: None,
+            content_type: None,
             name: "crawlway".into(),
             // What every version takes unless it is told otherwise.
             max_message: 16 << 20,

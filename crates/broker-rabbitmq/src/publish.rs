@@ -93,7 +93,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Ready, PublishError> {
         self.check(&message)?;
-        let properties = wire::first(&message, now);
+        let properties = wire::first(&message, self.options.content_type.as_deref(), now);
         let (body, to) = (message.body, message.to);
         let (parcel, limited, delayed) = match &to {
             Target::Queue(queue) => {

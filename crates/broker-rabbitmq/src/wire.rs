@@ -81,7 +81,7 @@ pub(crate) struct Carried {
 }
 
 /// The properties of a message that is published for the first time.
-pub(crate) fn first(outgoing: &Outgoing, now: Timestamp) -> BasicProperties {
+pub(crate) fn first(outgoing: &Outgoing, content_type: Option<&str>, now: Timestamp) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in &outgoing.headers {
         headers.insert(short(name), text(value));
@@ -95,10 +95,13 @@ pub(crate) fn first(outgoing: &Outgoing, now: Timestamp) -> BasicProperties {
     if let Some(time) = outgoing.not_before.filter(|time| *time > now) {
         headers.insert(short(NOT_BEFORE), number(time.as_millis()));
     }
-    let properties = BasicProperties::default()
+    let mut properties = BasicProperties::default()
         .with_message_id(short(outgoing.id.as_str()))
         .with_timestamp(now.as_millis() / 1000)
         .with_delivery_mode(PERSISTENT);
+    if let Some(content_type) = content_type {
+        properties = properties.with_content_type(short(content_type));
+    }
     if headers.inner().is_empty() { properties } else { properties.with_headers(headers) }
 }
 
@@ -304,7 +307,7 @@ mod tests {
     #[test]
     fn a_plain_message_carries_nothing_of_ours() {
         let queue = QueueName::new("q").unwrap();
-        let properties = first(&Outgoing::to_queue(&queue, "x"), Timestamp::now());
+        let properties = first(&Outgoing::to_queue(&queue, "x"), None, Timestamp::now());
         assert_eq!(properties.headers(), &None);
         assert_eq!(properties.delivery_mode(), &Some(PERSISTENT));
     }
@@ -312,7 +315,7 @@ mod tests {
     #[test]
     fn what_is_written_again_keeps_message_and_history() {
         let now = Timestamp::from_millis(1_700_000_000_000);
-        let carried = Carried::read(first(&outgoing(), now), b"body".to_vec());
+        let carried = Carried::read(first(&outgoing(), Some("text/plain"), now), b"body".to_vec());
         assert_eq!(carried.history, History { attempt: 1, ..History::default() });
         let mut history = carried.history.clone();
         history.failed(Failure { error: "it rained".into(), at: now });
@@ -321,6 +324,7 @@ mod tests {
         let again = Carried::read(carried.again(&history), b"body".to_vec());
         assert_eq!((&again.message, &again.history), (&carried.message, &history));
         assert_eq!(again.history.attempt, 3);
+        assert_eq!(again.properties.content_type(), &Some(short("text/plain")));
 
         let queue = QueueName::new("q").unwrap();
         let letter =

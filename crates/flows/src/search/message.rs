@@ -3,8 +3,8 @@
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_flow::Invalid;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Number, Value};
 
 /// The JSON Schema of the message, as it is shipped.
 pub const SCHEMA: &str = include_str!("../../schemas/crawler_queue.schema.json");
@@ -31,6 +31,7 @@ pub struct Metadata {
     /// When it was crawled: ISO 8601 in UTC.
     pub timestamp: String,
     /// The status it was answered with.
+    #[serde(deserialize_with = "whole_number")]
     pub status_code: i64,
 }
 
@@ -80,6 +81,19 @@ pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
     })
 }
 
+/// A whole number, which JSON Schema and some languages also write as `200.0`.
+fn whole_number<'de, D: Deserializer<'de>>(number: D) -> Result<i64, D::Error> {
+    let number = Number::deserialize(number)?;
+    as_whole(&number).ok_or_else(|| de::Error::custom(format!("{number} is not a whole number")))
+}
+
+fn as_whole(number: &Number) -> Option<i64> {
+    // Every float up to this is exact; no status is near it.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT);
+    number.as_i64().or_else(|| float().map(|float| float as i64))
+}
+
 /// A field of the message: where, whether it must be there, what fits, and that in words.
 type Field = (&'static str, bool, fn(&Value) -> bool, &'static str);
 
@@ -101,7 +115,12 @@ fn explain(body: &[u8], error: &serde_json::Error) -> Invalid {
         ("/metadata/title", true, Value::is_string, "a text"),
         ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
         ("/metadata/timestamp", true, Value::is_string, "a text"),
-        ("/metadata/status_code", true, Value::is_i64, "a whole number"),
+        (
+            "/metadata/status_code",
+            true,
+            |value| value.as_number().and_then(as_whole).is_some(),
+            "a whole number",
+        ),
     ];
     for (pointer, required, fits, expected) in fields {
         let name = pointer[1..].replace('/', ".");
@@ -168,6 +187,17 @@ mod tests {
         message["extra"] = json!([1, 2]);
         message["metadata"]["description"] = Value::Null;
         assert_eq!(read(message.to_string().as_bytes(), MOST).unwrap().description, None);
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_point() {
+        let mut message = good();
+        message["metadata"]["status_code"] = json!(203.0);
+        assert_eq!(read(message.to_string().as_bytes(), MOST).unwrap().status_code, 203);
+        for other in ["2e400", "1e300", "-0.5", "18446744073709551616"] {
+            let body = good().to_string().replace("200", other);
+            reason(body.as_bytes());
+        }
     }
 
     #[test]
@@ -243,7 +273,7 @@ mod tests {
 
     proptest! {
         /// Whatever one field is replaced by, the schema and the reader agree on whether the shape is right. The
-        /// reader looks closer at the values of URL, time and status.
+        /// reader looks closer at the values of URL and time.
         #[test]
         fn the_schema_and_the_reader_agree(
             place in prop::sample::select(vec!["/url", "/text", "/metadata", "/metadata/title",
@@ -264,7 +294,7 @@ mod tests {
             if read.is_ok() && !(place == "/metadata/description" && value == Some(Value::Null)) {
                 prop_assert!(valid, "the reader takes what the schema refuses: {message}");
             }
-            let looks_closer = ["/url", "/metadata/timestamp", "/metadata/status_code"].contains(&place);
+            let looks_closer = ["/url", "/metadata/timestamp"].contains(&place);
             if valid && !looks_closer {
                 prop_assert!(read.is_ok(), "the reader refuses what the schema takes: {message}: {read:?}");
             }

@@ -1,0 +1,311 @@
+//! Programs of strangers on the same queue: Python with pika, written from the contract alone (`tests/foreign`).
+
+use crate::{
+    fleet::{Gateway, Process, Servers, wait_until},
+    lab::Lab,
+    postgres::Database,
+};
+use crawlway_clock::Timestamp;
+use crawlway_demo_web::Plan;
+use crawlway_testkit::{
+    http,
+    servers::{self, RabbitMq},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../flows/schemas/crawler_queue.schema.json");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/foreign");
+
+/// A virtual host of a test's own on the RabbitMQ that all tests share, and a user who may do everything there and nothing
+/// elsewhere.
+struct VirtualHost {
+    name: String,
+    server: RabbitMq,
+}
+
+impl VirtualHost {
+    fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let mut server = servers::rabbitmq();
+        let password = "of their own: p@ss/wörd%20";
+        manage(&server, "PUT", &format!("/api/vhosts/{name}"), &json!({}));
+        manage(
+            &server,
+            "PUT",
+            &format!("/api/users/{name}"),
+            &json!({ "password": password, "tags": "management" }),
+        );
+        let everything = json!({ "configure": ".*", "write": ".*", "read": ".*" });
+        manage(&server, "PUT", &format!("/api/permissions/{name}/{name}"), &everything);
+        (server.user, server.password) = (name.clone(), password.to_owned());
+        Self { name, server }
+    }
+
+    fn servers(&self, database: &Database) -> Servers {
+        Servers { vhost: self.name.clone(), ..Servers::with(self.server.clone(), database) }
+    }
+
+    /// A program of a stranger, told where the queue is in the words of the contract.
+    fn stranger(&self, program: &str, more: &[&str]) -> Stranger {
+        let port = self.server.port.to_string();
+        let mut command = python(program);
+        command.arg(port).arg(&self.name).args(more);
+        command.envs([("RABBITMQ_USER", &self.server.user), ("RABBITMQ_PASSWORD", &self.server.password)]);
+        Stranger::start(command)
+    }
+}
+
+impl Drop for VirtualHost {
+    fn drop(&mut self) {
+        let server = servers::rabbitmq();
+        for path in ["vhosts", "users"] {
+            let _ =
+                http::ask(management(&server), "DELETE", &format!("/api/{path}/{}", self.name), &[GUEST], "");
+        }
+    }
+}
+
+/// guest:guest, who may do everything on a server for tests.
+const GUEST: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
+
+fn management(server: &RabbitMq) -> &str {
+    server.management.strip_prefix("http://").unwrap()
+}
+
+fn manage(server: &RabbitMq, method: &str, path: &str, body: &Value) {
+    let (status, answer) = http::ask(management(server), method, path, &[GUEST], &body.to_string()).unwrap();
+    assert!(matches!(status, 200..=299), "{method} {path}: {status} {answer}");
+}
+
+fn python(program: &str) -> Command {
+    let mut command = Command::new(servers::python());
+    command.arg(format!("{PROGRAMS}/{program}")).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// A program in another language that runs. Dropped, it is killed.
+struct Stranger {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+}
+
+impl Stranger {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (say, lines) = channel();
+        // Read as it comes, since a program whose output nobody takes comes to a stop.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = say.send(serde_json::from_str(&line).unwrap_or(Value::String(line)));
+            }
+        });
+        Self { child, input, lines }
+    }
+
+    /// What it says next.
+    fn next(&self) -> Value {
+        self.lines.recv_timeout(crate::fleet::LIMIT).expect("a line of the foreign program")
+    }
+
+    /// Lets it come to its end, and says what it has said since.
+    fn finish(mut self) -> Vec<Value> {
+        drop(self.input.take());
+        let lines = self.lines.iter().collect();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "the foreign program ended with {status}; its own words are above");
+        lines
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
+    let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(2));
+    let (database, host) = (Database::new(&lab, "consumer"), VirtualHost::new("consumer"));
+    host.servers(&database).share(&mut lab);
+
+    // It declares the queue before anything of ours has seen it.
+    let consumer = host.stranger("consume.py", &["crawler_queue", SCHEMA]);
+    assert_eq!(consumer.next(), json!({ "declared": "crawler_queue" }));
+    let begun = Timestamp::now();
+    let gateway = Gateway::start(&lab);
+    let _workers = [(); 2].map(|()| Process::at_work(&lab, "worker:crawl"));
+    let crawl = gateway.begin_crawl(&lab);
+    gateway.await_fetched(&crawl);
+    let messages = consumer.finish();
+    let ended = Timestamp::now();
+
+    let mut found = BTreeMap::new();
+    for message in &messages {
+        assert_eq!(message["problems"], json!([]), "{message}");
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+        let (body, metadata) = (&message["body"], &message["body"]["metadata"]);
+        assert_eq!(keys(body), ["metadata", "text", "url"].map(str::to_owned).into());
+        let mut fields = ["status_code", "timestamp", "title"].map(str::to_owned).to_vec();
+        fields.extend(metadata.get("description").map(|_| "description".to_owned()));
+        assert_eq!(keys(metadata), fields.into_iter().collect());
+
+        let url = body["url"].as_str().unwrap();
+        let page = lab.truth().indexed.get(url).unwrap_or_else(|| panic!("{url} must not be published"));
+        assert_eq!(metadata["title"], page.title, "{url}");
+        assert_eq!(metadata["status_code"], 200, "{url}");
+        let text = body["text"].as_str().unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!((text, text.to_lowercase().as_str()), (words.as_str(), text), "{url}");
+        assert!(page.word.as_ref().is_none_or(|word| text.contains(word)), "{url}: {text}");
+        let timestamp = metadata["timestamp"].as_str().unwrap();
+        let crawled_at = Timestamp::from_iso(timestamp).unwrap();
+        assert!(timestamp.ends_with('Z') && begun <= crawled_at && crawled_at <= ended, "{timestamp}");
+
+        assert_eq!((&message["exchange"], &message["routing_key"]), (&json!(""), &json!("crawler_queue")));
+        let properties = &message["properties"];
+        let expected = ["content_type", "delivery_mode", "message_id", "timestamp"].map(str::to_owned);
+        assert_eq!(keys(properties), expected.into());
+        assert_eq!(
+            (&properties["delivery_mode"], &properties["content_type"]),
+            (&json!(2), &json!("application/json"))
+        );
+        let id = properties["message_id"].as_str().unwrap();
+        if let Some(other) = found.insert(url, id) {
+            panic!("{url} came twice, as {other} and as {id}");
+        }
+    }
+    let missing: Vec<_> =
+        lab.truth().indexed.keys().filter(|url| !found.contains_key(url.as_str())).collect();
+    assert!(missing.is_empty(), "these were not published: {missing:?}");
+    lab.check_politeness();
+
+    // The id is the item's, by which its trail is known.
+    let (url, id) = found.first_key_value().unwrap();
+    let (_, trail) = gateway.get(&format!("/api/trails?item={id}"));
+    assert!(trail.to_string().contains(url), "{trail}");
+
+    // What was declared by others, and since by us, can be declared by others again.
+    let again = host.stranger("consume.py", &["crawler_queue", SCHEMA]).finish();
+    assert_eq!(again, [json!({ "declared": "crawler_queue" })]);
+
+    keys_begin_with_the_prefix_and_expire(&lab);
+    drop((gateway, _workers));
+    database.drop(&lab);
+}
+
+fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
+    let setting = |name| lab.variables.iter().find(|(one, _)| *one == name).unwrap().1.as_str();
+    let prefix = setting("CRAWLWAY_REDIS__PREFIX");
+    let mut command = python("keys.py");
+    command.arg(setting("CRAWLWAY_REDIS__URL")).arg(prefix);
+    let keys = Stranger::start(command).finish();
+    assert!(keys.len() > lab.truth().indexed.len(), "only {} keys", keys.len());
+    for key in keys {
+        assert!(key["key"].as_str().unwrap().starts_with(&format!("{{{prefix}}}:")), "{key}");
+        let stays = ["life", "groups"].map(|name| format!("{{{prefix}}}:gate:{name}"));
+        let expires = key["left"].as_i64().unwrap() > 0;
+        assert!(expires || stays.iter().any(|one| key["key"] == **one), "a key that stays for ever: {key}");
+    }
+}
+
+#[test]
+fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_up_with_the_reason() {
+    let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
+    let (database, host) = (Database::new(&lab, "publisher"), VirtualHost::new("publisher"));
+    host.servers(&database).share(&mut lab);
+    // Ours declare first this time, and the stranger's plain declare must be content with what is there.
+    let gateway = Gateway::start(&lab);
+    let indexer = Process::at_work(&lab, "worker:index");
+    let published = host.stranger("publish.py", &[]).finish();
+    let of =
+        |field: &str| published.iter().filter(|one| one.get(field).is_some()).cloned().collect::<Vec<_>>();
+    let (good, bad) = (of("url"), of("reason"));
+    assert!(good.len() >= 20 && bad.len() >= 20 && good.len() + bad.len() == published.len());
+
+    wait_until("everything is settled", || {
+        let (_, queue) = gateway.get("/api/queues/crawler_queue");
+        let (dead, indexed) = (queue["dead"].as_u64().unwrap(), lab.indexed().len() as u64);
+        if dead + indexed == published.len() as u64 {
+            Ok(())
+        } else {
+            Err(format!("{indexed} indexed; {queue}"))
+        }
+    });
+    let mut indexed = lab.indexed();
+    indexed.sort();
+    let mut expected: Vec<_> = good.iter().map(|one| one["url"].as_str().unwrap().to_owned()).collect();
+    expected.sort();
+    assert_eq!(indexed, expected);
+    for one in &good {
+        let name = one["name"].as_str().unwrap();
+        let mut search = lab.program("search");
+        search.arg(format!("zz{name}zz")).args(["--gateway", &gateway.url()]);
+        let found: Value = serde_json::from_slice(&lab.finish(search).stdout).unwrap();
+        let urls: Vec<_> = found["hits"].as_array().unwrap().iter().map(|hit| &hit["url"]).collect();
+        assert_eq!(urls, [&one["url"]], "{name}: {found}");
+    }
+
+    let mut list = lab.program("dead");
+    list.args(["list", "crawler_queue", "--limit", "1000", "--gateway", &gateway.url()]);
+    let output = lab.finish(list);
+    let listed: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let told: Vec<&str> =
+        listed["dead"].as_array().unwrap().iter().map(|letter| letter["reason"].as_str().unwrap()).collect();
+    same_reasons(&told, &bad);
+
+    // And a stranger finds the same in the queue of dead letters, with the bodies as they were.
+    let letters = host.stranger("consume.py", &["crawler_queue.dead", SCHEMA]).finish();
+    let letters = &letters[1..];
+    let reason = |letter: &Value| {
+        let reason = &letter["properties"]["headers"]["x-crawlway-dead-reason"];
+        reason.as_str().unwrap_or_else(|| panic!("no reason: {}", letter["properties"])).to_owned()
+    };
+    let told: Vec<String> = letters.iter().map(reason).collect();
+    same_reasons(&told.iter().map(String::as_str).collect::<Vec<_>>(), &bad);
+    let sizes = |sizes: &mut dyn Iterator<Item = u64>| {
+        let mut sizes: Vec<u64> = sizes.collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(
+        sizes(&mut letters.iter().map(|letter| decoded_size(letter["base64"].as_str().unwrap()))),
+        sizes(&mut bad.iter().map(|one| one["size"].as_u64().unwrap()))
+    );
+    for letter in letters {
+        // The schema says all but which URLs a page can have, and how large a message may be.
+        let closer = ["`url` is not one", "the limit is"].iter().any(|part| reason(letter).contains(part));
+        assert!(closer || letter["problems"] != json!([]), "given up although it is valid: {letter}");
+        assert_eq!(letter["properties"]["delivery_mode"], 2, "what is kept survives a restart of the server");
+    }
+    drop((gateway, indexer));
+    database.drop(&lab);
+}
+
+/// Each reason is told once, and nothing else is.
+fn same_reasons(told: &[&str], bad: &[Value]) {
+    assert_eq!(told.len(), bad.len(), "{told:#?}");
+    let mut left = told.to_vec();
+    // The longest first: a short one may be part of several.
+    let mut expected: Vec<&str> = bad.iter().map(|one| one["reason"].as_str().unwrap()).collect();
+    expected.sort_by_key(|reason| std::cmp::Reverse(reason.len()));
+    for reason in expected {
+        let place = left.iter().position(|told| told.contains(reason));
+        left.remove(place.unwrap_or_else(|| panic!("no dead letter says `{reason}`: {left:#?}")));
+    }
+}
+
+fn decoded_size(base64: &str) -> u64 {
+    (base64.len() / 4 * 3 - base64.bytes().filter(|byte| *byte == b'=').count()) as u64
+}
