@@ -5,10 +5,11 @@ use crawlway_testkit::{
     http,
     servers::{self, RabbitMq},
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, Stdio},
+    process::{Child, ExitStatus, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -60,6 +61,58 @@ impl Servers {
     }
 }
 
+/// A virtual host of a test's own on the RabbitMQ that all tests share, and a user who may do everything there and nothing
+/// elsewhere.
+pub(crate) struct VirtualHost {
+    pub(crate) name: String,
+    pub(crate) server: RabbitMq,
+}
+
+impl VirtualHost {
+    pub(crate) fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let mut server = servers::rabbitmq();
+        let password = "of their own: p@ss/wörd%20";
+        manage(&server, "PUT", &format!("/api/vhosts/{name}"), &json!({}));
+        manage(
+            &server,
+            "PUT",
+            &format!("/api/users/{name}"),
+            &json!({ "password": password, "tags": "management" }),
+        );
+        let everything = json!({ "configure": ".*", "write": ".*", "read": ".*" });
+        manage(&server, "PUT", &format!("/api/permissions/{name}/{name}"), &everything);
+        (server.user, server.password) = (name.clone(), password.to_owned());
+        Self { name, server }
+    }
+
+    pub(crate) fn servers(&self, database: &Database) -> Servers {
+        Servers { vhost: self.name.clone(), ..Servers::with(self.server.clone(), database) }
+    }
+}
+
+impl Drop for VirtualHost {
+    fn drop(&mut self) {
+        let server = servers::rabbitmq();
+        for path in ["vhosts", "users"] {
+            let _ =
+                http::ask(management(&server), "DELETE", &format!("/api/{path}/{}", self.name), &[GUEST], "");
+        }
+    }
+}
+
+/// guest:guest, who may do everything on a server for tests.
+const GUEST: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
+
+fn management(server: &RabbitMq) -> &str {
+    server.management.strip_prefix("http://").unwrap()
+}
+
+fn manage(server: &RabbitMq, method: &str, path: &str, body: &Value) {
+    let (status, answer) = http::ask(management(server), method, path, &[GUEST], &body.to_string()).unwrap();
+    assert!(matches!(status, 200..=299), "{method} {path}: {status} {answer}");
+}
+
 /// A process that runs some of the parts. Dropped, it is killed.
 pub(crate) struct Process(Child);
 
@@ -78,6 +131,13 @@ impl Process {
         BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{part} did not start: {line}"));
         (process, told)
+    }
+
+    /// Asks it to end, and says how it did.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        let pid = Pid::from_raw(self.0.id().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        self.0.wait().unwrap()
     }
 }
 

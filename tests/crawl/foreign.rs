@@ -1,16 +1,13 @@
 //! Programs of strangers on the same queue: Python with pika, written from the contract alone (`tests/foreign`).
 
 use crate::{
-    fleet::{Gateway, Process, Servers, wait_until},
+    fleet::{Gateway, LIMIT, Process, VirtualHost, wait_until},
     lab::Lab,
     postgres::Database,
 };
 use crawlway_clock::Timestamp;
 use crawlway_demo_web::Plan;
-use crawlway_testkit::{
-    http,
-    servers::{self, RabbitMq},
-};
+use crawlway_testkit::servers;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,65 +20,12 @@ use std::{
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../flows/schemas/crawler_queue.schema.json");
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/foreign");
 
-/// A virtual host of a test's own on the RabbitMQ that all tests share, and a user who may do everything there and nothing
-/// elsewhere.
-struct VirtualHost {
-    name: String,
-    server: RabbitMq,
-}
-
-impl VirtualHost {
-    fn new(name: &str) -> Self {
-        let name = format!("{name}-{}", std::process::id());
-        let mut server = servers::rabbitmq();
-        let password = "of their own: p@ss/wörd%20";
-        manage(&server, "PUT", &format!("/api/vhosts/{name}"), &json!({}));
-        manage(
-            &server,
-            "PUT",
-            &format!("/api/users/{name}"),
-            &json!({ "password": password, "tags": "management" }),
-        );
-        let everything = json!({ "configure": ".*", "write": ".*", "read": ".*" });
-        manage(&server, "PUT", &format!("/api/permissions/{name}/{name}"), &everything);
-        (server.user, server.password) = (name.clone(), password.to_owned());
-        Self { name, server }
-    }
-
-    fn servers(&self, database: &Database) -> Servers {
-        Servers { vhost: self.name.clone(), ..Servers::with(self.server.clone(), database) }
-    }
-
-    /// A program of a stranger, told where the queue is in the words of the contract.
-    fn stranger(&self, program: &str, more: &[&str]) -> Stranger {
-        let port = self.server.port.to_string();
-        let mut command = python(program);
-        command.arg(port).arg(&self.name).args(more);
-        command.envs([("RABBITMQ_USER", &self.server.user), ("RABBITMQ_PASSWORD", &self.server.password)]);
-        Stranger::start(command)
-    }
-}
-
-impl Drop for VirtualHost {
-    fn drop(&mut self) {
-        let server = servers::rabbitmq();
-        for path in ["vhosts", "users"] {
-            let _ =
-                http::ask(management(&server), "DELETE", &format!("/api/{path}/{}", self.name), &[GUEST], "");
-        }
-    }
-}
-
-/// guest:guest, who may do everything on a server for tests.
-const GUEST: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
-
-fn management(server: &RabbitMq) -> &str {
-    server.management.strip_prefix("http://").unwrap()
-}
-
-fn manage(server: &RabbitMq, method: &str, path: &str, body: &Value) {
-    let (status, answer) = http::ask(management(server), method, path, &[GUEST], &body.to_string()).unwrap();
-    assert!(matches!(status, 200..=299), "{method} {path}: {status} {answer}");
+/// A program of a stranger, told where the queue is in the words of the contract.
+fn stranger(host: &VirtualHost, program: &str, more: &[&str]) -> Stranger {
+    let mut command = python(program);
+    command.arg(host.server.port.to_string()).arg(&host.name).args(more);
+    command.envs([("RABBITMQ_USER", &host.server.user), ("RABBITMQ_PASSWORD", &host.server.password)]);
+    Stranger::start(command)
 }
 
 fn python(program: &str) -> Command {
@@ -113,7 +57,7 @@ impl Stranger {
 
     /// What it says next.
     fn next(&self) -> Value {
-        self.lines.recv_timeout(crate::fleet::LIMIT).expect("a line of the foreign program")
+        self.lines.recv_timeout(LIMIT).expect("a line of the foreign program")
     }
 
     /// Lets it come to its end, and says what it has said since.
@@ -140,7 +84,7 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
     host.servers(&database).share(&mut lab);
 
     // It declares the queue before anything of ours has seen it.
-    let consumer = host.stranger("consume.py", &["crawler_queue", SCHEMA]);
+    let consumer = stranger(&host, "consume.py", &["crawler_queue", SCHEMA]);
     assert_eq!(consumer.next(), json!({ "declared": "crawler_queue" }));
     let begun = Timestamp::now();
     let gateway = Gateway::start(&lab);
@@ -196,7 +140,7 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
     assert!(trail.to_string().contains(url), "{trail}");
 
     // What was declared by others, and since by us, can be declared by others again.
-    let again = host.stranger("consume.py", &["crawler_queue", SCHEMA]).finish();
+    let again = stranger(&host, "consume.py", &["crawler_queue", SCHEMA]).finish();
     assert_eq!(again, [json!({ "declared": "crawler_queue" })]);
 
     keys_begin_with_the_prefix_and_expire(&lab);
@@ -227,7 +171,7 @@ fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_u
     // Ours declare first this time, and the stranger's plain declare must be content with what is there.
     let gateway = Gateway::start(&lab);
     let indexer = Process::at_work(&lab, "worker:index");
-    let published = host.stranger("publish.py", &[]).finish();
+    let published = stranger(&host, "publish.py", &[]).finish();
     let of =
         |field: &str| published.iter().filter(|one| one.get(field).is_some()).cloned().collect::<Vec<_>>();
     let (good, bad) = (of("url"), of("reason"));
@@ -266,7 +210,7 @@ fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_u
     same_reasons(&told, &bad);
 
     // And a stranger finds the same in the queue of dead letters, with the bodies as they were.
-    let letters = host.stranger("consume.py", &["crawler_queue.dead", SCHEMA]).finish();
+    let letters = stranger(&host, "consume.py", &["crawler_queue.dead", SCHEMA]).finish();
     let letters = &letters[1..];
     let reason = |letter: &Value| {
         let reason = &letter["properties"]["headers"]["x-crawlway-dead-reason"];

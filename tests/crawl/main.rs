@@ -11,6 +11,7 @@ mod kills;
 mod lab;
 mod left_out;
 mod out;
+mod outages;
 mod postgres;
 mod recrawl;
 mod shared;

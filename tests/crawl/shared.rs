@@ -1,12 +1,13 @@
 //! The same crawl on RabbitMQ, Redis and PostgreSQL, by many processes that come and go.
 
 use crate::{
-    fleet::{Gateway, LIMIT, Process, Servers},
+    fleet::{Gateway, LIMIT, Process, Servers, VirtualHost},
     lab::Lab,
     postgres::Database,
 };
 use crawlway_demo_web::Plan;
-use crawlway_testkit::private_rabbitmq::PrivateRabbitMq;
+use crawlway_testkit::{http, private_rabbitmq::PrivateRabbitMq};
+use serde_json::json;
 use std::{
     process::Stdio,
     time::{Duration, Instant},
@@ -52,5 +53,45 @@ fn four_crawl_workers_that_come_and_go_stay_polite_and_lose_nothing() {
     assert!(turn >= 8, "there were only {turn} kills");
     lab.check();
     drop((crawlers, indexers, gateway));
+    database.drop(&lab);
+}
+
+#[test]
+fn a_worker_without_a_gateway_tells_how_it_is_where_it_is_told_to() {
+    let mut lab = Lab::new(Plan::tiny(3), Duration::ZERO);
+    let (database, host) = (Database::new(&lab, "metrics"), VirtualHost::new("metrics"));
+    host.servers(&database).share(&mut lab);
+    lab.variables.push(("CRAWLWAY_METRICS__LISTEN", "0.0.0.0:0".to_owned()));
+    let mut up = lab.program("up");
+    up.args(["--only", "worker:crawl"]);
+    let refused = lab.finish(up);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("`metrics.listen` is 0.0.0.0:0") && said.contains("gateway.token"), "{said}");
+
+    lab.variables.push(("CRAWLWAY_METRICS__LISTEN", "127.0.0.1:0".to_owned()));
+    let (worker, told) = Process::at_work(&lab, "worker:crawl");
+    assert_eq!(told["parts"], json!(["worker:crawl"]), "{told}");
+    let url = told["metrics"].as_str().unwrap();
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let get = |path| http::ask(address, "GET", path, &[], "").unwrap();
+    assert_eq!(get("/health/live"), (200, r#"{"live":true}"#.to_owned()));
+    let (status, ready) = get("/health/ready");
+    assert_eq!(status, 200, "{ready}");
+    let (status, metrics) = get("/metrics");
+    assert_eq!(status, 200, "{metrics}");
+    for part in [r#"crawlway_ready{dependency="gate"} 1"#, r#"flow="search",stage="crawl""#] {
+        assert!(metrics.contains(part), "{part} is not in {metrics}");
+    }
+    assert!(!metrics.contains(r#"stage="index""#), "another process does that: {metrics}");
+    let (status, nothing) = get("/api/queues");
+    assert!(status == 404 && nothing.contains("no gateway"), "{nothing}");
+    assert_eq!(worker.end().code(), Some(0));
+    assert!(http::ask(address, "GET", "/health/live", &[], "").is_err(), "it still answers");
+
+    lab.variables.retain(|(name, _)| *name != "CRAWLWAY_METRICS__LISTEN");
+    let (_worker, told) = Process::at_work(&lab, "worker:crawl");
+    assert!(told.get("metrics").is_none(), "nowhere by default: {told}");
+    drop(_worker);
     database.drop(&lab);
 }

@@ -38,6 +38,7 @@ fn settings_that_cannot_be() {
     let lab = Lab::new("");
     for (name, value, says) in [
         ("CRAWLWAY_GATEWAY__LISTEN", "8081", "127.0.0.1:8081"),
+        ("CRAWLWAY_METRICS__LISTEN", "9464", "an address with a port"),
         ("CRAWLWAY_GATEWAY__MAX_BODY", "1GiB", "1KiB to 64MiB"),
         ("CRAWLWAY_GATEWAY__TIME_LIMIT", "0s", "1s"),
     ] {

@@ -1,4 +1,5 @@
-//! The gateway at work in one process with the stages: started, announced, and how it ends.
+//! The gateway at work in one process with the stages: started, announced, and how it ends. Without it, what is left of it:
+//! health and metrics.
 
 use crate::{
     config::Config,
@@ -9,7 +10,7 @@ use anyhow::{Context, bail};
 use crawlway_clock::Clock;
 use crawlway_flow::Stop;
 use crawlway_flows::search::{FLOW, WithFrontier};
-use crawlway_gateway::{CrawlDefaults, Limits, Listening, Parts, StageMeter, router};
+use crawlway_gateway::{CrawlDefaults, Limits, Listening, Parts, StageMeter, health_router, router};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::task::JoinHandle;
 
@@ -57,11 +58,34 @@ impl Serving {
     }
 }
 
+/// Health and metrics of a process without a gateway.
+pub(crate) struct Health {
+    pub(crate) address: SocketAddr,
+    answering: JoinHandle<()>,
+}
+
+impl Health {
+    /// Answers from here on, until the stop is requested.
+    pub(crate) fn start(listening: Listening, worker: &Worker, config: &Config, stop: &Stop) -> Self {
+        let address = listening.address();
+        let router = health_router(parts(worker, config, stop), config.gateway.options(address));
+        let answering = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
+        Self { address, answering }
+    }
+
+    /// Returns once what was asked before the stop is answered.
+    pub(crate) async fn ended(self) -> anyhow::Result<()> {
+        self.answering.await.context("answering for health and metrics broke")
+    }
+}
+
 fn parts(worker: &Worker, config: &Config, stop: &Stop) -> Parts {
     let meters = worker.meters.iter();
     Parts {
         broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
         frontier: worker.records.frontier.clone(),
+        seen: worker.records.seen.clone(),
+        gate: worker.gate.clone(),
         trails: worker.records.trails.clone(),
         index: worker.index.clone(),
         fetcher: worker.fetcher.clone(),

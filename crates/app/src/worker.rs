@@ -10,7 +10,7 @@ use crawlway_flows::search::{
     Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost,
 };
 use crawlway_lock::DirectoryLock;
-use crawlway_store::{CrawlId, Frontier, PageIndex, frontier::CrawlState};
+use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, frontier::CrawlState};
 use std::{
     process,
     sync::{
@@ -33,6 +33,7 @@ pub(crate) struct Worker {
     pub(crate) records: open::Records,
     /// The index, unless pages end in a file.
     pub(crate) index: Option<Arc<dyn PageIndex>>,
+    pub(crate) gate: Arc<dyn Gate>,
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
@@ -108,7 +109,8 @@ impl Worker {
             PagesInto::Index(index) => Some(index.clone()),
             PagesInto::File(_) => None,
         };
-        let mut setup = Setup::new(open::lasting_gate(config).await?);
+        let gate = open::lasting_gate(config).await?;
+        let mut setup = Setup::new(gate.clone());
         setup.guard = config.fetch.guard(&terms.allow)?;
         if let Some(resolver) = terms.resolver {
             setup.resolver = resolver;
@@ -167,6 +169,7 @@ impl Worker {
             broker,
             records,
             index,
+            gate,
             fetcher,
             request,
             queue,

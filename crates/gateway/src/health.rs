@@ -2,6 +2,8 @@
 
 use crate::parts::{Parts, Shared};
 use axum::{Json, extract::State};
+use crawlway_flows::search::FRONTIER;
+use crawlway_store::seen::Claim;
 use http::StatusCode;
 use serde::Serialize;
 use std::{future::Future, time::Duration};
@@ -28,7 +30,7 @@ pub(crate) struct Ready {
 /// Something that is needed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Dependency {
-    /// `queues`, `records`, `index`, `stages` or `process`.
+    /// `queues`, `records`, `seen`, `gate`, `index`, `stages` or `process`.
     pub(crate) name: &'static str,
     /// Whether it is in order.
     pub(crate) ready: bool,
@@ -56,22 +58,40 @@ pub(crate) async fn ready(State(shared): State<Shared>) -> (StatusCode, Json<Rea
 
 /// How everything is that is needed.
 pub(crate) async fn look(parts: &Parts) -> Vec<Dependency> {
-    let queues = async { parts.broker.queues().await.map(drop).map_err(|error| error.to_string()) };
+    // Which queues there are is known here; how much is in them only the broker knows. The frontier is no queue of its.
+    let queues = async {
+        let queues = parts.broker.queues().await.map_err(|error| error.to_string())?;
+        for queue in queues.iter().map(|spec| &spec.name).filter(|name| name.as_str() != FRONTIER) {
+            parts.broker.depth(queue).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    };
     // Written by the same store, so that the crawls stand for the trails too; which are looked at all the same, since
     // they may be elsewhere one day.
     let records = async {
         parts.frontier.crawls(None, 1).await.map_err(|error| error.to_string())?;
         parts.trails.of_item("").await.map(drop).map_err(|error| error.to_string())
     };
+    // Both must really be asked, and neither be changed: nobody has a claim on what is no URL.
+    let seen = async {
+        let none = Claim { url: String::new(), owner: String::new() };
+        parts.seen.release(&[none]).await.map_err(|error| error.to_string())
+    };
+    let gate = async { parts.gate.tracked().await.map(drop).map_err(|error| error.to_string()) };
     let index = async {
         match &parts.index {
             Some(index) => index.count().await.map(drop).map_err(|error| error.to_string()),
             None => Ok(()),
         }
     };
-    let (queues, records, index) =
-        tokio::join!(within("queues", queues), within("records", records), within("index", index));
-    let mut all = vec![queues, records];
+    let (queues, records, seen, gate, index) = tokio::join!(
+        within("queues", queues),
+        within("records", records),
+        within("seen", seen),
+        within("gate", gate),
+        within("index", index)
+    );
+    let mut all = vec![queues, records, seen, gate];
     if parts.index.is_some() {
         all.push(index);
     }

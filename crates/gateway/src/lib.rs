@@ -29,5 +29,5 @@ pub use callers::AllowedHosts;
 pub use openapi::document;
 pub use parts::{CrawlDefaults, Parts, StageMeter};
 pub use problem::Problem;
-pub use routes::{Options, router};
+pub use routes::{Options, health_router, router};
 pub use serve::{Access, BindError, Limits, Listening, bind};

@@ -6,7 +6,7 @@ use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
 use crawlway_flow::{Meter, Stop};
 use crawlway_flows::search::Traps;
-use crawlway_store::{CrawlId, Frontier, PageIndex, Trails};
+use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, Trails};
 use std::{
     collections::HashSet,
     fmt,
@@ -21,6 +21,10 @@ pub struct Parts {
     pub broker: Arc<dyn Broker>,
     /// The crawls and their URLs.
     pub frontier: Arc<dyn Frontier>,
+    /// Which URLs were crawled lately.
+    pub seen: Arc<dyn SeenUrls>,
+    /// Who may be asked when.
+    pub gate: Arc<dyn Gate>,
     /// What happened to items.
     pub trails: Arc<dyn Trails>,
     /// The pages that can be searched; `None` in a process that cannot see them.

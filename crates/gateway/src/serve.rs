@@ -22,6 +22,8 @@ const BREATHER: Duration = Duration::from_millis(100);
 /// What keeps strangers out of a gateway that others than this machine can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
+    /// The setting that says where to listen, for errors to name.
+    pub setting: &'static str,
     /// Whether a token is asked for.
     pub token: bool,
     /// Whether everybody may use it all the same.
@@ -33,17 +35,21 @@ pub struct Access {
 pub enum BindError {
     /// Everybody could use it.
     #[error(
-        "the gateway would listen on {address}, where others than this machine can reach it, and asks for no token; set \
+        "`{setting}` is {address}, where others than this machine can reach it, and no token is asked for; set \
          `gateway.token`, or listen on 127.0.0.1 (`gateway.serve_the_whole_network_unprotected = true` lets \
          everybody in who can reach it)"
     )]
     Unprotected {
+        /// Which setting says so.
+        setting: &'static str,
         /// Where.
         address: SocketAddr,
     },
     /// The system said no.
-    #[error("cannot listen on {address}: {error}; choose another address with `gateway.listen`")]
+    #[error("cannot listen on {address}: {error}; choose another address with `{setting}`")]
     Io {
+        /// Which setting says where.
+        setting: &'static str,
         /// Where.
         address: SocketAddr,
         /// What it said.
@@ -87,11 +93,11 @@ pub struct Listening {
 pub async fn bind(address: SocketAddr, access: Access) -> Result<Listening, BindError> {
     if !address.ip().to_canonical().is_loopback() && !access.token {
         if !access.open_to_all {
-            return Err(BindError::Unprotected { address });
+            return Err(BindError::Unprotected { setting: access.setting, address });
         }
-        tracing::warn!(%address, "the gateway asks for no token, and others than this machine can reach it");
+        tracing::warn!(%address, setting = access.setting, "no token is asked for, and others than this machine can reach it");
     }
-    let failed = |error| BindError::Io { address, error };
+    let failed = |error| BindError::Io { setting: access.setting, address, error };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok(Listening { listener, address })

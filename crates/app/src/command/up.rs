@@ -1,18 +1,18 @@
 //! `crawlway up`: the gateway and the workers, until asked to end.
 
 use crate::{
-    config::Config,
+    config::{Config, MetricsSettings},
     failure::UsageError,
     open,
     output::Output,
-    serving::Serving,
+    serving::{Health, Serving},
     worker::{Terms, Worker, stop_on_signals},
 };
 use anyhow::bail;
 use clap::{Args, ValueEnum, builder::PossibleValue};
 use crawlway_flow::Stop;
 use crawlway_flows::search::Stages;
-use crawlway_gateway::{Listening, bind};
+use crawlway_gateway::{BindError, Listening, bind};
 use serde_json::json;
 use std::process;
 
@@ -34,7 +34,8 @@ With stores that are shared, any number of processes can each run some of the pa
   crawlway up --only worker:index
 
 JSON, one line as soon as it listens, or works:
-  {\"address\", \"url\", \"pid\"}, or without the gateway {\"parts\", \"pid\"}
+  {\"address\", \"url\", \"pid\"}, or without the gateway {\"parts\", \"pid\"} and, with
+  `metrics.listen`, \"metrics\": where /metrics is
 
 Exit codes: 0 it was asked to end, and has; 1 it failed; 2 the command line or a setting is wrong.")]
 pub(super) struct UpArgs {
@@ -79,12 +80,13 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
         open::not_while_served(&config)?;
     }
     let listening = if runs(Part::Gateway) { Some(listen(&config).await?) } else { None };
+    let health = if runs(Part::Gateway) { None } else { listen_for_health(&config).await? };
     let stop = stop_on_signals()?;
     let stages = Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) };
     let mut worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
     let ended = match listening {
         Some(listening) => serve(listening, &worker, &config, &stop, output).await,
-        None => work(&args.only, &worker, &stop, output).await,
+        None => work(&args.only, health, &worker, &config, &stop, output).await,
     };
     let drained = worker.drain().await;
     let closed = worker.close().await;
@@ -93,22 +95,49 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
 
 async fn listen(config: &Config) -> anyhow::Result<Listening> {
     let address = config.gateway.listen().map_err(UsageError)?;
-    bind(address, config.gateway.access()).await.map_err(|error| match error {
-        crawlway_gateway::BindError::Unprotected { .. } => anyhow::Error::new(UsageError(error.to_string())),
+    bind(address, config.gateway.access("gateway.listen")).await.map_err(refusal)
+}
+
+async fn listen_for_health(config: &Config) -> anyhow::Result<Option<Listening>> {
+    let Some(address) = config.metrics.listen().map_err(UsageError)? else { return Ok(None) };
+    bind(address, config.gateway.access(MetricsSettings::LISTEN)).await.map(Some).map_err(refusal)
+}
+
+fn refusal(error: BindError) -> anyhow::Error {
+    match error {
+        BindError::Unprotected { .. } => UsageError(error.to_string()).into(),
         other => other.into(),
-    })
+    }
 }
 
 /// Works without a gateway until asked to end, or until the stages have broken.
-async fn work(parts: &[Part], worker: &Worker, stop: &Stop, output: &mut Output) -> anyhow::Result<()> {
+async fn work(
+    parts: &[Part],
+    health: Option<Listening>,
+    worker: &Worker,
+    config: &Config,
+    stop: &Stop,
+    output: &mut Output,
+) -> anyhow::Result<()> {
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    let health = health.map(|listening| Health::start(listening, worker, config, stop));
+    let metrics = health.as_ref().map(|health| format!("http://{}/metrics", health.address));
     if output.is_json() {
-        output.line(&json!({ "parts": names, "pid": process::id() }).to_string())?;
+        let mut told = json!({ "parts": names, "pid": process::id() });
+        if let Some(metrics) = metrics {
+            told["metrics"] = metrics.into();
+        }
+        output.line(&told.to_string())?;
     } else {
-        output.line(&format!("{} at work; Ctrl-C ends it", names.join(" and ")))?;
+        let metrics = metrics.map(|url| format!(", and tells how at {url}")).unwrap_or_default();
+        output.line(&format!("{} at work{metrics}; Ctrl-C ends it", names.join(" and ")))?;
     }
     output.flush()?;
-    worker.until_the_end(stop).await
+    let ended = worker.until_the_end(stop).await;
+    match health {
+        Some(health) => ended.and(health.ended().await),
+        None => ended,
+    }
 }
 
 /// Serves until asked to end, or until the stages have broken.

@@ -29,8 +29,7 @@ pub(crate) struct GatewaySettings {
 impl GatewaySettings {
     /// Where it listens.
     pub(crate) fn listen(&self) -> Result<SocketAddr, String> {
-        let expected = "expected an address with a port such as \"127.0.0.1:8081\" or \"[::1]:8081\"";
-        self.listen.parse().map_err(|_| expected.to_owned())
+        listen_at(&self.listen)
     }
 
     /// The gateway that commands ask, if one is named.
@@ -61,15 +60,16 @@ impl GatewaySettings {
         self.time_limit.0
     }
 
-    /// What keeps strangers out.
-    pub(crate) fn access(&self) -> Access {
+    /// What keeps strangers out of what listens where this setting says.
+    pub(crate) fn access(&self, setting: &'static str) -> Access {
         Access {
+            setting,
             token: !self.token.expose().is_empty(),
             open_to_all: self.serve_the_whole_network_unprotected,
         }
     }
 
-    /// Who may ask, and how much, of a gateway that listens there.
+    /// Who may ask, and how much, of what listens there.
     pub(crate) fn options(&self, bound: SocketAddr) -> Options {
         Options {
             token: Token::new(self.token.expose()),
@@ -101,4 +101,10 @@ impl GatewaySettings {
         }
         Ok(())
     }
+}
+
+/// An address to listen on.
+pub(super) fn listen_at(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected an address with a port such as \"127.0.0.1:8081\" or \"[::1]:8081\"";
+    text.parse().map_err(|_| expected.to_owned())
 }

@@ -8,6 +8,7 @@ mod fetch;
 mod gate;
 mod gateway;
 mod layers;
+mod metrics;
 mod problem;
 mod queue;
 mod records;
@@ -23,6 +24,7 @@ pub(crate) use fetch::FetchSettings;
 pub(crate) use gate::GateKind;
 pub(crate) use gateway::GatewaySettings;
 pub(crate) use layers::{Origin, Sources};
+pub(crate) use metrics::MetricsSettings;
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use records::{RecordKind, RecordSettings};
 pub(crate) use redis::{RedisSettings, SeenKind, SeenSettings};
@@ -56,6 +58,7 @@ pub(crate) struct Config {
     pub(crate) redis: RedisSettings,
     pub(crate) search: SearchTable,
     pub(crate) gateway: GatewaySettings,
+    pub(crate) metrics: MetricsSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -117,6 +120,7 @@ impl Config {
         self.redis.check()?;
         self.search.check()?;
         self.gateway.check()?;
+        self.metrics.check()?;
         self.queue.check()
     }
 }

@@ -48,10 +48,19 @@ pub fn router(parts: Parts, options: Options) -> Router {
     let shared = Shared::new(parts);
     tokio::spawn(watch_rates(shared.clone()));
     let (router, document) = described();
+    framed(router.merge(openapi::routes(document)).fallback(nothing_here), shared, options)
+}
+
+/// Health and metrics alone, for a process that does its work without a gateway.
+pub fn health_router(parts: Parts, options: Options) -> Router {
+    let (router, _) = health_routes().split_for_parts();
+    framed(router.fallback(only_health_here), Shared::new(parts), options)
+}
+
+/// What holds for every request, around all routes.
+fn framed(router: Router<Shared>, shared: Shared, options: Options) -> Router {
     let frame = Frame { shared: shared.clone(), time_limit: options.time_limit };
     router
-        .merge(openapi::routes(document))
-        .fallback(nothing_here)
         .method_not_allowed_fallback(another_method)
         .with_state(shared)
         .layer(DefaultBodyLimit::max(options.max_body))
@@ -67,17 +76,29 @@ pub(crate) fn described() -> (Router<Shared>, utoipa::openapi::OpenApi) {
         .merge(trails::routes())
         .merge(queues::routes())
         .merge(dead::routes())
-        .routes(routes!(health::live))
-        .routes(routes!(health::ready))
-        .routes(routes!(metrics::metrics))
+        .merge(health_routes())
         .split_for_parts();
     openapi::complete(&mut document);
     (router, document)
 }
 
+fn health_routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(metrics::metrics))
+}
+
 async fn nothing_here(uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
     Problem::not_found(format!("there is nothing at `{path}`; `/api/docs/` shows what there is"))
+}
+
+async fn only_health_here(uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::not_found(format!(
+        "there is nothing at `{path}`; this process is no gateway, and has `/health/live`, `/health/ready` and `/metrics`"
+    ))
 }
 
 async fn another_method(method: Method, uri: Uri) -> Problem {

@@ -114,7 +114,7 @@ async fn a_page_of_another_site_cannot_change_anything() {
 
 #[tokio::test]
 async fn nobody_listens_to_the_network_without_a_token_unless_that_is_meant() {
-    let open = |token, open_to_all| Access { token, open_to_all };
+    let open = |token, open_to_all| Access { setting: "gateway.listen", token, open_to_all };
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let refused = bind(address.parse().unwrap(), open(false, false)).await.unwrap_err();
         assert!(matches!(refused, BindError::Unprotected { .. }), "{address}: {refused}");

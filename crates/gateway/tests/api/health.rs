@@ -22,7 +22,7 @@ async fn a_process_is_ready_until_a_store_is_closed_and_says_which() {
     let ready = lab.get("/health/ready").await.ok(200);
     assert_eq!(ready["ready"], true);
     let names: Vec<String> = reasons(&ready).into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(names, ["queues", "records", "index", "stages", "process"]);
+    assert_eq!(names, ["queues", "records", "seen", "gate", "index", "stages", "process"]);
 
     let out_of_order = async |name: &str| {
         let ready = lab.get("/health/ready").await.ok(503);
@@ -33,6 +33,7 @@ async fn a_process_is_ready_until_a_store_is_closed_and_says_which() {
     out_of_order("index").await;
     lab.records.close().await;
     out_of_order("records").await;
+    out_of_order("seen").await;
     lab.broker.close().await.unwrap();
     out_of_order("queues").await;
     lab.parts.stop.request();

@@ -110,7 +110,8 @@ impl Lab {
         let records = SqlStore::open(SqlOptions { policy, ..SqlOptions::new(place) }).await.unwrap();
         let index = Arc::new(TantivyIndex::open(home.path().join("index"), Default::default()).unwrap());
         let gate = EmbeddedGate::open(GateOptions::default()).unwrap();
-        let mut setup = Setup::new(Arc::new(gate));
+        let gate = Arc::new(gate);
+        let mut setup = Setup::new(gate.clone());
         if let Some(server) = &server {
             setup.guard = Guard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()]);
         }
@@ -159,6 +160,8 @@ impl Lab {
         let parts = Parts {
             broker: Arc::new(WithFrontier::new(broker.clone(), shared.clone())),
             frontier: shared.clone(),
+            seen: shared.clone(),
+            gate,
             trails: shared,
             index: Some(index.clone()),
             fetcher,

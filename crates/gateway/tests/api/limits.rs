@@ -50,7 +50,7 @@ async fn an_id_is_taken_over_if_it_can_do_no_harm() {
 
 /// A real listener.
 async fn listen(lab: &Lab, limits: Limits) -> (SocketAddr, JoinHandle<()>) {
-    let access = Access { token: false, open_to_all: false };
+    let access = Access { setting: "gateway.listen", token: false, open_to_all: false };
     let listening = bind("127.0.0.1:0".parse().unwrap(), access).await.unwrap();
     let address = listening.address();
     (address, tokio::spawn(listening.serve(lab.router.clone(), limits, lab.parts.stop.clone())))

@@ -160,11 +160,11 @@ async fn listen_somewhere(
     address: SocketAddr,
     config: &Config,
 ) -> anyhow::Result<(Listening, Option<SocketAddr>)> {
-    match bind(address, config.gateway.access()).await {
+    match bind(address, config.gateway.access("gateway.listen")).await {
         Ok(listening) => Ok((listening, None)),
         Err(BindError::Io { .. }) => {
             let anywhere = SocketAddr::new(address.ip(), 0);
-            Ok((bind(anywhere, config.gateway.access()).await?, Some(address)))
+            Ok((bind(anywhere, config.gateway.access("gateway.listen")).await?, Some(address)))
         }
         Err(error) => Err(error.into()),
     }

@@ -132,7 +132,8 @@ pub(super) async fn list(
     let after = after.map_err(|error| Problem::invalid(error.to_string()).field("after"))?;
     let crawls = shared.parts.frontier.crawls(after.as_ref(), query.limit).await?;
     let next = crawls.last().filter(|_| crawls.len() == query.limit).map(|crawl| crawl.id.to_string());
-    let look = Look::at(&shared.parts).await?;
+    let last_end = crawls.iter().filter_map(|crawl| crawl.ended_at).max();
+    let look = Look::at(&shared.parts, &shared.indexing, last_end).await?;
     Ok(Json(CrawlList {
         crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &look)).collect(),
         next,
@@ -151,7 +152,8 @@ pub(super) async fn one(
 ) -> Result<Json<CrawlView>, Problem> {
     let crawl = shared.parts.frontier.crawl(&CrawlId::new(&id)?).await?;
     let crawl = crawl.ok_or_else(|| missing(&id))?;
-    Ok(Json(view(&shared, crawl, &Look::at(&shared.parts).await?)))
+    let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
+    Ok(Json(view(&shared, crawl, &look)))
 }
 
 /// Pause a crawl: nothing more is taken up, what is in flight is finished
@@ -206,7 +208,8 @@ async fn set(
         return Err(Problem::conflict(format!("crawl `{id}` is {}; {what}", crawl.state)));
     }
     (shared.parts.wake)();
-    Ok(Json(view(&shared, crawl, &Look::at(&shared.parts).await?)))
+    let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
+    Ok(Json(view(&shared, crawl, &look)))
 }
 
 fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
