@@ -79,7 +79,7 @@ impl Drop for Stranger {
 
 #[test]
 fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
-    let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(2));
+    let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(15));
     let (database, host) = (Database::new(&lab, "consumer"), VirtualHost::new("consumer"));
     host.servers(&database).share(&mut lab);
 
