@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The frontier, the seen URLs and the trails in one SQL database. Cheap to clone; all clones share their
+/// The frontier, the seen URLs, the trails and the inventory records in one SQL database. Cheap to clone; all clones share their
 /// connections.
 #[derive(Clone)]
 pub struct SqlStore(pub(crate) Arc<Shared>);
