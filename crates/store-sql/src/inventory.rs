@@ -169,7 +169,7 @@ async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -
         Arg::Int(now),
         Arg::OptText(texts.headers.as_deref()),
         Arg::OptText(texts.cookies.as_deref()),
-        Arg::Text(&texts.additional_details),
+        Arg::OptText(texts.additional_details.as_deref()),
     ];
     let rows = tx.run(&COMPLETE, args).await?;
     let Some(row) = rows.first() else { return not_ended_now(tx, attempt, &key).await };
@@ -274,7 +274,7 @@ fn list_statement(wanted: &Wanted) -> &'static Sql {
 struct Texts<'a> {
     headers: Option<String>,
     cookies: Option<String>,
-    additional_details: String,
+    additional_details: Option<String>,
     page_source: Option<&'a str>,
 }
 
@@ -285,10 +285,11 @@ impl<'a> Texts<'a> {
                 problem: format!("the record cannot be written as JSON: {error}"),
             })
         };
+        let details = Some(&fetched.additional_details).filter(|details| !details.is_empty());
         Ok(Self {
             headers: fetched.headers.as_ref().map(text).transpose()?,
             cookies: fetched.cookies.as_ref().map(text).transpose()?,
-            additional_details: text(&fetched.additional_details)?,
+            additional_details: details.map(text).transpose()?,
             page_source: fetched.page_source.as_deref(),
         })
     }

@@ -7,7 +7,7 @@
 //!         │
 //!     dialect.rs                     where the two speak differently, and nowhere else
 //!         │
-//!     store.rs ─ link.rs             transactions, retries, connections; down.rs: when the server is away
+//!     store.rs ─ link.rs             transactions, retries, connections
 //! ```
 //!
 //! # What survives
@@ -24,7 +24,6 @@
 //! Texts are kept as they are, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
 mod dialect;
-mod down;
 mod fault;
 mod frontier;
 mod inventory;

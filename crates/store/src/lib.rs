@@ -7,6 +7,7 @@ mod error;
 pub mod frontier;
 pub mod gate;
 pub mod inventory;
+pub mod outage;
 pub mod pages;
 pub mod seen;
 pub mod trails;

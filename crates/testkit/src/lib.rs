@@ -1,6 +1,8 @@
 //! What tests need and no user gets: where the real servers are that `cargo xtask test` starts, servers of one's own, and
 //! a proxy that fails when told to.
 
+mod kept;
+pub mod private_mongodb;
 pub mod private_rabbitmq;
 pub mod private_redis;
 pub mod proxy;

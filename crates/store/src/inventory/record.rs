@@ -22,7 +22,7 @@ pub struct Record {
     pub metadata: Metadata,
     /// How it went lately.
     pub processing: Processing,
-    /// What else came back when it was last completed, without [`OURS`].
+    /// What else came back when it was last completed, without [`OURS`]; none if that is nothing.
     pub additional_details: Option<Map<String, Value>>,
     /// Whose attempt is the latest; none if the record is not of our making.
     pub work: Option<Work>,

@@ -328,7 +328,7 @@ impl UrlRecords for Oracle {
             };
             record.metadata =
                 Metadata { headers: kept.headers, cookies, page_source: kept.page_source.into() };
-            record.additional_details = Some(kept.additional_details);
+            record.additional_details = Some(kept.additional_details).filter(|details| !details.is_empty());
             (record.status, record.updated_at) = (Status::Completed, now);
             if !self.has(Fault::KeepsErrors) {
                 record.processing.error_message = None;

@@ -43,7 +43,11 @@ pub(super) async fn odd_names_come_back(h: &mut dyn Harness) {
         page_source: None,
         additional_details: names.clone(),
     };
-    let record = t.completed(&message("m-1", 0), &fetched, 1).await;
+    t.completed(&message("m-1", 0), &fetched, 1).await;
+    // Kept through what happens to the record later, too.
+    let attempt = t.attempt(&message("m-2", 2), 3).await;
+    t.fail(&attempt, "timed out", 4).await;
+    let record = t.record().await;
     assert_eq!(record.metadata.headers, fetched.headers, "the names of headers");
     assert_eq!(record.metadata.cookies, fetched.cookies, "names further down");
     assert_eq!(record.additional_details, Some(names), "the names of details");

@@ -9,6 +9,7 @@
 mod beginning;
 mod content;
 mod ending;
+pub mod killed;
 mod list;
 mod listing;
 mod load;
