@@ -4,7 +4,7 @@ use crawlway_store::{
     Timestamp,
     inventory::{Fetched, Metadata, OURS, PageSource, Processing, Record, RecordId, Status, Work},
 };
-use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 use serde_json::{Map, Value};
 
 pub(crate) fn object_id(id: RecordId) -> ObjectId {
@@ -44,9 +44,15 @@ fn bson(value: &Value) -> Bson {
     }
 }
 
+/// What the octets of a document say.
+pub(crate) fn read(octets: RawDocumentBuf) -> Result<Document, String> {
+    Document::try_from(octets).map_err(|error| error.to_string())
+}
+
 /// A document as a record. Fields that are missing, or are not what they should be, are as good as null: documents of
 /// others are shown as far as they can be. Only its id and its status are needed.
-pub(crate) fn record(mut document: Document, with_source: bool) -> Result<Record, String> {
+pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Record, String> {
+    let mut document = read(document)?;
     let id = match document.get("_id") {
         Some(Bson::ObjectId(id)) => RecordId::from_octets(id.bytes()),
         other => return Err(format!("a document has no ObjectId as its `_id`, but {other:?}")),

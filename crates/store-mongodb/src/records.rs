@@ -1,7 +1,7 @@
 //! The calls on records: each is one command, which the server decides on one document, so that nobody comes in between.
 
 use crate::{
-    document::{date, document, fields, metadata, object_id, record, retry_count, status, work},
+    document::{date, document, fields, metadata, object_id, read, record, retry_count, status, work},
     fault::Fault,
     store::MongoStore,
 };
@@ -14,7 +14,7 @@ use crawlway_store::{
 };
 use futures::TryStreamExt;
 use mongodb::{
-    bson::{Bson, DateTime, Document, doc},
+    bson::{Bson, DateTime, Document, RawDocumentBuf, doc},
     options::ReturnDocument,
 };
 
@@ -121,7 +121,7 @@ impl UrlRecords for MongoStore {
         } else {
             doc! { "metadata.page_source": 0 }
         };
-        let found: Vec<Document> = self
+        let found: Vec<RawDocumentBuf> = self
             .ask(async {
                 let found = self
                     .records
@@ -205,7 +205,8 @@ struct Held {
 }
 
 impl Held {
-    fn of(mut document: Document) -> Result<Self, StoreError> {
+    fn of(document: RawDocumentBuf) -> Result<Self, StoreError> {
+        let mut document = read(document).map_err(unreadable)?;
         let status =
             status(&document).map_err(|word| unreadable(format!("a record has the status `{word}`")))?;
         let mut details = fields(document.remove("additional_details"));

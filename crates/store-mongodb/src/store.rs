@@ -7,7 +7,7 @@ use crawlway_store::{
 };
 use mongodb::{
     Client, Collection, IndexModel,
-    bson::{Document, doc},
+    bson::{RawDocumentBuf, doc},
     error::{ErrorKind, Result as Answer},
     options::{ClientOptions, ReadConcern, SelectionCriteria, WriteConcern},
 };
@@ -20,7 +20,8 @@ use std::{
 /// The inventory records in a collection of MongoDB. Cheap to clone; all clones share their connections.
 #[derive(Clone)]
 pub struct MongoStore {
-    pub(crate) records: Collection<Document>,
+    /// Read as octets, and not by the driver's own rules, which take names such as `$date` for what they are not.
+    pub(crate) records: Collection<RawDocumentBuf>,
     client: Client,
     answer_within: Duration,
     outage: Arc<Outage>,

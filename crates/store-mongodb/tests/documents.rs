@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use harness::{database, options};
 use mongodb::{
     Collection,
-    bson::{Bson, DateTime, Document, doc, oid::ObjectId},
+    bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId},
 };
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn request(id: &str, second: u64) -> Request {
 struct Ground {
     options: MongoOptions,
     store: MongoStore,
-    documents: Collection<Document>,
+    documents: Collection<RawDocumentBuf>,
 }
 
 impl Ground {
@@ -43,7 +43,7 @@ impl Ground {
 
     async fn document(&self) -> Document {
         let id = ObjectId::from_bytes(RecordId::of_url(URL).octets());
-        self.documents.find_one(doc! { "_id": id }).await.unwrap().unwrap()
+        self.documents.find_one(doc! { "_id": id }).await.unwrap().unwrap().try_into().unwrap()
     }
 
     async fn clear(self) {
@@ -146,7 +146,8 @@ async fn documents_of_others_are_shown_and_taken_over() {
         doc! { "_id": "no id of ours", "status": "COMPLETED", "created_at": DateTime::from_millis(8) };
     let stranger =
         doc! { "_id": ObjectId::new(), "status": "whatever", "created_at": DateTime::from_millis(9) };
-    ground.documents.insert_many([foreign, queued, strange, stranger]).await.unwrap();
+    let documents = ground.documents.clone_with_type::<Document>();
+    documents.insert_many([foreign, queued, strange, stranger]).await.unwrap();
 
     let record = ground.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
     assert_eq!((record.status, record.processing.retry_count), (Status::Completed, 2));

@@ -36,7 +36,26 @@ pub(super) async fn odd_names_come_back(h: &mut dyn Harness) {
     let odd =
         ["", ".", "a.b", ".a", "a.", "$", "$set", "$ref", "$id", "$db", "_id", "a$b", "0", "constructor"];
     let names = odd.into_iter().map(str::to_owned).chain(odd_texts().into_iter().take(6)).chain(odd_urls());
-    let names: Map<String, Value> = names.zip((0..).map(Value::from)).collect();
+    let mut names: Map<String, Value> = names.zip((0..).map(Value::from)).collect();
+    // What a value is called where JSON is to carry types, alone in an object and with values of all kinds.
+    let typed =
+        ["$oid", "$date", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$binary", "$uuid"];
+    let typed = typed.into_iter().chain([
+        "$regularExpression",
+        "$timestamp",
+        "$code",
+        "$scope",
+        "$symbol",
+        "$minKey",
+    ]);
+    for name in
+        typed.chain(["$maxKey", "$undefined", "$dbPointer", "$numberDecimalBytes", "$literal", "$__proto"])
+    {
+        names.insert(
+            name.to_owned(),
+            json!([{ name: "x" }, { name: 1 }, { name: { name: null } }, { name: [] }]),
+        );
+    }
     let fetched = Fetched {
         headers: Some(names.clone()),
         cookies: Some(object(json!({ "c": names }))),
