@@ -203,7 +203,7 @@ impl Oracle {
         }
         match self.fault {
             Fault::CountsCrashes if same && record.status == Status::InProgress => {
-                processing.retry_count += 1
+                processing.retry_count += 1;
             }
             Fault::ResetsOnRedelivery => processing.retry_count = 0,
             Fault::ClearsErrorOnRedelivery => processing.error_message = None,

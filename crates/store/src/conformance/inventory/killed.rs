@@ -37,7 +37,7 @@ pub async fn work(records: &dyn UrlRecords, from: u64, tell: impl Fn(String)) {
                     };
                     match works(ended, "ending") {
                         Ended::As { status, retry_count } => {
-                            tell(format!("E {message} {status} {retry_count}"))
+                            tell(format!("E {message} {status} {retry_count}"));
                         }
                         other => panic!("the attempt is the only one, and yet {other:?}"),
                     }
