@@ -24,6 +24,7 @@ use server::Server;
 
 mod install;
 mod keeper;
+mod mongodb;
 mod postgres;
 mod process;
 mod python;
@@ -37,7 +38,7 @@ mod server;
 pub(crate) use keeper::{Options as KeeperOptions, run as run_keeper};
 
 /// Every server there is. A new one is a file beside `postgres.rs` and a line here.
-const SERVERS: &[&dyn Server] = &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq];
+const SERVERS: &[&dyn Server] = &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq, &mongodb::MongoDb];
 
 const INTERRUPT: usize = 1;
 const TERMINATE: usize = 2;

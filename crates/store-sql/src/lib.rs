@@ -1,12 +1,13 @@
 //! The store contracts on SQL: one implementation for SQLite in a file of ours and for PostgreSQL.
 //!
 //! ```text
-//! seen.rs  trails.rs  frontier/      what is asked, in SQL that is written once
+//! seen.rs  trails.rs  frontier/
+//! inventory.rs                       what is asked, in SQL that is written once
 //! pages/                             the page index, on PostgreSQL alone
 //!         │
 //!     dialect.rs                     where the two speak differently, and nowhere else
 //!         │
-//!     store.rs ─ link.rs             transactions, retries, connections; down.rs: when the server is away
+//!     store.rs ─ link.rs             transactions, retries, connections
 //! ```
 //!
 //! # What survives
@@ -16,15 +17,16 @@
 //! latest of them, in order, and so set the store back in time by some moments. That costs work and nothing else: URLs
 //! are fetched again (a page is never done without its links, which were added before), claims and notes of seen
 //! URLs are missing, and so may be entries of trails. What somebody asked for is synced before the call returns,
-//! with everything before it: `open_crawl`, `set_state`, `reopen`, `insist`, `replay`, `drop_dead`, `forget`, and `add`
-//! when there is a seed among the URLs that it adds. On PostgreSQL every commit is as durable as the server makes it.
+//! with everything before it: `open_crawl`, `set_state`, `reopen`, `insist`, `replay`, `drop_dead`, `forget`, `add`
+//! when there is a seed among the URLs that it adds, and the ends of attempts at inventory records (`complete`, `fail`), after
+//! which their messages are acknowledged. On PostgreSQL every commit is as durable as the server makes it.
 //!
 //! Texts are kept as they are, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
 mod dialect;
-mod down;
 mod fault;
 mod frontier;
+mod inventory;
 mod key;
 mod keys;
 mod known;

@@ -112,6 +112,7 @@ pub(crate) enum Arg<'a> {
     Int(i64),
     OptInt(Option<i64>),
     Text(&'a str),
+    OptText(Option<&'a str>),
     Key(Key),
     Rows(Rows),
 }
@@ -257,6 +258,7 @@ impl Tx {
                         Arg::Int(int) => query.bind(int),
                         Arg::OptInt(int) => query.bind(int),
                         Arg::Text(text) => query.bind(storable(text).into_owned()),
+                        Arg::OptText(text) => query.bind(text.map(|text| storable(text).into_owned())),
                         Arg::Key(key) => query.bind(key.0.to_vec()),
                         Arg::Rows(rows) => query.bind(rows.into_json()),
                     };
@@ -286,6 +288,7 @@ async fn run_sqlite(
             Arg::Int(int) => query.bind(int),
             Arg::OptInt(int) => query.bind(int),
             Arg::Text(text) => query.bind(storable(text).into_owned()),
+            Arg::OptText(text) => query.bind(text.map(|text| storable(text).into_owned())),
             Arg::Key(key) => query.bind(key.0.to_vec()),
             Arg::Rows(rows) => query.bind(rows.into_json()),
         };

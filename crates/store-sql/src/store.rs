@@ -2,7 +2,6 @@
 
 use crate::{
     dialect::{Dialect, Sql},
-    down::{Down, chance},
     fault::Fault,
     known::Known,
     link::{Lasts, Link, Tx, Writer},
@@ -10,7 +9,10 @@ use crate::{
     options::{Place, SqlOptions},
     time::Time,
 };
-use crawlway_store::{FrontierPolicy, StoreError};
+use crawlway_store::{
+    FrontierPolicy, StoreError,
+    outage::{Outage, chance},
+};
 use sqlx::{
     ConnectOptions, Executor, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -22,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The frontier, the seen URLs and the trails in one SQL database. Cheap to clone; all clones share their
+/// The frontier, the seen URLs, the trails and the inventory records in one SQL database. Cheap to clone; all clones share their
 /// connections.
 #[derive(Clone)]
 pub struct SqlStore(pub(crate) Arc<Shared>);
@@ -37,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) per_host: AtomicU32,
     answer_within: Duration,
     pools: Pools,
-    down: Down,
+    outage: Outage,
 }
 
 enum Pools {
@@ -64,7 +66,7 @@ impl SqlStore {
             per_host: AtomicU32::new(u32::MAX),
             answer_within: options.answer_within,
             pools,
-            down: Down::default(),
+            outage: Outage::default(),
         }));
         let deadline = Instant::now() + options.open_within;
         let mut pause = Duration::from_millis(50);
@@ -118,11 +120,11 @@ impl SqlStore {
 
     /// Begins a transaction, on another connection if the first one turns out to be gone.
     pub(crate) async fn begin(&self, lasts: Lasts) -> Result<Tx, Fault> {
-        self.0.down.may_ask(self.0.answer_within)?;
+        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Gone)?;
         let begun = self.begin_new(lasts).await;
         match &begun {
-            Ok(_) => self.0.down.answered(),
-            Err(Fault::Gone(detail)) => self.0.down.failed(detail),
+            Ok(_) => self.0.outage.answered(),
+            Err(Fault::Gone(detail)) => self.0.outage.failed(detail),
             Err(_) => {}
         }
         let mut tx = begun?;

@@ -1,4 +1,4 @@
-//! The seen URLs, the trails and the frontier pass their suites, on SQLite and on PostgreSQL; the page index on
+//! The seen URLs, the trails, the frontier and the inventory records pass their suites, on SQLite and on PostgreSQL; the page index on
 //! PostgreSQL.
 
 mod harness;
@@ -21,6 +21,10 @@ mod sqlite {
         use super::*;
         crawlway_store::frontier_conformance_suite!(SqlHarness::on(Sqlite).await);
     }
+    mod inventory {
+        use super::*;
+        crawlway_store::inventory_conformance_suite!(SqlHarness::on(Sqlite).await);
+    }
 }
 
 mod postgres {
@@ -37,6 +41,10 @@ mod postgres {
     mod frontier {
         use super::*;
         crawlway_store::frontier_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+    mod inventory {
+        use super::*;
+        crawlway_store::inventory_conformance_suite!(SqlHarness::on(Postgres).await);
     }
     mod pages {
         use super::*;

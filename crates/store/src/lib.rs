@@ -6,6 +6,8 @@
 mod error;
 pub mod frontier;
 pub mod gate;
+pub mod inventory;
+pub mod outage;
 pub mod pages;
 pub mod seen;
 pub mod trails;
@@ -17,6 +19,7 @@ pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use error::StoreError;
 pub use frontier::{CrawlId, Frontier, FrontierPolicy};
 pub use gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn, Why};
+pub use inventory::UrlRecords;
 pub use pages::{IndexedPage, PageIndex};
 pub use seen::SeenUrls;
 pub use trails::{End, TrailEntry, Trails};

@@ -2,6 +2,8 @@
 //! a proxy that fails when told to.
 
 pub mod http;
+mod kept;
+pub mod private_mongodb;
 pub mod private_rabbitmq;
 pub mod private_redis;
 pub mod proxy;

@@ -1,19 +1,19 @@
 //! A Redis of a test's own, which it may kill, start again and empty.
 
-use crate::servers::address;
+use crate::{
+    kept::{Kept, free_port},
+    servers::address,
+};
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    io::{self, Read, Write},
+    net::{Ipv4Addr, TcpStream},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
 /// The variable that holds the path of the program `redis-server`.
 pub const REDIS_SERVER: &str = "CRAWLWAY_TEST_REDIS_SERVER";
-
-/// Runs the server until its standard input ends, which it does when the test ends, however that ends.
-const KEEPER: &str = r#""$@" & echo $!; cat > /dev/null; kill -9 $!; wait"#;
 
 /// A server that is up is up within this, on any machine.
 const UNTIL_UP: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub struct PrivateRedis {
     folder: PathBuf,
     port: u16,
     keeps: Keeps,
-    running: Option<Child>,
+    running: Option<Kept>,
 }
 
 impl PrivateRedis {
@@ -42,10 +42,7 @@ impl PrivateRedis {
     /// # Panics
     /// If there is no `redis-server`, or it does not start.
     pub fn start(keeps: Keeps) -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .unwrap_or_else(|error| panic!("there is no free port: {error}"))
-            .port();
+        let port = free_port();
         let folder = std::env::temp_dir().join(format!("crawlway-redis-{}-{port}", std::process::id()));
         std::fs::create_dir(&folder).unwrap_or_else(|error| panic!("making `{}`: {error}", folder.display()));
         let mut redis = Self { folder, port, keeps, running: None };
@@ -65,10 +62,7 @@ impl PrivateRedis {
 
     /// Ends it at once, as SIGKILL does.
     pub fn kill(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            drop(running.stdin.take());
-            let _ = running.wait();
-        }
+        drop(self.running.take());
     }
 
     /// Starts it again, after it was killed, with what it has kept.
@@ -78,23 +72,13 @@ impl PrivateRedis {
     pub fn resume(&mut self) {
         assert!(self.running.is_none(), "it is running already");
         let appendonly = if self.keeps == Keeps::Everything { "yes" } else { "no" };
-        let mut running = Command::new("sh")
-            .args(["-c", KEEPER, "sh"])
-            .arg(address(REDIS_SERVER))
+        let mut server = Command::new(address(REDIS_SERVER));
+        server
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
             .args(["--appendonly", appendonly, "--appendfsync", "always"])
             .args(["--logfile", "log", "--dir"])
-            .arg(&self.folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("starting a Redis: {error}"));
-        if let Some(output) = running.stdout.take() {
-            // Its number comes once it is on its way; until then a kill would find nothing to end.
-            let mut number = String::new();
-            let _ = BufReader::new(output).read_line(&mut number);
-        }
-        self.running = Some(running);
+            .arg(&self.folder);
+        self.running = Some(Kept::start(&server));
         let begun = Instant::now();
         while !self.answers() {
             let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();

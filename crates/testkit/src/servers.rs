@@ -40,6 +40,19 @@ pub fn python() -> String {
     address(PYTHON)
 }
 
+/// The variable that holds the address of a MongoDB on which tests make databases of their own.
+pub const MONGODB: &str = "CRAWLWAY_TEST_MONGODB";
+
+/// The address of the MongoDB that tests share, a replica set of one, such as
+/// `mongodb://127.0.0.1:27117/?directConnection=true`. One to kill is
+/// [`PrivateMongo`](crate::private_mongodb::PrivateMongo).
+///
+/// # Panics
+/// If there is none.
+pub fn mongodb() -> String {
+    address(MONGODB)
+}
+
 /// A RabbitMQ server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RabbitMq {

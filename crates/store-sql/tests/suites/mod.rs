@@ -2,8 +2,8 @@
 
 use super::harness::Ground;
 use crawlway_store::{
-    Frontier, FrontierPolicy, PageIndex, SeenUrls, Timestamp, Trails,
-    conformance::{frontier, pages, seen, trails},
+    Frontier, FrontierPolicy, PageIndex, SeenUrls, Timestamp, Trails, UrlRecords,
+    conformance::{frontier, inventory, pages, seen, trails},
 };
 use crawlway_store_sql::{SqlOptions, SqlStore};
 use std::{sync::Arc, time::Duration};
@@ -113,6 +113,21 @@ impl trails::Harness for SqlHarness {
     }
 
     async fn reopen(&mut self) -> Arc<dyn Trails> {
+        self.opened_again().await
+    }
+}
+
+#[async_trait::async_trait]
+impl inventory::Harness for SqlHarness {
+    async fn fresh(&mut self) -> Arc<dyn UrlRecords> {
+        self.handle().await
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn UrlRecords>> {
+        Some(self.handle().await)
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn UrlRecords> {
         self.opened_again().await
     }
 }

@@ -4,6 +4,7 @@ mod expect;
 pub mod finding;
 pub mod frontier;
 pub mod gate;
+pub mod inventory;
 pub mod pages;
 pub mod seen;
 mod texts;

@@ -1,0 +1,177 @@
+//! A record as a document, and back.
+
+use crawlway_store::{
+    Timestamp,
+    inventory::{Fetched, Metadata, OURS, PageSource, Processing, Record, RecordId, Status, Work},
+};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
+use serde_json::{Map, Value};
+
+pub(crate) fn object_id(id: RecordId) -> ObjectId {
+    ObjectId::from_bytes(id.octets())
+}
+
+pub(crate) fn date(time: Timestamp) -> DateTime {
+    DateTime::from_millis(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// `metadata`.
+pub(crate) fn metadata(fetched: &Fetched) -> Document {
+    let object = |object: &Option<Map<String, Value>>| object.as_ref().map(document);
+    doc! {
+        "headers": object(&fetched.headers),
+        "cookies": object(&fetched.cookies),
+        "page_source": &fetched.page_source,
+    }
+}
+
+/// Written out, since the driver's own conversion takes objects with names such as `$date` for what they are not.
+pub(crate) fn document(object: &Map<String, Value>) -> Document {
+    object.iter().map(|(name, value)| (name.clone(), bson(value))).collect()
+}
+
+fn bson(value: &Value) -> Bson {
+    match value {
+        Value::Null => Bson::Null,
+        Value::Bool(bool) => Bson::Boolean(*bool),
+        Value::Number(number) => match number.as_i64() {
+            Some(int) => Bson::Int64(int),
+            None => Bson::Double(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Bson::String(text.clone()),
+        Value::Array(values) => Bson::Array(values.iter().map(bson).collect()),
+        Value::Object(fields) => Bson::Document(document(fields)),
+    }
+}
+
+/// What the octets of a document say.
+pub(crate) fn read(octets: RawDocumentBuf) -> Result<Document, String> {
+    Document::try_from(octets).map_err(|error| error.to_string())
+}
+
+/// A document as a record. Fields that are missing, or are not what they should be, are as good as null: documents of
+/// others are shown as far as they can be. Only its id and its status are needed.
+pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Record, String> {
+    let mut document = read(document)?;
+    let id = match document.get("_id") {
+        Some(Bson::ObjectId(id)) => RecordId::from_octets(id.bytes()),
+        other => return Err(format!("a document has no ObjectId as its `_id`, but {other:?}")),
+    };
+    let status =
+        status(&document).map_err(|word| format!("the record {id} has the unknown status `{word}`"))?;
+    let mut metadata = fields(document.remove("metadata"));
+    let page_source = match metadata.remove("page_source") {
+        _ if !with_source => PageSource::LeftOut,
+        Some(Bson::String(text)) => PageSource::Text(text),
+        _ => PageSource::Absent,
+    };
+    let mut processing = fields(document.remove("processing"));
+    let mut details =
+        document.remove("additional_details").filter(|details| matches!(details, Bson::Document(_)));
+    let work = match &mut details {
+        Some(Bson::Document(details)) => details.remove(OURS).and_then(|ours| work(&fields(Some(ours)))),
+        _ => None,
+    };
+    let additional_details = object(details).filter(|details| !details.is_empty());
+    let created_at = time(document.get("created_at")).unwrap_or_default();
+    Ok(Record {
+        id,
+        url: text(document.remove("url")).unwrap_or_default(),
+        status,
+        metadata: Metadata {
+            headers: object(metadata.remove("headers")),
+            cookies: object(metadata.remove("cookies")),
+            page_source,
+        },
+        processing: Processing {
+            retry_count: retry_count(&processing),
+            error_message: text(processing.remove("error_message")),
+            last_attempt_at: time(processing.get("last_attempt_at")),
+        },
+        additional_details,
+        work,
+        created_at,
+        updated_at: time(document.get("updated_at")).unwrap_or(created_at),
+    })
+}
+
+/// The status of a document, or the word that is none.
+pub(crate) fn status(document: &Document) -> Result<Status, String> {
+    let word = document.get_str("status").unwrap_or_default();
+    Status::from_word(word).ok_or_else(|| word.to_owned())
+}
+
+/// How often it was tried, from `processing`.
+pub(crate) fn retry_count(processing: &Document) -> u32 {
+    processing.get("retry_count").and_then(whole).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
+}
+
+/// Whose attempt is the latest, from our notes.
+pub(crate) fn work(ours: &Document) -> Option<Work> {
+    Some(Work {
+        message_id: ours.get_str("message_id").ok()?.to_owned(),
+        requested_at: time(ours.get("requested_at")).unwrap_or_default(),
+        attempt: ours.get("attempt").and_then(whole).and_then(|number| u64::try_from(number).ok())?,
+    })
+}
+
+/// The document that this is, or an empty one.
+pub(crate) fn fields(value: Option<Bson>) -> Document {
+    match value {
+        Some(Bson::Document(document)) => document,
+        _ => Document::new(),
+    }
+}
+
+fn whole(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(int) => Some(i64::from(*int)),
+        Bson::Int64(int) => Some(*int),
+        // What other languages make of a number.
+        Bson::Double(float) if float.fract() == 0.0 => Some(*float as i64),
+        _ => None,
+    }
+}
+
+fn text(value: Option<Bson>) -> Option<String> {
+    match value {
+        Some(Bson::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn time(value: Option<&Bson>) -> Option<Timestamp> {
+    match value {
+        Some(Bson::DateTime(date)) => {
+            Some(Timestamp::from_millis(u64::try_from(date.timestamp_millis()).unwrap_or(0)))
+        }
+        _ => None,
+    }
+}
+
+fn object(value: Option<Bson>) -> Option<Map<String, Value>> {
+    match value {
+        Some(Bson::Document(document)) => {
+            Some(document.into_iter().map(|(name, value)| (name, json(value))).collect())
+        }
+        _ => None,
+    }
+}
+
+fn json(value: Bson) -> Value {
+    match value {
+        Bson::String(text) => Value::String(text),
+        Bson::Int32(int) => int.into(),
+        Bson::Int64(int) => int.into(),
+        // Infinite or none: null, since JSON has no word for it.
+        Bson::Double(float) => float.into(),
+        Bson::Boolean(bool) => bool.into(),
+        Bson::Array(values) => values.into_iter().map(json).collect(),
+        Bson::Document(document) => document.into_iter().map(|(name, value)| (name, json(value))).collect(),
+        Bson::Null | Bson::Undefined => Value::Null,
+        Bson::ObjectId(id) => id.to_hex().into(),
+        Bson::DateTime(date) => time(Some(&Bson::DateTime(date))).map(Timestamp::to_iso).into(),
+        // Nothing that we write.
+        other => other.to_string().into(),
+    }
+}

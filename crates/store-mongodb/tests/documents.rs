@@ -1,0 +1,228 @@
+//! The documents as others see them: their shape, their indexes, and what becomes of documents that others wrote.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
+
+mod harness;
+
+use crawlway_store::{
+    Timestamp, UrlRecords,
+    inventory::{Begun, Fetched, MOST_TRIES, PageSource, RecordId, Request, Status, Wanted},
+};
+use crawlway_store_mongodb::{MongoOptions, MongoStore};
+use crawlway_testkit::private_mongodb::PrivateMongo;
+use futures::TryStreamExt;
+use harness::{database, options};
+use mongodb::{
+    Collection,
+    bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId},
+};
+use serde_json::json;
+
+const URL: &str = "https://a.example/";
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + second * 1000)
+}
+
+fn request(id: &str, second: u64) -> Request {
+    Request { url: URL.to_owned(), message_id: id.to_owned(), requested_at: at(second) }
+}
+
+struct Ground {
+    options: MongoOptions,
+    store: MongoStore,
+    documents: Collection<RawDocumentBuf>,
+}
+
+impl Ground {
+    async fn new() -> Self {
+        let options = options(&crawlway_testkit::servers::mongodb());
+        let store = MongoStore::open(options.clone()).await.unwrap();
+        let documents = database(&options).await.collection(&options.collection);
+        Self { options, store, documents }
+    }
+
+    async fn document(&self) -> Document {
+        let id = ObjectId::from_bytes(RecordId::of_url(URL).octets());
+        self.documents.find_one(doc! { "_id": id }).await.unwrap().unwrap().try_into().unwrap()
+    }
+
+    async fn clear(self) {
+        database(&self.options).await.drop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_has_the_fields_of_the_schema_and_their_types() {
+    let ground = Ground::new().await;
+    let Begun::Yours { attempt, .. } = ground.store.begin(&request("m-1", 0), at(1)).await.unwrap() else {
+        panic!("it is the first")
+    };
+    let ours = doc! { "message_id": "m-1", "requested_at": DateTime::from_millis(1_700_000_000_000), "attempt": 1_i64 };
+    let id = ObjectId::from_bytes(RecordId::of_url(URL).octets());
+    let second = |second: i64| DateTime::from_millis(1_700_000_000_000 + second * 1000);
+    let begun = doc! {
+        "_id": id,
+        "url": URL,
+        "status": "IN_PROGRESS",
+        "metadata": { "headers": Bson::Null, "cookies": Bson::Null, "page_source": Bson::Null },
+        "processing": { "retry_count": 0_i32, "error_message": Bson::Null, "last_attempt_at": second(1) },
+        "additional_details": { "crawlway": ours.clone() },
+        "created_at": second(1),
+        "updated_at": second(1),
+    };
+    // The order of the fields counts as well.
+    assert_eq!(ground.document().await, begun);
+    ground.store.fail(&attempt, "timed out", MOST_TRIES, at(2)).await.unwrap();
+    let processing =
+        doc! { "retry_count": 1_i32, "error_message": "timed out", "last_attempt_at": second(1) };
+    let failed = ground.document().await;
+    assert_eq!(failed.get("status"), Some(&"FAILED_RETRYABLE".into()));
+    assert_eq!(failed.get("processing"), Some(&processing.into()));
+    let Begun::Yours { attempt, .. } = ground.store.begin(&request("m-1", 0), at(3)).await.unwrap() else {
+        panic!("it is tried again")
+    };
+    let fetched = Fetched {
+        headers: json!({ "via": ["a", "b"] }).as_object().cloned(),
+        cookies: json!({}).as_object().cloned(),
+        page_source: Some("<p>".to_owned()),
+        additional_details: json!({ "status_code": 200, "date": { "$date": "no date" } })
+            .as_object()
+            .cloned()
+            .unwrap(),
+    };
+    ground.store.complete(&attempt, &fetched, at(4)).await.unwrap();
+    let mut completed = begun.clone();
+    completed.insert("status", "COMPLETED");
+    completed
+        .insert("metadata", doc! { "headers": { "via": ["a", "b"] }, "cookies": {}, "page_source": "<p>" });
+    completed.insert(
+        "processing",
+        doc! { "retry_count": 1_i32, "error_message": Bson::Null, "last_attempt_at": second(3) },
+    );
+    let mut ours = ours;
+    ours.insert("attempt", 2_i64);
+    let details = doc! { "date": { "$date": "no date" }, "status_code": 200_i64, "crawlway": ours };
+    completed.insert("additional_details", details);
+    completed.insert("updated_at", second(4));
+    assert_eq!(ground.document().await, completed);
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_indexes_by_url_and_by_created_at() {
+    let ground = Ground::new().await;
+    let mut names = ground.documents.list_index_names().await.unwrap();
+    names.sort();
+    assert_eq!(names, ["_id_", "created_at_1__id_1", "status_1_created_at_1__id_1", "url_1"]);
+    // Opening again, and beside an index of somebody else's, changes nothing.
+    ground.documents.drop_index("url_1").await.unwrap();
+    let unique = mongodb::IndexModel::builder()
+        .keys(doc! { "url": 1 })
+        .options(mongodb::options::IndexOptions::builder().unique(true).build())
+        .build();
+    ground.documents.create_index(unique).await.unwrap();
+    MongoStore::open(ground.options.clone()).await.unwrap();
+    assert_eq!(ground.documents.list_index_names().await.unwrap().len(), 4);
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_of_others_are_shown_and_taken_over() {
+    let ground = Ground::new().await;
+    let id = ObjectId::from_bytes(RecordId::of_url(URL).octets());
+    // As somebody writes it who knows the schema alone, with the numbers and nulls of another language.
+    let foreign = doc! {
+        "_id": id,
+        "url": URL,
+        "status": "COMPLETED",
+        "metadata": { "headers": { "a": "b" }, "cookies": Bson::Null, "page_source": "<p>" },
+        "processing": { "retry_count": 2.0, "error_message": Bson::Null, "last_attempt_at": Bson::Null },
+        "additional_details": Bson::Null,
+        "created_at": DateTime::from_millis(5),
+        "updated_at": DateTime::from_millis(6),
+    };
+    let queued = doc! { "_id": ObjectId::new(), "url": "https://b.example/", "status": "QUEUED", "created_at": DateTime::from_millis(7) };
+    let strange =
+        doc! { "_id": "no id of ours", "status": "COMPLETED", "created_at": DateTime::from_millis(8) };
+    let stranger =
+        doc! { "_id": ObjectId::new(), "status": "whatever", "created_at": DateTime::from_millis(9) };
+    let documents = ground.documents.clone_with_type::<Document>();
+    documents.insert_many([foreign, queued, strange, stranger]).await.unwrap();
+
+    let record = ground.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
+    assert_eq!((record.status, record.processing.retry_count), (Status::Completed, 2));
+    assert_eq!((record.work, record.additional_details), (None, None));
+    assert_eq!(record.metadata.page_source.text(), Some("<p>"));
+    let listed = ground.store.list(&Wanted { limit: 10, ..Wanted::default() }).await.unwrap();
+    let urls: Vec<&str> = listed.records.iter().map(|record| record.url.as_str()).collect();
+    assert_eq!(urls, ["https://b.example/", URL], "what is no record has no place in lists");
+    assert_eq!(listed.records[0].metadata.page_source, PageSource::LeftOut);
+
+    // Any message is newer than none.
+    let Begun::Yours { attempt, retry_count } = ground.store.begin(&request("m-1", 0), at(1)).await.unwrap()
+    else {
+        panic!("nobody has it")
+    };
+    assert_eq!((attempt.number, retry_count), (1, 0));
+    let record = ground.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
+    assert_eq!((record.status, record.created_at), (Status::InProgress, Timestamp::from_millis(5)));
+    assert_eq!(record.metadata.page_source.text(), Some("<p>"), "until it is replaced");
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_list_costs_as_many_documents_as_it_has() {
+    let ground = Ground::new().await;
+    for number in 0..200 {
+        let url = format!("https://a.example/{number}");
+        ground.store.begin(&Request { url, ..request("m-1", number) }, at(number)).await.unwrap();
+    }
+    let database = database(&ground.options).await;
+    // The server itself notes what each of our commands has read.
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    let mut wanted = Wanted { limit: 10, ..Wanted::default() };
+    for status in [None, Some(Status::InProgress)] {
+        (wanted.status, wanted.after) = (status, None);
+        for _ in 0..5 {
+            wanted.after = ground.store.list(&wanted).await.unwrap().next;
+        }
+        wanted.from = Some(at(20));
+    }
+    database.run_command(doc! { "profile": 0 }).await.unwrap();
+    let profile = database.collection::<Document>("system.profile");
+    let noted: Vec<Document> = profile
+        .find(doc! { "command.find": { "$exists": true }, "op": "query" })
+        .await
+        .unwrap()
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(noted.len(), 10, "{noted:?}");
+    for note in noted {
+        let examined = note.get_i32("docsExamined").unwrap();
+        assert!(examined <= 12, "{examined} documents were read for 11: {note:?}");
+        assert_eq!(note.get("hasSortStage"), None, "the index has the order: {note:?}");
+    }
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_confirmed_survives_a_kill_of_the_server() {
+    let mut mongo = PrivateMongo::start();
+    let options = options(&mongo.url());
+    let store = MongoStore::open(options).await.unwrap();
+    let begun = store.begin(&request("m-1", 0), at(1)).await.unwrap();
+    let Begun::Yours { attempt, .. } = begun else { panic!("{begun:?}") };
+    store.complete(&attempt, &Fetched::default(), at(2)).await.unwrap();
+    mongo.kill();
+    mongo.resume();
+    let begun = std::time::Instant::now();
+    let record = loop {
+        match store.get(attempt.id).await {
+            Ok(record) => break record.unwrap(),
+            Err(error) => assert!(begun.elapsed().as_secs() < 60, "it is back: {error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    assert_eq!(record.status, Status::Completed);
+}

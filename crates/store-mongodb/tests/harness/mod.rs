@@ -1,0 +1,68 @@
+//! A database for one test, gone after it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use crawlway_store::{UrlRecords, conformance::inventory};
+use crawlway_store_mongodb::{MongoOptions, MongoStore};
+use mongodb::{Client, Database};
+use std::sync::Arc;
+
+/// What a store on a database of its own is opened with.
+pub(crate) fn options(url: &str) -> MongoOptions {
+    MongoOptions { database: format!("t_{}", uuid::Uuid::now_v7().simple()), ..MongoOptions::new(url) }
+}
+
+/// The database itself, as others see it.
+pub(crate) async fn database(options: &MongoOptions) -> Database {
+    let client = Client::with_uri_str(&options.url).await.expect("an address");
+    client.database(&options.database)
+}
+
+pub(crate) struct MongoHarness {
+    options: MongoOptions,
+    open: Vec<MongoStore>,
+}
+
+impl MongoHarness {
+    pub(crate) fn new() -> Self {
+        Self { options: options(&crawlway_testkit::servers::mongodb()), open: vec![] }
+    }
+
+    /// A handle that shares nothing with the others but the database.
+    async fn handle(&mut self) -> Arc<dyn UrlRecords> {
+        let store = MongoStore::open(self.options.clone()).await.expect("the store opens");
+        self.open.push(store.clone());
+        Arc::new(store)
+    }
+}
+
+impl Drop for MongoHarness {
+    /// Also after a case that failed. The runtime of the case cannot be waited on here, so it has one of its own.
+    fn drop(&mut self) {
+        let options = self.options.clone();
+        let cleared = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime to clear up with").block_on(async {
+                database(&options).await.drop().await.expect("the database goes");
+            });
+        });
+        assert!(cleared.join().is_ok() || std::thread::panicking(), "the database goes with its case");
+    }
+}
+
+#[async_trait::async_trait]
+impl inventory::Harness for MongoHarness {
+    async fn fresh(&mut self) -> Arc<dyn UrlRecords> {
+        self.handle().await
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn UrlRecords>> {
+        Some(self.handle().await)
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn UrlRecords> {
+        for store in self.open.drain(..) {
+            store.close().await;
+        }
+        self.handle().await
+    }
+}

@@ -1,0 +1,177 @@
+//! A server that goes away and comes back: calls fail soon while it is away, and work again after.
+#![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
+
+mod harness;
+
+use crawlway_store::{
+    StoreError, Timestamp, UrlRecords,
+    inventory::{Attempt, Begun, Ended, Fetched, MOST_TRIES, RecordId, Request, Status, Wanted},
+};
+use crawlway_store_mongodb::{MongoOptions, MongoStore};
+use crawlway_testkit::{
+    private_mongodb::PrivateMongo,
+    proxy::{Mode, Proxy},
+};
+use harness::{database, options};
+use std::time::{Duration, Instant};
+
+fn request(number: u64) -> Request {
+    Request {
+        url: "https://a.example/".to_owned(),
+        message_id: format!("m-{number}"),
+        requested_at: Timestamp::from_millis(number),
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Every call fails for a while, and none of them takes long.
+async fn is_away(store: &MongoStore) {
+    let id = RecordId::of_url("https://a.example/");
+    let attempt = Attempt { id, message_id: "m-1".to_owned(), number: 1 };
+    let (request, fetched, wanted) =
+        (request(1), Fetched::default(), Wanted { limit: 1, ..Wanted::default() });
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let (begin, complete, fail, get, list, counts, ready) = tokio::join!(
+            store.begin(&request, now()),
+            store.complete(&attempt, &fetched, now()),
+            store.fail(&attempt, "no", MOST_TRIES, now()),
+            store.get(id),
+            store.list(&wanted),
+            store.counts(),
+            store.ready(),
+        );
+        let answers = [
+            begin.unwrap_err(),
+            complete.unwrap_err(),
+            fail.unwrap_err(),
+            get.unwrap_err(),
+            list.unwrap_err(),
+            counts.unwrap_err(),
+            ready.unwrap_err(),
+        ];
+        for answer in answers {
+            assert!(matches!(answer, StoreError::Unavailable { .. }), "{answer:?}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "the calls took {:?}", begun.elapsed());
+    }
+}
+
+async fn is_back(store: &MongoStore) {
+    let begun = Instant::now();
+    while let Err(error) = store.ready().await {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "it is back and the store does not notice: {error}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn completes(store: &MongoStore, number: u64) {
+    let begun = store.begin(&request(number), now()).await.unwrap();
+    let Begun::Yours { attempt, .. } = begun else { panic!("{number} is newer: {begun:?}") };
+    let ended = store.complete(&attempt, &Fetched::default(), now()).await.unwrap();
+    assert_eq!(ended, Ended::As { status: Status::Completed, retry_count: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_is_noticed_and_found_again() {
+    let mut mongo = PrivateMongo::start();
+    let options = MongoOptions { answer_within: Duration::from_secs(1), ..options(&mongo.url()) };
+    let store = MongoStore::open(options).await.unwrap();
+    for round in 1..3 {
+        completes(&store, round * 10).await;
+        mongo.kill();
+        is_away(&store).await;
+        mongo.resume();
+        is_back(&store).await;
+        let told = store.begin(&request(round * 10), now()).await.unwrap();
+        assert_eq!(told, Begun::Finished { status: Status::Completed, retry_count: 0 }, "nothing was lost");
+    }
+}
+
+async fn survives(mode: Mode) {
+    let server = crawlway_testkit::servers::mongodb();
+    let place = server.trim_start_matches("mongodb://").split('/').next().unwrap().to_owned();
+    let proxy = Proxy::before(place.clone()).await;
+    let direct = options(&server);
+    let options = MongoOptions {
+        url: server.replace(&place, &proxy.address().to_string()),
+        answer_within: Duration::from_millis(500),
+        ..direct.clone()
+    };
+    let store = MongoStore::open(options).await.unwrap();
+    for round in 1..3 {
+        completes(&store, round).await;
+        proxy.set(mode);
+        // What is on its way through the proxy may still arrive.
+        let begun = Instant::now();
+        while store.ready().await.is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the proxy passes everything");
+        }
+        is_away(&store).await;
+        proxy.set(Mode::Up);
+        is_back(&store).await;
+    }
+    completes(&store, 9).await;
+    database(&direct).await.drop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_cut_is_made_again() {
+    survives(Mode::Down).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_falls_silent_is_noticed_and_found_again() {
+    survives(Mode::Silent).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_never_speaks_again_is_given_up() {
+    survives(Mode::Stuck).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opening_waits_for_a_server_that_is_not_there_yet() {
+    let mut mongo = PrivateMongo::start();
+    mongo.kill();
+    let good = MongoOptions { answer_within: Duration::from_secs(2), ..options(&mongo.url()) };
+    let brief = MongoOptions {
+        open_within: Duration::from_millis(300),
+        answer_within: Duration::from_millis(100),
+        ..good.clone()
+    };
+    let told = MongoStore::open(brief).await.unwrap_err();
+    assert!(
+        matches!(&told, StoreError::Unavailable { detail } if detail.contains("is it running?")),
+        "{told:?}"
+    );
+    let opening = tokio::spawn(MongoStore::open(good));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    mongo.resume();
+    completes(&opening.await.unwrap().unwrap(), 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_never_be_is_refused_at_once() {
+    for (url, problem) in [
+        ("https://127.0.0.1/", "the address of MongoDB is wrong"),
+        ("mongodb://", "the address of MongoDB is wrong"),
+        ("mongodb://user:secret@127.0.0.1:1/?unknownOption=1&tls=maybe", "the address of MongoDB is wrong"),
+    ] {
+        let told = MongoStore::open(options(url)).await.unwrap_err();
+        let StoreError::Invalid { problem: told } = told else { panic!("{url} must be refused: {told:?}") };
+        assert!(told.contains(problem) && !told.contains("secret"), "{told}");
+    }
+    // An account that the server does not know.
+    let server = crawlway_testkit::servers::mongodb();
+    let told =
+        MongoStore::open(options(&server.replace("mongodb://", "mongodb://user:secret@"))).await.unwrap_err();
+    let StoreError::Invalid { problem } = told else { panic!("the account is unknown: {told:?}") };
+    assert!(problem.contains("refuses the account") && !problem.contains("secret"), "{problem}");
+}

@@ -1,0 +1,335 @@
+//! The inventory records: a row for each URL, and one more for the source of its page.
+
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Lasts, Row, Tx},
+    store::{SqlStore, read, transact},
+    time::{millis, timestamp, whole},
+};
+use crawlway_store::{
+    StoreError, Timestamp, UrlRecords,
+    inventory::{
+        Attempt, Begun, Counts, Ended, Fetched, Listed, Metadata, PageSource, Processing, Record, RecordId,
+        Request, Status, Wanted, Work, error_text,
+    },
+};
+use serde_json::{Map, Value};
+
+/// What [`record`] reads; the source comes after it.
+macro_rules! columns {
+    () => {
+        "r.id, r.url, r.status, r.retry_count, r.last_attempt_at, r.created_at, r.updated_at, r.message_id, \
+         r.requested_at, r.attempt, r.error_message, r.headers, r.cookies, r.additional_details"
+    };
+}
+
+#[async_trait::async_trait]
+impl UrlRecords for SqlStore {
+    async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError> {
+        let id = RecordId::of_url(&request.url);
+        let request = request.storable(now)?;
+        transact!(self, tx, begin(tx, id, &request, millis(now)))
+    }
+
+    async fn complete(
+        &self,
+        attempt: &Attempt,
+        fetched: &Fetched,
+        now: Timestamp,
+    ) -> Result<Ended, StoreError> {
+        let fetched = fetched.storable()?;
+        let texts = Texts::of(&fetched)?;
+        transact!(Lasts::PowerCut, self, tx, complete(tx, attempt, &texts, millis(now)))
+    }
+
+    async fn fail(
+        &self,
+        attempt: &Attempt,
+        error: &str,
+        most_tries: u32,
+        now: Timestamp,
+    ) -> Result<Ended, StoreError> {
+        let error = error_text(error);
+        transact!(Lasts::PowerCut, self, tx, fail(tx, attempt, &error, most_tries, millis(now)))
+    }
+
+    async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
+        static GET: Sql = Sql::new(concat!(
+            "SELECT ",
+            columns!(),
+            ", s.page_source FROM url_records r LEFT JOIN url_sources s ON s.id = r.id WHERE r.id = $1"
+        ));
+        let id = id.to_string();
+        let rows = read!(self, tx, tx.run(&GET, vec![Arg::Text(&id)]))?;
+        Ok(rows.first().map(|row| record(row, true)).transpose()?)
+    }
+
+    async fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError> {
+        let most = wanted.page();
+        if most == 0 {
+            return Ok(Listed { records: vec![], next: None });
+        }
+        let (before, before_id) = bound(wanted);
+        let rows = read!(self, tx, async {
+            let mut args = vec![
+                Arg::Int(before),
+                Arg::Text(&before_id),
+                Arg::Int(wanted.from.map_or(0, millis)),
+                Arg::Int(whole(most as u64 + 1)),
+            ];
+            args.extend(wanted.status.map(|status| Arg::Text(status.as_str())));
+            tx.run(list_statement(wanted), args).await
+        })?;
+        let records: Result<Vec<Record>, Fault> =
+            rows.iter().map(|row| record(row, wanted.with_source)).collect();
+        Ok(Listed::page(records?, most))
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        static COUNT: Sql = Sql::new("SELECT status, count(*) FROM url_records GROUP BY status");
+        let mut counts = Counts::default();
+        for row in read!(self, tx, tx.run(&COUNT, vec![]))? {
+            counts.add(status(&row, 0)?, row.count(1)?);
+        }
+        Ok(counts)
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        static ASK: Sql = Sql::new("SELECT 1");
+        read!(self, tx, tx.run(&ASK, vec![])).map(drop)
+    }
+}
+
+async fn begin(tx: &mut Tx, id: RecordId, request: &Request, now: i64) -> Result<Begun, Fault> {
+    // A row is returned if it was made or taken over, and none if it was left alone.
+    static BEGIN: Sql = Sql::new(
+        "INSERT INTO url_records
+             (id, url, status, retry_count, last_attempt_at, created_at, updated_at, message_id, requested_at, attempt)
+         VALUES ($1, $2, 'IN_PROGRESS', 0, $3, $3, $3, $4, $5, 1)
+         ON CONFLICT (id) DO UPDATE SET
+             status = 'IN_PROGRESS',
+             retry_count = CASE WHEN url_records.message_id = excluded.message_id
+                 THEN url_records.retry_count ELSE 0 END,
+             error_message = CASE WHEN url_records.message_id = excluded.message_id
+                 THEN url_records.error_message END,
+             requested_at = CASE WHEN url_records.message_id = excluded.message_id
+                 THEN url_records.requested_at ELSE excluded.requested_at END,
+             message_id = excluded.message_id,
+             attempt = url_records.attempt + 1,
+             last_attempt_at = excluded.last_attempt_at,
+             updated_at = excluded.updated_at
+         WHERE CASE WHEN url_records.message_id = excluded.message_id
+             THEN url_records.status NOT IN ('COMPLETED', 'FAILED_PERMANENT')
+             ELSE (url_records.requested_at, url_records.message_id) < (excluded.requested_at, excluded.message_id)
+             END
+         RETURNING attempt, retry_count",
+    );
+    let key = id.to_string();
+    let Request { url, message_id, requested_at } = request;
+    let args = vec![
+        Arg::Text(&key),
+        Arg::Text(url),
+        Arg::Int(now),
+        Arg::Text(message_id),
+        Arg::Int(millis(*requested_at)),
+    ];
+    if let Some(row) = tx.run(&BEGIN, args).await?.first() {
+        let attempt = Attempt { id, message_id: message_id.clone(), number: row.count(0)? };
+        return Ok(Begun::Yours { attempt, retry_count: row.small(1)? });
+    }
+    // On PostgreSQL the upsert has locked the row that it left alone, so it is still what it was.
+    let Some(held) = held(tx, &key).await? else {
+        return Err(Fault::InTheWay("a record was deleted while it was begun".to_owned()));
+    };
+    Ok(if held.message_id == *message_id {
+        Begun::Finished { status: held.status, retry_count: held.retry_count }
+    } else {
+        Begun::Superseded { by: held.message_id }
+    })
+}
+
+async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -> Result<Ended, Fault> {
+    static COMPLETE: Sql = Sql::new(
+        "UPDATE url_records SET status = 'COMPLETED', error_message = NULL, updated_at = $4,
+             headers = $5, cookies = $6, additional_details = $7
+         WHERE id = $1 AND message_id = $2 AND attempt = $3 AND status IN ('QUEUED', 'IN_PROGRESS')
+         RETURNING retry_count",
+    );
+    static KEEP: Sql = Sql::new(
+        "INSERT INTO url_sources (id, page_source) VALUES ($1, $2)
+         ON CONFLICT (id) DO UPDATE SET page_source = excluded.page_source",
+    );
+    static FORGET: Sql = Sql::new("DELETE FROM url_sources WHERE id = $1");
+    let key = attempt.id.to_string();
+    let args = vec![
+        Arg::Text(&key),
+        Arg::Text(&attempt.message_id),
+        Arg::Int(whole(attempt.number)),
+        Arg::Int(now),
+        Arg::OptText(texts.headers.as_deref()),
+        Arg::OptText(texts.cookies.as_deref()),
+        Arg::OptText(texts.additional_details.as_deref()),
+    ];
+    let rows = tx.run(&COMPLETE, args).await?;
+    let Some(row) = rows.first() else { return not_ended_now(tx, attempt, &key).await };
+    match texts.page_source {
+        Some(source) => tx.run(&KEEP, vec![Arg::Text(&key), Arg::Text(source)]).await?,
+        None => tx.run(&FORGET, vec![Arg::Text(&key)]).await?,
+    };
+    Ok(Ended::As { status: Status::Completed, retry_count: row.small(0)? })
+}
+
+async fn fail(tx: &mut Tx, attempt: &Attempt, error: &str, most: u32, now: i64) -> Result<Ended, Fault> {
+    static FAIL: Sql = Sql::new(
+        "UPDATE url_records SET retry_count = retry_count + 1, error_message = $4, updated_at = $5,
+             status = CASE WHEN retry_count + 1 < $6 THEN 'FAILED_RETRYABLE' ELSE 'FAILED_PERMANENT' END
+         WHERE id = $1 AND message_id = $2 AND attempt = $3 AND status IN ('QUEUED', 'IN_PROGRESS')
+         RETURNING status, retry_count",
+    );
+    let key = attempt.id.to_string();
+    let args = vec![
+        Arg::Text(&key),
+        Arg::Text(&attempt.message_id),
+        Arg::Int(whole(attempt.number)),
+        Arg::Text(error),
+        Arg::Int(now),
+        Arg::Int(i64::from(most)),
+    ];
+    let rows = tx.run(&FAIL, args).await?;
+    let Some(row) = rows.first() else { return not_ended_now(tx, attempt, &key).await };
+    Ok(Ended::As { status: status(row, 0)?, retry_count: row.small(1)? })
+}
+
+/// Why an attempt could not be ended.
+async fn not_ended_now(tx: &mut Tx, attempt: &Attempt, key: &str) -> Result<Ended, Fault> {
+    let Some(held) = held(tx, key).await? else { return Ok(Ended::Lost) };
+    if held.message_id != attempt.message_id || held.attempt != attempt.number {
+        return Ok(Ended::Overtaken);
+    }
+    Ok(Ended::As { status: held.status, retry_count: held.retry_count })
+}
+
+/// Who has a record, and how far it is.
+struct Held {
+    status: Status,
+    retry_count: u32,
+    message_id: String,
+    attempt: u64,
+}
+
+async fn held(tx: &mut Tx, key: &str) -> Result<Option<Held>, Fault> {
+    static HELD: Sql = Sql::new(
+        "SELECT r.status, r.retry_count, r.message_id, r.attempt FROM url_records r WHERE r.id = $1",
+    );
+    let rows = tx.run(&HELD, vec![Arg::Text(key)]).await?;
+    let held = |row: &Row| {
+        Ok(Held {
+            status: status(row, 0)?,
+            retry_count: row.small(1)?,
+            message_id: row.text(2)?,
+            attempt: row.count(3)?,
+        })
+    };
+    rows.first().map(held).transpose()
+}
+
+/// The time and the id that all of a page come before.
+fn bound(wanted: &Wanted) -> (i64, String) {
+    // What follows every id, and what follows none.
+    const LAST: &str = "g";
+    const FIRST: &str = "";
+    let after = wanted.after.map(|cursor| (millis(cursor.created_at), cursor.id.to_string()));
+    let to = wanted.to.map(|to| (millis(to), FIRST.to_owned()));
+    after.into_iter().chain(to).min().unwrap_or_else(|| (i64::MAX, LAST.to_owned()))
+}
+
+fn list_statement(wanted: &Wanted) -> &'static Sql {
+    macro_rules! list {
+        ($source:literal, $join:literal, $status:literal) => {{
+            static LIST: Sql = Sql::new(concat!(
+                "SELECT ",
+                columns!(),
+                $source,
+                " FROM url_records r ",
+                $join,
+                " WHERE (r.created_at, r.id) < ($1, $2) AND r.created_at >= $3 ",
+                $status,
+                " ORDER BY r.created_at DESC, r.id DESC {limit $4}"
+            ));
+            &LIST
+        }};
+    }
+    match (wanted.with_source, wanted.status) {
+        (false, None) => list!("", "", ""),
+        (false, Some(_)) => list!("", "", "AND r.status = $5"),
+        (true, None) => list!(", s.page_source", "LEFT JOIN url_sources s ON s.id = r.id", ""),
+        (true, Some(_)) => {
+            list!(", s.page_source", "LEFT JOIN url_sources s ON s.id = r.id", "AND r.status = $5")
+        }
+    }
+}
+
+/// What was fetched as the texts of columns.
+struct Texts<'a> {
+    headers: Option<String>,
+    cookies: Option<String>,
+    additional_details: Option<String>,
+    page_source: Option<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    fn of(fetched: &'a Fetched) -> Result<Self, StoreError> {
+        let text = |object: &Map<String, Value>| {
+            serde_json::to_string(object).map_err(|error| StoreError::Invalid {
+                problem: format!("the record cannot be written as JSON: {error}"),
+            })
+        };
+        let details = Some(&fetched.additional_details).filter(|details| !details.is_empty());
+        Ok(Self {
+            headers: fetched.headers.as_ref().map(text).transpose()?,
+            cookies: fetched.cookies.as_ref().map(text).transpose()?,
+            additional_details: details.map(text).transpose()?,
+            page_source: fetched.page_source.as_deref(),
+        })
+    }
+}
+
+fn record(row: &Row, with_source: bool) -> Result<Record, Fault> {
+    let page_source = if with_source { row.opt_text(14)?.into() } else { PageSource::LeftOut };
+    let id = row.text(0)?;
+    Ok(Record {
+        id: id.parse().map_err(|error| Fault::Refused(format!("a record is damaged: {error}")))?,
+        url: row.text(1)?,
+        status: status(row, 2)?,
+        metadata: Metadata { headers: object(row, 11)?, cookies: object(row, 12)?, page_source },
+        processing: Processing {
+            retry_count: row.small(3)?,
+            error_message: row.opt_text(10)?,
+            last_attempt_at: row.opt_int(4)?.map(timestamp),
+        },
+        additional_details: object(row, 13)?,
+        work: Some(Work {
+            message_id: row.text(7)?,
+            requested_at: timestamp(row.int(8)?),
+            attempt: row.count(9)?,
+        }),
+        created_at: timestamp(row.int(5)?),
+        updated_at: timestamp(row.int(6)?),
+    })
+}
+
+fn status(row: &Row, place: usize) -> Result<Status, Fault> {
+    let word = row.text(place)?;
+    Status::from_word(&word)
+        .ok_or_else(|| Fault::Refused(format!("a record has the unknown status `{word}`")))
+}
+
+fn object(row: &Row, place: usize) -> Result<Option<Map<String, Value>>, Fault> {
+    let read = |text: String| {
+        serde_json::from_str(&text).map_err(|error| {
+            Fault::Refused(format!("a record is damaged, what should be a JSON object is not: {error}"))
+        })
+    };
+    row.opt_text(place)?.map(read).transpose()
+}

@@ -1,0 +1,270 @@
+//! A record, and the JSON that it is shown as.
+
+use super::RecordId;
+use crate::Timestamp;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Where [`Work`] is, within the additional details.
+pub const OURS: &str = "crawlway";
+
+/// What is known of a URL. As JSON it has the fields of the contract, times in ISO 8601.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Its id, which follows from the URL.
+    pub id: RecordId,
+    /// The URL, in its normal form.
+    pub url: String,
+    /// How far it has come.
+    pub status: Status,
+    /// What came back when it was last completed.
+    pub metadata: Metadata,
+    /// How it went lately.
+    pub processing: Processing,
+    /// What else came back when it was last completed, without [`OURS`]; none if that is nothing.
+    pub additional_details: Option<Map<String, Value>>,
+    /// Whose attempt is the latest; none if the record is not of our making.
+    pub work: Option<Work>,
+    /// When the first attempt began.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// How far a record has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    /// Accepted, and not begun.
+    Queued,
+    /// Being worked on.
+    InProgress,
+    /// Fetched and stored.
+    Completed,
+    /// Failed, and to be tried again.
+    FailedRetryable,
+    /// Failed as often as it is tried.
+    FailedPermanent,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 5] = [
+        Status::Queued,
+        Status::InProgress,
+        Status::Completed,
+        Status::FailedRetryable,
+        Status::FailedPermanent,
+    ];
+
+    /// The word that is stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Status::Queued => "QUEUED",
+            Status::InProgress => "IN_PROGRESS",
+            Status::Completed => "COMPLETED",
+            Status::FailedRetryable => "FAILED_RETRYABLE",
+            Status::FailedPermanent => "FAILED_PERMANENT",
+        }
+    }
+
+    /// The status that a stored word means.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Whether the message that brought it here has ended, so that nothing changes before a newer one.
+    pub const fn is_finished(self) -> bool {
+        matches!(self, Status::Completed | Status::FailedPermanent)
+    }
+
+    /// Whether the latest attempt has not ended.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Status::Queued | Status::InProgress)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Metadata {
+    /// The headers, see [`headers`](super::headers()).
+    pub headers: Option<Map<String, Value>>,
+    /// The cookies, see [`cookies`](super::cookies()).
+    pub cookies: Option<Map<String, Value>>,
+    /// The page's source.
+    #[serde(skip_serializing_if = "PageSource::is_left_out")]
+    pub page_source: PageSource,
+}
+
+/// The source of a page, as far as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(untagged)]
+pub enum PageSource {
+    /// It was not asked for, and not read; there may be one.
+    LeftOut,
+    /// There is none.
+    #[default]
+    Absent,
+    /// There is this one.
+    Text(String),
+}
+
+impl PageSource {
+    /// The source, if it is here.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::LeftOut | Self::Absent => None,
+        }
+    }
+
+    fn is_left_out(&self) -> bool {
+        *self == Self::LeftOut
+    }
+}
+
+impl From<Option<String>> for PageSource {
+    fn from(text: Option<String>) -> Self {
+        text.map_or(Self::Absent, Self::Text)
+    }
+}
+
+/// How it went lately.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Processing {
+    /// How many tries of the latest message have failed.
+    pub retry_count: u32,
+    /// What went wrong last, until it goes well or a newer message comes.
+    pub error_message: Option<String>,
+    /// When the latest attempt began.
+    #[serde(serialize_with = "opt_iso")]
+    pub last_attempt_at: Option<Timestamp>,
+}
+
+/// Whose attempt is the latest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// The message's id.
+    pub message_id: String,
+    /// When it was requested, as far as that can be believed.
+    #[serde(serialize_with = "iso")]
+    pub requested_at: Timestamp,
+    /// The number of the attempt.
+    pub attempt: u64,
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut record = serializer.serialize_struct("Record", 8)?;
+        record.serialize_field("_id", &self.id.to_string())?;
+        record.serialize_field("url", &self.url)?;
+        record.serialize_field("status", &self.status)?;
+        record.serialize_field("metadata", &self.metadata)?;
+        record.serialize_field("processing", &self.processing)?;
+        record.serialize_field("additional_details", &Details(self))?;
+        record.serialize_field("created_at", &self.created_at.to_iso())?;
+        record.serialize_field("updated_at", &self.updated_at.to_iso())?;
+        record.end()
+    }
+}
+
+/// The additional details with our notes among them.
+struct Details<'a>(&'a Record);
+
+impl Serialize for Details<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Record { additional_details, work, .. } = self.0;
+        if additional_details.is_none() && work.is_none() {
+            return serializer.serialize_none();
+        }
+        #[derive(Serialize)]
+        struct Both<'a> {
+            #[serde(flatten)]
+            details: &'a Option<Map<String, Value>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            crawlway: &'a Option<Work>,
+        }
+        Both { details: additional_details, crawlway: work }.serialize(serializer)
+    }
+}
+
+fn iso<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&time.to_iso())
+}
+
+fn opt_iso<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => iso(time, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn record() -> Record {
+        Record {
+            id: RecordId::of_url("https://a.example/"),
+            url: "https://a.example/".to_owned(),
+            status: Status::Completed,
+            metadata: Metadata {
+                headers: json!({ "content-type": "text/html", "via": ["a", "b"] }).as_object().cloned(),
+                cookies: None,
+                page_source: PageSource::Text("<p>".to_owned()),
+            },
+            processing: Processing {
+                retry_count: 1,
+                error_message: None,
+                last_attempt_at: Some(Timestamp::from_millis(1_700_000_001_000)),
+            },
+            additional_details: json!({ "status_code": 200 }).as_object().cloned(),
+            work: Some(Work {
+                message_id: "m-1".to_owned(),
+                requested_at: Timestamp::from_millis(1_700_000_000_500),
+                attempt: 2,
+            }),
+            created_at: Timestamp::from_millis(1_700_000_000_000),
+            updated_at: Timestamp::from_millis(1_700_000_002_000),
+        }
+    }
+
+    #[test]
+    fn a_record_has_the_fields_of_the_contract() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&record()).unwrap());
+    }
+
+    #[test]
+    fn a_record_without_anything_says_null_and_one_in_a_list_leaves_its_source_out() {
+        let mut bare = record();
+        (bare.metadata, bare.processing) = (Metadata::default(), Processing::default());
+        (bare.additional_details, bare.work) = (None, None);
+        let shown = serde_json::to_value(&bare).unwrap();
+        assert_eq!(shown["metadata"], json!({ "headers": null, "cookies": null, "page_source": null }));
+        assert_eq!(
+            shown["processing"],
+            json!({ "retry_count": 0, "error_message": null, "last_attempt_at": null })
+        );
+        assert_eq!(shown["additional_details"], Value::Null);
+        bare.metadata.page_source = PageSource::LeftOut;
+        let shown = serde_json::to_value(&bare).unwrap();
+        assert_eq!(shown["metadata"], json!({ "headers": null, "cookies": null }));
+    }
+
+    #[test]
+    fn every_status_is_found_by_its_word() {
+        for status in Status::ALL {
+            assert_eq!(Status::from_word(status.as_str()), Some(status));
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+        assert_eq!(Status::from_word("completed"), None);
+    }
+}
