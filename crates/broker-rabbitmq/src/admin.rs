@@ -8,7 +8,7 @@ use crate::{
     wire::{Parcel, short},
 };
 use bytes::Bytes;
-use crawlway_broker::{BrokerError, Depth, QueueName};
+use crawlway_broker::{BrokerError, Depth, QueueName, Rates, Timestamp};
 use lapin::{BasicProperties, options::QueuePurgeOptions};
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,26 +16,46 @@ impl Engine {
     pub(crate) async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let intake = self.known(queue)?;
         let session = self.session().await?;
-        let ready = self.count(&session, queue.as_str()).await?;
-        let due = self.count(&session, &names::due(queue)).await?;
-        let others = match &self.management {
-            Some(management) => {
-                let queues = [queue.to_string(), names::due(queue)];
-                let all = management.in_hands(&self.options.vhost, &queues).await.unwrap_or(0);
-                // That number is some seconds old, and what we had then is in it; we know the most that can have been.
-                all.saturating_sub(intake.recent_peak() as u64)
-            }
-            None => 0,
+        let beside = [queue.to_string(), names::due(queue), names::dead(queue), names::pause(queue)];
+        let all: Vec<String> = beside.into_iter().chain(names::tiers(queue)).collect();
+        let asked_for = async {
+            let management = self.management.as_ref()?;
+            management.counted(&self.options.vhost, [&all[0], &all[1]]).await
         };
+        let (counts, counted) = tokio::join!(self.counts(&session, &all), asked_for);
+        let counts = counts?;
+        let [ready, due, dead, pauses, ref delayed @ ..] = counts[..] else {
+            let detail =
+                format!("RabbitMQ counted {} of the {} queues of `{queue}`", counts.len(), all.len());
+            return Err(BrokerError::Unavailable { detail });
+        };
+        let delayed = delayed.iter().sum();
+        // That number is some seconds old, and what we had then is in it; we know the most that can have been.
+        let others = counted.map_or(0, |both| {
+            both.iter().map(|one| one.in_hands).sum::<u64>().saturating_sub(intake.recent_peak() as u64)
+        });
+        let buffered = intake.buffered_since();
+        let head = |at: usize| counted.and_then(|both| both[at].head).map(seconds);
+        let first = [
+            (ready, head(0)),
+            (due, head(1)),
+            (buffered.len() as u64, buffered.iter().copied().min().flatten()),
+            // The server does not say how old what waits for its time is.
+            (delayed, None),
+        ];
         let held = self.held().count(queue) as u64;
         Ok(Depth {
-            ready: ready + due + intake.buffered() as u64,
+            ready: ready + due + buffered.len() as u64,
             in_flight: held + others,
-            delayed: self.delayed(&session, queue).await?,
-            dead: self.count(&session, &names::dead(queue)).await?,
-            oldest_age: None,
+            delayed,
+            dead,
+            oldest_age: oldest(first).map(|oldest| Timestamp::now().since(oldest)),
+            rates: counted.map(|[main, due]| Rates {
+                published: main.published(),
+                settled: main.acknowledged() + due.acknowledged(),
+            }),
             exact: false,
-            paused: self.is_paused(&session, queue).await?,
+            paused: pauses > 0,
         })
     }
 
@@ -100,5 +120,31 @@ impl Engine {
             .await?;
         intake.set_paused(false);
         Ok(())
+    }
+}
+
+/// When the oldest of all was published, given how many are where and since when. Where there are some and nobody knows
+/// since when, the oldest may be among them, so that it is unknown.
+fn oldest(places: [(u64, Option<Timestamp>); 4]) -> Option<Timestamp> {
+    let filled = places.into_iter().filter(|(count, _)| *count > 0);
+    filled.map(|(_, since)| since).collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+fn seconds(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(seconds.saturating_mul(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_unknown_as_soon_as_one_place_is() {
+        let [old, new] = [100, 200].map(|time| Some(seconds(time)));
+        assert_eq!(oldest([(0, old), (0, None), (0, None), (0, None)]), None, "nothing waits");
+        assert_eq!(oldest([(3, new), (1, old), (0, None), (0, None)]), old);
+        assert_eq!(oldest([(3, new), (0, old), (2, new), (0, None)]), new, "nothing is there any more");
+        assert_eq!(oldest([(3, old), (1, None), (0, None), (0, None)]), None);
+        assert_eq!(oldest([(3, old), (0, None), (0, None), (1, None)]), None);
     }
 }

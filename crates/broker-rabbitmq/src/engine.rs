@@ -125,22 +125,26 @@ impl Engine {
 
     /// How many are ready in a queue, as the server knows it at this moment.
     pub(crate) async fn count(&self, session: &Session, queue: &str) -> Result<u64, LinkError> {
+        Ok(self.counts(session, &[queue.to_owned()]).await?.into_iter().sum())
+    }
+
+    /// The same of several queues, in one round trip.
+    pub(crate) async fn counts(&self, session: &Session, queues: &[String]) -> Result<Vec<u64>, LinkError> {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let declared = session
             .ask("queue.declare", async |channel| {
-                channel.queue_declare(short(queue), options, FieldTable::default()).await
+                let declare =
+                    |queue: &String| channel.queue_declare(short(queue), options, FieldTable::default());
+                futures::future::try_join_all(queues.iter().map(declare)).await
             })
             .await?;
-        Ok(declared.message_count().into())
+        Ok(declared.into_iter().map(|queue| queue.message_count().into()).collect())
     }
 
     /// How many wait for their time.
     pub(crate) async fn delayed(&self, session: &Session, queue: &QueueName) -> Result<u64, LinkError> {
-        let mut delayed = 0;
-        for tier in names::tiers(queue) {
-            delayed += self.count(session, &tier).await?;
-        }
-        Ok(delayed)
+        let tiers: Vec<String> = names::tiers(queue).collect();
+        Ok(self.counts(session, &tiers).await?.into_iter().sum())
     }
 
     pub(crate) async fn is_paused(&self, session: &Session, queue: &QueueName) -> Result<bool, LinkError> {

@@ -7,7 +7,7 @@
 //! A queue with a limit is not prefetched from either, since what is in a buffer would not be counted by the server.
 
 use crate::{lane::Lane, wire::Carried};
-use crawlway_broker::{MaxLength, QueueName, QueueSpec};
+use crawlway_broker::{MaxLength, QueueName, QueueSpec, Timestamp};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -204,9 +204,9 @@ impl Intake {
         }
     }
 
-    /// How many are in the buffer, taken by nobody.
-    pub(crate) fn buffered(&self) -> usize {
-        self.books().buffer.len()
+    /// When those were published that are in the buffer, taken by nobody, as far as they say so.
+    pub(crate) fn buffered_since(&self) -> Vec<Option<Timestamp>> {
+        self.books().buffer.iter().map(|arrived| arrived.carried.says_published_at()).collect()
     }
 
     /// Takes out of the buffer what came on a channel that is lost; it comes again.

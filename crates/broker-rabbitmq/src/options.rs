@@ -15,8 +15,8 @@ pub struct Options {
     pub password: String,
     /// The virtual host that holds the queues.
     pub vhost: String,
-    /// Where the management API answers, such as `http://rabbitmq:15672`. Without it, what others have in flight is not
-    /// counted in depths.
+    /// Where the management API answers, such as `http://rabbitmq:15672`. Without it, depths leave out what others have
+    /// in flight, the oldest age and the rates.
     pub management: Option<String>,
     /// What is said of the bodies that are published here, such as `application/json`. The broker looks into none of them.
     pub content_type: Option<String>,

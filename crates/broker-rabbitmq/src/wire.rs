@@ -132,6 +132,11 @@ impl Carried {
         Self { message, history, properties }
     }
 
+    /// When it was published, if it came with a time of its own.
+    pub(crate) fn says_published_at(&self) -> Option<Timestamp> {
+        self.properties.timestamp().map(|_| self.message.published_at)
+    }
+
     /// The properties of this message when it is written again with this history.
     pub(crate) fn again(&self, history: &History) -> BasicProperties {
         let mut headers = FieldTable::default();

@@ -21,7 +21,7 @@ pub mod conformance;
 pub use bytes::Bytes;
 pub use crawlway_clock::Timestamp;
 pub use dead::{DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
-pub use depth::Depth;
+pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
 pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};

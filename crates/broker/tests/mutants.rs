@@ -196,6 +196,7 @@ crawlway_conformance::finds! {
         purging_takes_what_waits: PurgeTakesInFlight, PurgeTakesDead, PurgeMiscounts, PurgesAnyhow;
         depth_shows_each_state: DepthMissesDelayed, DepthForgetsLostLease, DepthNeverCatchesUp;
         the_oldest_age_grows: AgeStandsStill;
+        rates_follow_the_traffic: RatesMissSettles, RatesNeverFall;
         closing_is_final: CloseIsNotFinal;
         closing_ends_a_waiting_receive: CloseLeavesReceivers;
     }

@@ -207,6 +207,17 @@ impl Seen {
             "How long the oldest message that waits has been there",
             ages,
         )?;
+        let rates = self.queues.iter().filter_map(|(queue, depth)| Some((queue, depth.rates?)));
+        let rates = rates.flat_map(|(queue, rates)| {
+            [("published", rates.published), ("settled", rates.settled)]
+                .map(|(what, rate)| ([("queue", queue.as_str()), ("what", what)], rate))
+        });
+        gauges(
+            encoder,
+            "crawlway_queue_messages_per_second",
+            "Messages of a queue that were published and deliveries that were settled lately, by anybody",
+            rates,
+        )?;
         let paused = self
             .queues
             .iter()

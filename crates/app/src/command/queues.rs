@@ -22,8 +22,8 @@ Examples:
   crawlway queues purge crawler_queue --yes   throw away what waits
 
 JSON:
-  {\"queues\": [{\"name\", \"ready\", \"in_flight\", \"delayed\", \"dead\", \"oldest_age_ms\", \"exact\", \"paused\",
-    \"prefetch\", \"lease_ms\", \"max_attempts\", \"max_length\": null | {\"limit\", \"slack\"}, \"groups\",
+  {\"queues\": [{\"name\", \"ready\", \"in_flight\", \"delayed\", \"dead\", \"oldest_age_ms\",
+    \"published_per_s\", \"settled_per_s\", \"exact\", \"paused\", \"prefetch\", \"lease_ms\", \"max_attempts\", \"max_length\": null | {\"limit\", \"slack\"}, \"groups\",
     \"bindings\": [{\"exchange\", \"pattern\"}]}]}
   `show` gives one such object, `pause` and `resume` give {\"queue\", \"paused\"},
   `purge` gives {\"queue\", \"purged\"}.
@@ -110,6 +110,8 @@ async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
         Column::right("delayed"),
         Column::right("dead"),
         Column::right("oldest"),
+        Column::right("in/s"),
+        Column::right("out/s"),
         Column::left("paused"),
         Column::right("limit"),
         Column::left("groups"),
@@ -125,6 +127,8 @@ async fn list(queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
                 dead => Cell::number(dead).tone(Tone::Alarm),
             },
             queue.oldest_age_ms.map_or_else(Cell::none, |age| Cell::new(rough_duration(millis(age)))),
+            queue.published_per_s.map_or_else(Cell::none, |rate| Cell::new(rounded(rate))),
+            queue.settled_per_s.map_or_else(Cell::none, |rate| Cell::new(rounded(rate))),
             if queue.paused { Cell::new("paused").tone(Tone::Notice) } else { Cell::none() },
             queue.max_length.map_or_else(Cell::none, |max| Cell::new(short_limit(&max))),
             if queue.groups { Cell::new("yes") } else { Cell::none() },
@@ -147,6 +151,8 @@ async fn show(queues: &Queues, name: &QueueName, output: &mut Output) -> anyhow:
         ("delayed", queue.delayed.to_string()),
         ("dead", queue.dead.to_string()),
         ("oldest", oldest.unwrap_or_else(|| "-".to_owned())),
+        ("published", per_second(queue.published_per_s)),
+        ("settled", per_second(queue.settled_per_s)),
         ("paused", if queue.paused { "yes" } else { "no" }.to_owned()),
         ("prefetch", queue.prefetch.to_string()),
         ("lease", exact_duration(millis(queue.lease_ms))),
@@ -187,6 +193,15 @@ async fn purge(queues: &Queues, name: &QueueName, yes: bool, output: &mut Output
         return Ok(output.json(&purged)?);
     }
     Ok(output.line(&format!("threw away {} of queue `{name}`", messages(purged.purged)))?)
+}
+
+fn per_second(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{} a second", rounded(rate)))
+}
+
+/// Small rates to a tenth, so that little is not nothing.
+fn rounded(rate: f64) -> String {
+    if rate == 0.0 || rate >= 10.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
 }
 
 fn millis(millis: u64) -> Duration {

@@ -174,15 +174,16 @@ impl State {
                 let slot = self.slab.insert(queue, place, payload, born);
                 self.note_record(slot, place, payload);
                 self.arrive(queue, slot, group.as_deref(), due, now);
+                self.queue(queue).published.note(now);
             }
             Effect::Requeue { slot, tag, due, attempts } => {
-                self.end_delivery(queue, tag);
+                self.end_delivery(queue, tag, now);
                 self.replace_record(slot, place, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
                 self.put_back(queue, slot, due, now);
             }
             Effect::Bury { slot, tag, number, attempts } => {
-                self.end_delivery(queue, tag);
+                self.end_delivery(queue, tag, now);
                 self.replace_record(slot, place, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
                 self.release(queue, slot, now);
@@ -218,9 +219,12 @@ impl State {
     }
 
     /// A delivery is over; one whose receiver was lost only had its place among what is in flight.
-    fn end_delivery(&mut self, queue: u16, tag: Option<u64>) {
+    fn end_delivery(&mut self, queue: u16, tag: Option<u64>, now: Timestamp) {
         match tag {
-            Some(tag) => drop(self.land(tag)),
+            Some(tag) => {
+                self.land(tag);
+                self.queue(queue).settled.note(now);
+            }
             None => self.queue(queue).in_flight -= 1,
         }
     }

@@ -164,6 +164,7 @@ impl State {
     /// A delivery is done, or deferred; the journal says so already.
     fn finish(&mut self, tag: u64, deferred: Option<Timestamp>, now: Timestamp) {
         let Some(flight) = self.land(tag) else { return };
+        self.queue(flight.queue).settled.note(now);
         match deferred {
             Some(until) => self.put_back(flight.queue, flight.slot, until, now),
             None => {

@@ -1,6 +1,7 @@
 //! The index in memory: which messages wait where. 32 bytes a message, and never a body.
 
 mod groups;
+mod lately;
 mod queue;
 mod slab;
 

@@ -2,9 +2,10 @@
 
 use super::{
     groups::Groups,
+    lately::Lately,
     slab::{Life, List, NONE, Slab, Slot},
 };
-use crawlway_broker::{Depth, QueueSpec, Timestamp};
+use crawlway_broker::{Depth, QueueSpec, Rates, Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap, HashMap},
@@ -26,6 +27,10 @@ pub(crate) struct Queue {
     pub(crate) reserved: u64,
     /// Dead letters by their number.
     pub(crate) dead: BTreeMap<u64, Slot>,
+    /// What was published.
+    pub(crate) published: Lately,
+    /// Deliveries that were settled.
+    pub(crate) settled: Lately,
     ready: List,
     later: BinaryHeap<Reverse<(Timestamp, Slot)>>,
     /// When each of those falls due.
@@ -45,6 +50,8 @@ impl Queue {
             in_flight: 0,
             reserved: 0,
             dead: BTreeMap::new(),
+            published: Lately::default(),
+            settled: Lately::default(),
             ready: List::default(),
             later: BinaryHeap::new(),
             dues: HashMap::new(),
@@ -149,7 +156,8 @@ impl Queue {
         self.dues.get(&slot).copied().or_else(|| self.groups.due_of(slot))
     }
 
-    pub(crate) fn depth(&self, now: Timestamp) -> Depth {
+    pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
+        let rates = Rates { published: self.published.rate(now), settled: self.settled.rate(now) };
         let delayed = self.groups.delayed(now) + self.later.len() as u64;
         let oldest = self.births.keys().next().map(|born| Timestamp::from_millis(u64::from(*born) * 1000));
         Depth {
@@ -158,6 +166,7 @@ impl Queue {
             delayed,
             dead: self.dead.len() as u64,
             oldest_age: oldest.map(|oldest| Duration::from_secs(now.since(oldest).as_secs())),
+            rates: Some(rates),
             exact: true,
             paused: self.paused,
         }

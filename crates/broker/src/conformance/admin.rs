@@ -3,8 +3,8 @@
 use super::Harness;
 use super::trial::{LEASE, LONG, SOON, STEP, Trial, queue, text, unique};
 use crate::{
-    Aspect, BrokerError, DeadFilter, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, SettleError,
-    Verdict,
+    Aspect, BrokerError, DeadFilter, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Rates,
+    SettleError, Verdict,
 };
 use std::time::Duration;
 
@@ -324,6 +324,44 @@ pub(super) async fn the_oldest_age_grows(h: &mut dyn Harness) {
     t.drain(&q, 2).await;
     t.depth_is(&q, (0, 0, 0, 0), "when all are done").await;
     assert_eq!(t.depth(&q).await.oldest_age, None, "nothing waits any more");
+}
+
+pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("rates")).await;
+    if !t.has(Aspect::Depth) {
+        t.depth_is(&q, (0, 0, 0, 0), "without depths").await;
+        return;
+    }
+    // What is under way may not be counted yet, nor told.
+    let lag = t.guarantees().depth_lag + SOON;
+    let (start, mut sent) = (t.now(), 0);
+    loop {
+        t.send(&q, "a").await;
+        sent += 1;
+        let held = t.take(&q).await;
+        t.done(&held).await;
+        t.pass(STEP).await;
+        let rates = t.depth(&q).await.rates;
+        if let Some(rates) = rates
+            && rates.published > 0.0
+            && rates.settled > 0.0
+        {
+            let most = f64::from(sent);
+            assert!(rates.published <= most && rates.settled <= most, "of {sent} in a second, not {rates:?}");
+            break;
+        }
+        if t.now().since(start) > lag {
+            // A broker that cannot say how fast they are says nothing; one that can must not say anything else.
+            assert_eq!(rates, None, "after {sent} were published and settled within {lag:?}");
+            return;
+        }
+    }
+    let (stopped, lag) = (t.now(), lag + Rates::WINDOW + t.guarantees().depth_lag);
+    while t.depth(&q).await.rates != Some(Rates::default()) {
+        let rates = t.depth(&q).await.rates;
+        assert!(t.now().since(stopped) < lag, "{lag:?} after the last one the rates are {rates:?}");
+        t.pass(STEP * 10).await;
+    }
 }
 
 pub(super) async fn closing_is_final(h: &mut dyn Harness) {

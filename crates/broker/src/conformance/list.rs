@@ -187,6 +187,7 @@ macro_rules! conformance_suite {
                 purging_takes_what_waits,
                 depth_shows_each_state,
                 the_oldest_age_grows,
+                rates_follow_the_traffic,
                 closing_is_final,
                 closing_ends_a_waiting_receive,
             }

@@ -7,8 +7,8 @@ use super::{
 };
 use crawlway_broker::{
     Aspect, Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Message,
-    Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Support, Verdict,
-    limits,
+    Outgoing, PublishError, QueueName, QueueSpec, Rates, Receipt, Replayed, SettleError, Settled, Support,
+    Verdict, limits,
 };
 use std::{
     sync::{
@@ -115,6 +115,7 @@ fn publish(state: &mut State, mut message: Outgoing) -> Result<(), PublishError>
         let (now, until) = (state.now, held_back.unwrap_or(state.now));
         let Outgoing { id, key, group, headers, body, .. } = message;
         state.add(&name, Message { id, key, group, headers, body, published_at: now }, until, 0);
+        state.queue(&name).published.push(now);
     }
     Ok(())
 }
@@ -330,6 +331,7 @@ impl Broker for Oracle {
             delayed: count(&|item| !item.held() && !item.ready(now)),
             dead: queue.dead.len() as u64,
             oldest_age: oldest.map(|at| now.since(at)),
+            rates: Some(queue.rates(now)),
             exact: true,
             paused: queue.paused,
         };
@@ -339,6 +341,10 @@ impl Broker for Oracle {
                 depth.ready = count(&|item| item.ready(now) && item.message.published_at == now);
             }
             Fault::AgeStandsStill => depth.oldest_age = depth.oldest_age.map(|_| Duration::ZERO),
+            Fault::RatesMissSettles => depth.rates = depth.rates.map(|rates| Rates { settled: 0.0, ..rates }),
+            Fault::RatesNeverFall => {
+                depth.rates = Some(queue.rates(queue.published.last().map_or(now, |at| *at)))
+            }
             _ => {}
         }
         state.queue(name).told = Some((now, depth));

@@ -110,6 +110,8 @@ crawlway_conformance::faults! {
     DepthMissesDelayed,
     DepthForgetsLostLease,
     AgeStandsStill,
+    RatesMissSettles,
+    RatesNeverFall,
     RedeclareEmpties,
     RedeclareIsIgnored,
     TakesInvalidSpec,

@@ -6,7 +6,7 @@ use super::{
 };
 use crawlway_broker::{
     Aspect, DeadId, DeadLetter, Delivery, Depth, Failure, MaxLength, Message, Outgoing, PublishError,
-    QueueName, QueueSpec, Receipt, Settled, Target, Timestamp, Verdict, limits,
+    QueueName, QueueSpec, Rates, Receipt, Settled, Target, Timestamp, Verdict, limits,
 };
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
@@ -32,6 +32,10 @@ pub(crate) struct Queue {
     pub(crate) paused: bool,
     /// The depth as it was told last, and when.
     pub(crate) told: Option<(Timestamp, Depth)>,
+    /// When messages were published.
+    pub(crate) published: Vec<Timestamp>,
+    /// When deliveries were settled.
+    settled: Vec<Timestamp>,
     graveyard: Vec<Item>,
 }
 
@@ -418,6 +422,7 @@ impl State {
         };
         let full = fault == Fault::LimitRejectsReturns && self.room(name).is_err();
         let queue = self.queue(name);
+        queue.settled.push(now);
         match verdict {
             Verdict::Done => {
                 let item = queue.items.remove(index);
@@ -487,6 +492,23 @@ impl Item {
 
 impl Queue {
     pub(crate) fn new(spec: QueueSpec) -> Self {
-        Self { spec, items: Vec::new(), dead: Vec::new(), paused: false, told: None, graveyard: Vec::new() }
+        Self {
+            spec,
+            items: Vec::new(),
+            dead: Vec::new(),
+            paused: false,
+            told: None,
+            published: Vec::new(),
+            settled: Vec::new(),
+            graveyard: Vec::new(),
+        }
+    }
+
+    pub(crate) fn rates(&self, now: Timestamp) -> Rates {
+        let rate = |times: &[Timestamp]| {
+            let lately = times.iter().filter(|time| now.since(**time) < Rates::WINDOW).count();
+            lately as f64 / Rates::WINDOW.as_secs_f64()
+        };
+        Rates { published: rate(&self.published), settled: rate(&self.settled) }
     }
 }

@@ -27,6 +27,10 @@ pub struct Queue {
     pub dead: u64,
     /// How long the oldest message that waits has been there, if the broker can say.
     pub oldest_age_ms: Option<u64>,
+    /// Messages a second that were published to it lately, if the broker can say.
+    pub published_per_s: Option<f64>,
+    /// Deliveries a second that were settled lately, with whatever verdict, if the broker can say.
+    pub settled_per_s: Option<f64>,
     /// Whether the numbers are exact, or a broker's estimate.
     pub exact: bool,
     /// Whether deliveries are paused.
@@ -92,6 +96,8 @@ impl Queue {
             delayed: depth.delayed,
             dead: depth.dead,
             oldest_age_ms: depth.oldest_age.map(millis),
+            published_per_s: depth.rates.map(|rates| rates.published),
+            settled_per_s: depth.rates.map(|rates| rates.settled),
             exact: depth.exact,
             paused: depth.paused,
             prefetch: spec.prefetch,

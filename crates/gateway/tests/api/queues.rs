@@ -19,10 +19,14 @@ async fn queues_are_listed_shown_paused_resumed_and_purged() {
     assert!(one["oldest_age_ms"].as_u64().is_some(), "{one}");
     let mut shown = one.clone();
     shown["oldest_age_ms"] = json!(0);
+    for rate in ["published_per_s", "settled_per_s"] {
+        assert!(one[rate].as_f64().is_some(), "{one}");
+        shown[rate] = json!(0);
+    }
     assert_eq!(
         shown,
         json!({ "name": "crawler_queue", "ready": 2, "in_flight": 0, "delayed": 0, "dead": 0, "oldest_age_ms": 0,
-            "exact": true, "paused": false, "prefetch": 400, "lease_ms": 60_000, "max_attempts": 5,
+            "published_per_s": 0, "settled_per_s": 0, "exact": true, "paused": false, "prefetch": 400, "lease_ms": 60_000, "max_attempts": 5,
             "max_length": null, "groups": false, "bindings": [] })
     );
     for (what, paused) in [("pause", true), ("pause", true), ("resume", false), ("resume", false)] {
