@@ -8,7 +8,10 @@ use super::{
 use crate::{Context, Meter, Output, Source, Stage, StageError, Stop};
 use crawlway_broker::{Delivery, MessageId, Outgoing, Receipt, SettleError};
 use crawlway_clock::Timestamp;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 /// Why items are handed back instead of finished.
@@ -31,6 +34,8 @@ pub(super) struct Engine<S: Stage> {
     pub(super) outage: Outage,
     /// The source is out of order. Apart from the other, since taking nothing from a quiet queue says that it works.
     pub(super) source_outage: Outage,
+    /// When there was much room in the queue further down, if there was at the last look.
+    pub(super) much_room: Mutex<Option<Instant>>,
 }
 
 /// An item that the stage has worked on.
@@ -121,6 +126,7 @@ impl<S: Stage> Engine<S> {
             held: Held::default(),
             outage: Outage::default(),
             source_outage: Outage::default(),
+            much_room: Mutex::default(),
         })
     }
 

@@ -9,7 +9,7 @@ use crawlway_broker::{Delivery, Receipt};
 use futures::FutureExt;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -22,6 +22,9 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_millis(250);
 /// How often it is looked whether a queue further down has room again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// With room for so many, one look is good until the next: nobody publishes as many meanwhile, and a broker on another
+/// machine takes its time to count.
+const MUCH_ROOM: u64 = 1000;
 /// How long it is waited for more places when all were taken, so that one call takes many items. It is no time beside what
 /// an item takes that made another wait.
 const PLACES_TOGETHER: Duration = Duration::from_millis(4);
@@ -284,10 +287,17 @@ impl<S: Stage> Engine<S> {
     /// Returns when the queue further down has room.
     async fn room_further_down(&self) {
         let Some(hold_back) = &self.settings.hold_back else { return };
+        let last_look = *self.much_room.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_look.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+            return;
+        }
         // A broker that does not say how much waits does not take more either, so that nothing is lost by going on.
-        while let Ok(depth) = self.parts.broker.depth(&hold_back.queue).await
-            && depth.waiting() >= hold_back.most
-        {
+        while let Ok(depth) = self.parts.broker.depth(&hold_back.queue).await {
+            if depth.waiting() < hold_back.most {
+                let much = hold_back.most - depth.waiting() >= MUCH_ROOM;
+                *self.much_room.lock().unwrap_or_else(PoisonError::into_inner) = much.then(Instant::now);
+                return;
+            }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
