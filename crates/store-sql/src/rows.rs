@@ -55,16 +55,19 @@ impl Rows {
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         self.comma();
         self.json.push(b'"');
-        for octet in text.bytes() {
-            match octet {
+        let mut rest = text.as_bytes();
+        while let Some(at) = rest.iter().position(|octet| matches!(octet, b'"' | b'\\' | 0..0x20)) {
+            self.json.extend_from_slice(&rest[..at]);
+            match rest[at] {
                 b'"' => self.json.extend_from_slice(b"\\\""),
                 b'\\' => self.json.extend_from_slice(b"\\\\"),
                 // U+FFFD, since PostgreSQL has no U+0000.
                 0 => self.json.extend_from_slice("\u{fffd}".as_bytes()),
-                1..0x20 => self.json.extend_from_slice(format!("\\u{octet:04x}").as_bytes()),
-                _ => self.json.push(octet),
+                control => self.json.extend_from_slice(format!("\\u{control:04x}").as_bytes()),
             }
+            rest = &rest[at + 1..];
         }
+        self.json.extend_from_slice(rest);
         self.json.push(b'"');
         self
     }
