@@ -104,6 +104,13 @@ fn stores_are_shared_all_or_none() {
     // The index is in the database of the records.
     let refused = home.run_with("config check", &all[4..]).refused(2);
     assert!(refused.contains("`search.index` is \"postgresql\""), "{refused}");
+    // So can the gate be.
+    let gate = ("CRAWLWAY_GATE__KIND", "postgresql");
+    let with_gate: Vec<_> =
+        all.iter().map(|setting| if setting.0 == gate.0 { gate } else { *setting }).collect();
+    home.run_with("config check", &with_gate).ok();
+    let refused = home.run_with("config check", &[gate]).refused(2);
+    assert!(refused.contains("`gate.kind` is \"postgresql\""), "{refused}");
 }
 
 #[test]

@@ -18,7 +18,11 @@ use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use serde::Deserialize;
-use std::{fs, io, path::Path, sync::Arc};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Logs under this name what `warn_of_damage` says already.
 pub(crate) const TELLS_DAMAGE_ITSELF: &str = "crawlway_broker_embedded::recover";
@@ -345,22 +349,43 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     Ok(Arc::new(opened.context("cannot open the search index")?))
 }
 
-/// The gate of a crawl: it remembers, in the data directory, when hosts were last asked and which of them blocked us.
-pub(crate) async fn lasting_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    let policy = config.gate.policy();
-    if config.gate.kind == GateKind::Redis {
-        return Ok(Arc::new(redis(config, "gate.kind").await?.gate(policy).await?));
-    }
+/// The gate of a crawl: it remembers, in the data directory or on a server, when hosts were last asked and which of them
+/// blocked us.
+pub(crate) async fn lasting_gate(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn Gate>> {
     let directory = Some(config.data_dir.join(GATE_DIRECTORY));
-    Ok(Arc::new(EmbeddedGate::open(GateOptions { policy, directory, ..GateOptions::default() })?))
+    match shared_gate(config, Some(records)).await? {
+        Some(gate) => Ok(gate),
+        None => embedded_gate(config, directory),
+    }
 }
 
 /// The gate that every request passes. The embedded one lives in this process and is as old as that.
 pub(crate) async fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    if config.gate.kind == GateKind::Redis {
-        return lasting_gate(config).await;
+    match shared_gate(config, None).await? {
+        Some(gate) => Ok(gate),
+        None => embedded_gate(config, None),
     }
-    Ok(Arc::new(EmbeddedGate::open(GateOptions { policy: config.gate.policy(), ..GateOptions::default() })?))
+}
+
+fn embedded_gate(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn Gate>> {
+    let options = GateOptions { policy: config.gate.policy(), directory, ..GateOptions::default() };
+    Ok(Arc::new(EmbeddedGate::open(options)?))
+}
+
+/// The gate of all processes, if the settings want one.
+async fn shared_gate(config: &Config, opened: Option<&Records>) -> anyhow::Result<Option<Arc<dyn Gate>>> {
+    let policy = config.gate.policy();
+    Ok(match config.gate.kind {
+        GateKind::Embedded => None,
+        GateKind::Redis => Some(Arc::new(redis(config, "gate.kind").await?.gate(policy).await?)),
+        GateKind::Postgresql => {
+            let records = match opened {
+                Some(records) => records.clone(),
+                None => records(config).await?,
+            };
+            Some(Arc::new(records.store.gate(policy).await?))
+        }
+    })
 }
 
 impl EmbeddedSettings {

@@ -109,7 +109,7 @@ impl Worker {
             PagesInto::Index(index) => Some(index.clone()),
             PagesInto::File(_) => None,
         };
-        let gate = open::lasting_gate(config).await?;
+        let gate = open::lasting_gate(config, &records).await?;
         let mut setup = Setup::new(gate.clone());
         setup.guard = config.fetch.guard(&terms.allow)?;
         if let Some(resolver) = terms.resolver {

@@ -3,7 +3,7 @@
 //! ```text
 //! seen.rs  trails.rs  frontier/
 //! inventory.rs                       what is asked, in SQL that is written once
-//! pages/                             the page index, on PostgreSQL alone
+//! pages/  gate/                      the page index and the gate, on PostgreSQL alone
 //!         │
 //!     dialect.rs                     where the two speak differently, and nowhere else
 //!         │
@@ -26,6 +26,7 @@
 mod dialect;
 mod fault;
 mod frontier;
+mod gate;
 mod inventory;
 mod key;
 mod keys;
@@ -40,6 +41,7 @@ mod store;
 mod time;
 mod trails;
 
+pub use gate::SqlGate;
 pub use options::{Place, SqlOptions};
 pub use pages::SqlPages;
 pub use store::SqlStore;

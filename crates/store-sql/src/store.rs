@@ -4,7 +4,7 @@ use crate::{
     dialect::{Dialect, Sql},
     fault::Fault,
     known::Known,
-    link::{Lasts, Link, Tx, Writer},
+    link::{Arg, Lasts, Link, Row, Tx, Writer},
     migrate,
     options::{Place, SqlOptions},
     time::Time,
@@ -163,6 +163,44 @@ impl SqlStore {
                 Ok(Tx::reading(Link::Reader(readers.acquire().await?), self.0.answer_within))
             }
             Pools::Postgres(_) => self.begin(Lasts::Process).await,
+        }
+    }
+
+    /// Runs one statement on PostgreSQL that is a transaction by itself, in one round trip. It may be run twice, if the
+    /// connection is lost before the answer has come.
+    pub(crate) async fn run_alone<'a>(
+        &self,
+        text: &'static str,
+        args: impl Fn() -> Vec<Arg<'a>>,
+    ) -> Result<Vec<Row>, Fault> {
+        let Pools::Postgres(pool) = &self.0.pools else {
+            return Err(Fault::invalid("only PostgreSQL runs statements alone"));
+        };
+        let (mut stale, mut tries) = (pool.options().get_max_connections(), 0);
+        let deadline = Instant::now() + self.0.answer_within;
+        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Gone)?;
+        loop {
+            let done = match pool.acquire().await {
+                Ok(connection) => {
+                    let mut alone = Tx::reading(Link::Postgres(connection), self.0.answer_within);
+                    alone.run_text(text, args()).await
+                }
+                Err(error) => Err(error.into()),
+            };
+            match done {
+                Ok(rows) => {
+                    self.0.outage.answered();
+                    return Ok(rows);
+                }
+                // After a cut every idle connection is dead, and each says so only when it is used.
+                Err(Fault::Gone(_)) if stale > 0 && Instant::now() < deadline => stale -= 1,
+                Err(Fault::Gone(detail)) => {
+                    self.0.outage.failed(&detail);
+                    return Err(Fault::Gone(detail));
+                }
+                Err(fault) if self.again(&fault, &mut tries).await => {}
+                Err(fault) => return Err(fault),
+            }
         }
     }
 

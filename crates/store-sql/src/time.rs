@@ -54,6 +54,14 @@ impl Time {
         }
     }
 
+    /// The time, where it is not the server's to say.
+    pub(crate) fn told(&self) -> Option<i64> {
+        match &self.clock {
+            Clock::Manual(clock) => Some(millis(clock.now())),
+            _ => None,
+        }
+    }
+
     /// Our own clock, in milliseconds.
     pub(crate) fn local(&self) -> i64 {
         millis(self.clock.now())

@@ -1,5 +1,5 @@
-//! The seen URLs, the trails, the frontier and the inventory records pass their suites, on SQLite and on PostgreSQL; the page index on
-//! PostgreSQL.
+//! The seen URLs, the trails, the frontier and the inventory records pass their suites, on SQLite and on PostgreSQL; the page
+//! index and the gate on PostgreSQL.
 
 mod harness;
 mod suites;
@@ -45,6 +45,10 @@ mod postgres {
     mod inventory {
         use super::*;
         crawlway_store::inventory_conformance_suite!(SqlHarness::on(Postgres).await);
+    }
+    mod gate {
+        use super::*;
+        crawlway_store::gate_conformance_suite!(SqlHarness::on(Postgres).await);
     }
     mod pages {
         use super::*;

@@ -81,10 +81,15 @@ const TABLE: &[Row] = &[
         may_use: &["crawlway-broker", "crawlway-clock", "crawlway-lock"],
         tests_may_use: &["crawlway-testkit"],
     },
-    // Its gate is compared with the embedded one, step by step.
+    // Their gates are compared with the embedded one, step by step.
     Row {
         crates: "crawlway-store-redis",
         may_use: &["crawlway-store", "crawlway-clock"],
+        tests_may_use: &["crawlway-testkit", "crawlway-store-embedded"],
+    },
+    Row {
+        crates: "crawlway-store-sql",
+        may_use: &["crawlway-store", "crawlway-clock", "crawlway-lock"],
         tests_may_use: &["crawlway-testkit", "crawlway-store-embedded"],
     },
     Row {

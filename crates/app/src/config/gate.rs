@@ -22,6 +22,8 @@ pub(crate) struct GateSettings {
 pub(crate) enum GateKind {
     Embedded,
     Redis,
+    #[serde(alias = "postgres")]
+    Postgresql,
 }
 
 impl GateSettings {

@@ -20,7 +20,7 @@ impl Config {
             ("the broker", self.broker.is_shared()),
             ("the records", records),
             ("the seen URLs", self.seen.kind == SeenKind::Redis || records),
-            ("the gate", self.gate.kind == GateKind::Redis),
+            ("the gate", self.gate.kind != GateKind::Embedded),
             ("the search index", self.search.index == IndexKind::Postgresql),
         ] {
             if is_shared {
@@ -39,10 +39,17 @@ impl Config {
 
     /// Whether all processes with these settings work on the same.
     pub(super) fn check_sharing(&self) -> Result<(), String> {
-        if self.search.index == IndexKind::Postgresql && self.records.kind != RecordKind::Postgresql {
-            return Err("`search.index` is \"postgresql\", which is in the database of the records, but \
-                        `records.kind` is not \"postgresql\""
-                .to_owned());
+        let with_the_records = [
+            ("search.index", self.search.index == IndexKind::Postgresql),
+            ("gate.kind", self.gate.kind == GateKind::Postgresql),
+        ];
+        for (setting, wanted) in with_the_records {
+            if wanted && self.records.kind != RecordKind::Postgresql {
+                return Err(format!(
+                    "`{setting}` is \"postgresql\", which is in the database of the records, but `records.kind` is not \
+                     \"postgresql\""
+                ));
+            }
         }
         let Sharing { shared, owned } = self.sharing();
         if shared.is_empty() || owned.is_empty() || self.only_process {

@@ -2,8 +2,9 @@
 
 use super::harness::Ground;
 use crawlway_store::{
-    Frontier, FrontierPolicy, PageIndex, SeenUrls, Timestamp, Trails, UrlRecords,
-    conformance::{frontier, inventory, pages, seen, trails},
+    Frontier, FrontierPolicy, Gate, PageIndex, Policy, SeenUrls, Timestamp, Trails, UrlRecords,
+    conformance::{frontier, gate, inventory, pages, seen, trails},
+    gate::MAX_GAP,
 };
 use crawlway_store_sql::{SqlOptions, SqlStore};
 use std::{sync::Arc, time::Duration};
@@ -18,6 +19,7 @@ pub(crate) struct SqlHarness {
     /// Taken only when the harness goes.
     ground: Option<Ground>,
     policy: FrontierPolicy,
+    gate_policy: Policy,
     open: Vec<SqlStore>,
 }
 
@@ -27,7 +29,12 @@ impl SqlHarness {
             Backend::Sqlite => Ground::sqlite().await,
             Backend::Postgres => Ground::postgres().await,
         };
-        Self { ground: Some(ground), policy: FrontierPolicy::default(), open: vec![] }
+        Self {
+            ground: Some(ground),
+            policy: FrontierPolicy::default(),
+            gate_policy: Policy::default(),
+            open: vec![],
+        }
     }
 
     fn ground(&self) -> &Ground {
@@ -168,5 +175,39 @@ impl pages::Harness for SqlHarness {
 
     async fn reopen(&mut self) -> Arc<dyn PageIndex> {
         Arc::new(self.opened_again().await.pages().expect("PostgreSQL has pages"))
+    }
+}
+
+#[async_trait::async_trait]
+impl gate::Harness for SqlHarness {
+    async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
+        self.gate_policy = policy;
+        let gate = gate::Harness::second_handle(self).await.expect("a handle");
+        // A new gate lets every group wait its gap from then on, since what was there may be lost.
+        self.let_pass(MAX_GAP);
+        gate
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
+        let gate = self.handle().await.gate(self.gate_policy.clone()).await;
+        Some(Arc::new(gate.expect("the suite's policies can be held")))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.time()
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        self.let_pass(time);
+    }
+
+    async fn set_back(&mut self, by: Duration) -> bool {
+        let clock = &self.ground().clock;
+        clock.set(clock.now() - by);
+        true
+    }
+
+    fn many_groups(&self) -> usize {
+        3_000
     }
 }
