@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::services::{Services, Terms};
 use crate::workspace::{self, Binary};
 
 const BENCH_CRATE: &str = "crawlway-bench";
@@ -13,7 +14,8 @@ const BENCH_CRATE: &str = "crawlway-bench";
 /// Run a benchmark, or list the benchmarks.
 ///
 /// A benchmark is a program of the crate `crawlway-bench`. It measures us beside something else and prints
-/// both and the ratio. Speed is looked at by people and is never a test that fails on a slow machine.
+/// both and the ratio. Speed is looked at by people and is never a test that fails on a slow machine. Servers that it
+/// needs are started for it, and wait for the disk, unless `cargo xtask services` has started some.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The benchmark, and what it shall be told. Without it, the benchmarks are listed.
@@ -28,15 +30,41 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         return Ok(());
     };
     check_name(name, &benches)?;
-    let status = workspace::cargo(root)
-        .args(["run", "--release", "--package", BENCH_CRATE, "--bin", name, "--"])
-        .args(args)
-        .status()
-        .context("starting cargo")?;
+    let mut command = workspace::cargo(root);
+    command.args(["run", "--release", "--package", BENCH_CRATE, "--bin", name, "--"]).args(args);
+    let servers = servers(name, args);
+    let status = if servers.is_empty() || has_servers() {
+        command.status().context("starting cargo")
+    } else {
+        let mut services = Services::start(root, &servers, Terms { durable: true, ..Terms::default() })?;
+        let end = services.run(&mut command);
+        services.stop()?;
+        end
+    };
+    let status = status?;
     if !status.success() {
         bail!("the benchmark `{name}` ended with {status}");
     }
     Ok(())
+}
+
+/// The servers that a benchmark needs when it is told this.
+fn servers(name: &str, args: &[String]) -> Vec<String> {
+    let told = |broker: &str| {
+        args.iter().zip(args.iter().skip(1)).any(|(flag, value)| flag == "--broker" && value == broker)
+            || args.iter().any(|arg| arg.strip_prefix("--broker=") == Some(broker))
+    };
+    let needed: &[&str] = match (name, told("rabbitmq")) {
+        ("queue", true) => &["rabbitmq"],
+        ("crawl", true) => &["postgres", "redis", "rabbitmq"],
+        _ => &[],
+    };
+    needed.iter().map(|&server| server.to_owned()).collect()
+}
+
+/// Whether somebody has started servers already: `cargo xtask services -- cargo xtask bench …`.
+fn has_servers() -> bool {
+    std::env::var_os("CRAWLWAY_TEST_RABBITMQ").is_some()
 }
 
 /// Asked of cargo and the sources rather than kept in a list here, which would be forgotten.
@@ -109,6 +137,20 @@ mod tests {
                queue    The embedded queue beside SQLite.\n  \
                content  HTML to text."
         );
+    }
+
+    #[test]
+    fn servers_are_started_for_who_asks_for_their_broker() {
+        let servers = |name: &str, line: &str| {
+            servers(name, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        assert_eq!(servers("queue", "--runs 3 --broker rabbitmq"), ["rabbitmq"]);
+        assert_eq!(servers("crawl", "--broker=rabbitmq --json"), ["postgres", "redis", "rabbitmq"]);
+        for (name, line) in
+            [("queue", ""), ("queue", "--broker embedded"), ("crawl", "--peers"), ("fetch", "")]
+        {
+            assert!(servers(name, line).is_empty(), "{name} {line}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::workspace;
 use server::Server;
 
+mod docker;
 mod install;
 mod keeper;
 mod mongodb;
@@ -53,7 +54,8 @@ const POLL: Duration = Duration::from_millis(20);
 ///
 /// Each server has a free port of the loopback interface and fresh data under the target directory, so
 /// that any number of these can run at once. The data is removed at the end. A server that is not installed is
-/// installed where that is possible: as root on Debian or Ubuntu. Elsewhere you are told what to install.
+/// installed where that is possible: as root on Debian or Ubuntu. Elsewhere it runs as a container, if a Docker engine
+/// answers, and else you are told what to install.
 ///
 /// `python` is no server but a virtual environment for programs that speak to us as strangers do; it is made
 /// once and stays under the target directory until `tests/foreign/requirements.txt` changes.
@@ -67,6 +69,10 @@ pub(crate) struct Options {
     /// Leave data and logs where they are, to be looked at.
     #[arg(long)]
     keep: bool,
+
+    /// Have the servers wait for the disk, as they do where they are used in earnest. Benchmarks do that.
+    #[arg(long)]
+    durable: bool,
 
     /// What to run while the servers are up.
     #[arg(last = true, value_name = "COMMAND")]
@@ -86,7 +92,8 @@ fn names() -> Vec<&'static str> {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
-    let mut services = Services::start(root, &options.only, options.keep)?;
+    let mut services =
+        Services::start(root, &options.only, Terms { keep: options.keep, durable: options.durable })?;
     let end = match options.command.split_first() {
         Some((program, args)) => {
             let mut command = Command::new(program);
@@ -104,6 +111,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let stopped = services.stop();
     let code = end?;
     stopped.map(|()| code)
+}
+
+/// How servers are run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms {
+    /// Data and logs stay.
+    pub(crate) keep: bool,
+    /// They wait for the disk.
+    pub(crate) durable: bool,
 }
 
 /// Servers that are up until this is stopped or dropped.
@@ -129,12 +145,12 @@ pub(crate) struct Row {
 
 impl Services {
     /// Starts the servers called `only`, or all of them, and returns when they answer.
-    pub(crate) fn start(root: &Path, only: &[String], keep: bool) -> Result<Self> {
+    pub(crate) fn start(root: &Path, only: &[String], terms: Terms) -> Result<Self> {
         let Chosen { servers, python } = chosen(only)?;
         let target = workspace::target_directory(root)?;
         // Not in the keeper: Ctrl-C has to reach a package manager as it does anywhere else.
         for server in &servers {
-            install::make_sure(server.name(), || server.find(), || server.install())?;
+            install::make_sure_of(*server)?;
         }
         let python = if python { Some(python::prepare(root, &target)?) } else { None };
         let signal = Arc::new(AtomicUsize::new(0));
@@ -142,7 +158,7 @@ impl Services {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
                 .context("preparing for signals")?;
         }
-        let mut keeper = keeper::command(&target.join("services"), &servers, keep)?
+        let mut keeper = keeper::command(&target.join("services"), &servers, terms)?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::services::Services;
+use crate::services::{Services, Terms};
 use crate::tidy;
 use crate::workspace::{self, Crate};
 
@@ -136,7 +136,7 @@ impl Step {
         if self != Step::Test || !needs_servers(root, cargo_test_args)? {
             return expect_success(command.status().context("starting cargo")?);
         }
-        let mut services = Services::start(root, &[], false)?;
+        let mut services = Services::start(root, &[], Terms::default())?;
         let end = services.run(&mut command).context("starting cargo");
         let stopped = services.stop();
         expect_success(end?)?;

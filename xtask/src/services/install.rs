@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::docker::{self, Image, Way};
 use super::process;
+use super::server::Server;
 
 /// What a server is called by package managers.
 #[derive(Debug)]
@@ -23,6 +25,19 @@ pub(super) struct Packages {
 /// Another package manager may be at work; it is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Sees to it that a server can be started: it is there, or is installed, or runs as a container.
+pub(super) fn make_sure_of(server: &dyn Server) -> Result<()> {
+    let way = |image: &Image| {
+        (docker::way(server.find().is_some(), can_install(), docker::engine_answers), image.reference)
+    };
+    if let Some((Way::Container, reference)) = server.image(false).as_ref().map(way) {
+        println!("{} is not installed and runs as a container, {reference}", server.name());
+        return Ok(());
+    }
+    // Without a way to install it, this says what people have to do.
+    make_sure(server.name(), || server.find(), || server.install()).map(drop)
+}
+
 /// Installs what is called so unless it is there, and says what was found.
 pub(super) fn make_sure<T>(
     name: &str,
@@ -36,11 +51,14 @@ pub(super) fn make_sure<T>(
     find().with_context(|| format!("{name} was installed, and yet is not found"))
 }
 
+fn can_install() -> bool {
+    rustix::process::geteuid().is_root() && process::exists("apt-get")
+}
+
 /// Installs the packages if this machine lets us.
 pub(super) fn packages(packages: &Packages) -> Result<()> {
-    let root = rustix::process::geteuid().is_root();
-    if !root || !process::exists("apt-get") {
-        bail!("{}", advice(packages, root));
+    if !can_install() {
+        bail!("{}", advice(packages, rustix::process::geteuid().is_root()));
     }
     println!("installing {} with apt-get …", packages.debian.join(" "));
     let start = Instant::now();
@@ -97,7 +115,8 @@ fn advice(packages: &Packages, root: bool) -> String {
         "tests need {what}, which was not found, and {why}. Install it and run this again:\n  \
            Debian, Ubuntu:  sudo apt-get install --no-install-recommends {debian}\n  \
            Fedora:          sudo dnf install {fedora}\n  \
-           macOS:           brew install {homebrew}",
+           macOS:           brew install {homebrew}\n\
+         Or start a Docker engine, and it runs as a container.",
         what = packages.what,
         debian = packages.debian.join(" "),
         fedora = packages.fedora.join(" "),
@@ -124,7 +143,8 @@ mod tests {
              Install it and run this again:\n  \
                Debian, Ubuntu:  sudo apt-get install --no-install-recommends example example-tools\n  \
                Fedora:          sudo dnf install example-server\n  \
-               macOS:           brew install example@2"
+               macOS:           brew install example@2\n\
+             Or start a Docker engine, and it runs as a container."
         );
     }
 

@@ -17,7 +17,7 @@ use clap::Args;
 use super::run_folder::RunFolder;
 use super::running::Running;
 use super::server::Server;
-use super::{POLL, Row, chosen};
+use super::{POLL, Row, Terms, chosen};
 
 /// Own the servers of another process until its end. Started by `cargo xtask services`, not by people.
 #[derive(Debug, Args)]
@@ -33,10 +33,14 @@ pub(crate) struct Options {
     /// Leave data and logs where they are.
     #[arg(long)]
     keep: bool,
+
+    /// Have the servers wait for the disk.
+    #[arg(long)]
+    durable: bool,
 }
 
 /// The command that starts a keeper.
-pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], keep: bool) -> Result<Command> {
+pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], terms: Terms) -> Result<Command> {
     let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
     // A build may have put another file in the place of this program, but this link still leads to it.
     let this_program = Path::new("/proc/self/exe");
@@ -48,8 +52,10 @@ pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], keep: bool
     if !names.is_empty() {
         command.arg("--servers").arg(names.join(","));
     }
-    if keep {
-        command.arg("--keep");
+    for (flag, set) in [("--keep", terms.keep), ("--durable", terms.durable)] {
+        if set {
+            command.arg(flag);
+        }
     }
     // Its own group, so that Ctrl-C in a terminal does not reach it, nor the servers, before the tests have ended.
     command.process_group(0);
@@ -58,7 +64,7 @@ pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], keep: bool
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let stop = watch_for_the_end()?;
-    let run = RunFolder::open(&options.folder, options.keep)?;
+    let run = RunFolder::open(&options.folder, options.keep)?.durable(options.durable);
     // Without names it is all of them for people, and none for a keeper.
     let wanted = if options.servers.is_empty() { vec![] } else { chosen(&options.servers)?.servers };
     let mut servers = start(&wanted, &run, &stop)?;

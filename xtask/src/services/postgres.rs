@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 
+use super::docker::Image;
 use super::install::{self, Packages};
 use super::room::Room;
 use super::server::{Installed, Server};
@@ -27,20 +28,21 @@ const PACKAGES: Packages = Packages {
     homebrew: &["postgresql@17"],
 };
 
-/// What is set beside the port. Commits still wait for their write, so that no test sees a server that loses
-/// them when it is killed; only the wait for the disk is left out, which guards against power cuts.
+/// What is set beside the port.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     // A socket's path may have 107 bytes, and that of a target directory is often longer.
     "unix_socket_directories=",
     "max_connections=200",
-    "fsync=off",
-    "full_page_writes=off",
     "timezone=UTC",
     "log_timezone=UTC",
     // In the data directory rather than the system's shared memory, so that even a kill leaves nothing behind.
     "dynamic_shared_memory_type=mmap",
 ];
+
+/// For tests. Commits still wait for their write, so that no test sees a server that loses them when it is killed; only
+/// the wait for the disk is left out, which guards against power cuts.
+const NOT_DURABLE: &[&str] = &["fsync=off", "full_page_writes=off"];
 
 impl Server for Postgres {
     fn name(&self) -> &'static str {
@@ -53,6 +55,19 @@ impl Server for Postgres {
 
     fn install(&self) -> Result<()> {
         install::packages(&PACKAGES)
+    }
+
+    fn image(&self, durable: bool) -> Option<Image> {
+        // What is set for a server of this machine is about its paths and addresses, which a container has its own of.
+        let mut arguments = vec!["-c", "max_connections=200", "-c", "timezone=UTC", "-c", "log_timezone=UTC"];
+        let more = if durable { &[] } else { NOT_DURABLE };
+        arguments.extend(more.iter().flat_map(|&setting| ["-c", setting]));
+        Some(Image {
+            reference: "postgres:17-bookworm",
+            ports: &[5432],
+            environment: &[("POSTGRES_HOST_AUTH_METHOD", "trust")],
+            arguments,
+        })
     }
 
     fn instead_of_root(&self) -> &'static [&'static str] {
@@ -69,11 +84,15 @@ impl Server for Postgres {
     fn command(&self, room: &Room) -> Command {
         let mut command = room.command("postgres");
         command.arg("-D").arg(&room.data).arg("-p").arg(room.port().to_string());
-        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        let more = if room.durable { &[] } else { NOT_DURABLE };
+        command.args(SETTINGS.iter().chain(more).flat_map(|setting| ["-c", setting]));
         command
     }
 
     fn check(&self, room: &Room) -> Result<()> {
+        if room.container {
+            return log_in(room.port());
+        }
         // Its own file says that it is this server that is ready, and not another on the same port.
         let state = fs::read_to_string(room.data.join("postmaster.pid")).context("it has no process yet")?;
         ensure!(state.lines().nth(7).is_some_and(|line| line.trim() == "ready"), "it is not ready yet");

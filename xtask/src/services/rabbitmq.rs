@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::docker::Image;
 use super::install::{self, Packages};
 use super::room::Room;
 use super::server::{Installed, Server};
@@ -42,6 +43,16 @@ impl Server for RabbitMq {
         install::packages(&PACKAGES)
     }
 
+    fn image(&self, _durable: bool) -> Option<Image> {
+        Some(Image {
+            reference: "rabbitmq:3.13-management",
+            ports: &[5672, 15672],
+            // Who comes through a published port does not come from the container's own loopback, where guests are let in.
+            environment: &[("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-rabbit loopback_users []")],
+            arguments: vec![],
+        })
+    }
+
     /// For AMQP, for the management API, and two by which Erlang finds its nodes.
     fn ports(&self) -> usize {
         4
@@ -69,12 +80,16 @@ impl Server for RabbitMq {
 
     fn variables(&self, room: &Room) -> Vec<(&'static str, String)> {
         let [amqp, management, ..] = room.ports[..] else { return vec![] };
-        vec![
+        let mut variables = vec![
             ("CRAWLWAY_TEST_RABBITMQ", format!("amqp://guest:guest@127.0.0.1:{amqp}")),
             ("CRAWLWAY_TEST_RABBITMQ_MANAGEMENT", format!("http://127.0.0.1:{management}")),
-            ("CRAWLWAY_TEST_RABBITMQ_START", script(room).display().to_string()),
-            ("CRAWLWAY_TEST_RABBITMQ_PROGRAMS", room.installed.folder.display().to_string()),
-        ]
+        ];
+        if !room.container {
+            let programs = room.installed.folder.display().to_string();
+            variables.push(("CRAWLWAY_TEST_RABBITMQ_START", script(room).display().to_string()));
+            variables.push(("CRAWLWAY_TEST_RABBITMQ_PROGRAMS", programs));
+        }
+        variables
     }
 
     fn patience(&self) -> Duration {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::docker::Image;
 use super::install::{self, Packages};
 use super::room::Room;
 use super::server::{Installed, Server};
@@ -52,6 +53,14 @@ impl Server for Redis {
         install::packages(&PACKAGES)
     }
 
+    fn image(&self, _durable: bool) -> Option<Image> {
+        // It listens on all addresses of its container, of which one port is published.
+        let settings = SETTINGS.iter().filter(|(name, _)| *name != "--bind");
+        let arguments = ["redis-server"].into_iter().chain(settings.flat_map(|&(name, value)| [name, value]));
+        let arguments = arguments.collect();
+        Some(Image { reference: "redis:7.2-bookworm", ports: &[6379], environment: &[], arguments })
+    }
+
     fn command(&self, room: &Room) -> Command {
         let mut command = room.command(PROGRAM);
         command.arg("--port").arg(room.port().to_string()).arg("--dir").arg(&room.data);
@@ -62,15 +71,20 @@ impl Server for Redis {
     fn check(&self, room: &Room) -> Result<()> {
         // Its folder says that it is this server that answers, and not another on the same port.
         let answer = ask(room.port(), "CONFIG GET dir")?;
-        ensure!(answer.contains(&*room.data.to_string_lossy()), "another server has its port: {answer}");
+        ensure!(
+            room.container || answer.contains(&*room.data.to_string_lossy()),
+            "another server has its port: {answer}"
+        );
         Ok(())
     }
 
     fn variables(&self, room: &Room) -> Vec<(&'static str, String)> {
-        vec![
-            ("CRAWLWAY_TEST_REDIS", format!("redis://127.0.0.1:{}", room.port())),
-            ("CRAWLWAY_TEST_REDIS_SERVER", room.installed.folder.join(PROGRAM).display().to_string()),
-        ]
+        let mut variables = vec![("CRAWLWAY_TEST_REDIS", format!("redis://127.0.0.1:{}", room.port()))];
+        if !room.container {
+            let program = room.installed.folder.join(PROGRAM);
+            variables.push(("CRAWLWAY_TEST_REDIS_SERVER", program.display().to_string()));
+        }
+        variables
     }
 }
 

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::docker::{self, Image};
 use super::run_folder::RunFolder;
 use super::server::{Installed, Server};
 
@@ -24,6 +25,10 @@ pub(super) struct Room {
     pub(super) data: PathBuf,
     pub(super) ports: Vec<u16>,
     pub(super) log: PathBuf,
+    /// Whether the server is to wait for the disk, as it does where it is used in earnest.
+    pub(super) durable: bool,
+    /// Whether the server is a container, whose files are its own.
+    pub(super) container: bool,
     account: Option<Account>,
 }
 
@@ -37,8 +42,15 @@ struct Account {
 
 impl Room {
     pub(super) fn furnish(server: &dyn Server, run: &RunFolder) -> Result<Self> {
-        let installed = server.find().with_context(|| format!("{} is not installed", server.name()))?;
-        let account = if rustix::process::geteuid().is_root() {
+        let found = server.find();
+        let image = server.image(run.durable).filter(|_| found.is_none() && docker::engine_answers());
+        let container = image.is_some();
+        let as_image =
+            |image: Image| Installed { folder: PathBuf::new(), version: image.reference.to_owned() };
+        let installed = found
+            .or_else(|| image.map(as_image))
+            .with_context(|| format!("{} is not installed", server.name()))?;
+        let account = if !container && rustix::process::geteuid().is_root() {
             Account::first_of(server.instead_of_root())?
         } else {
             None
@@ -48,6 +60,8 @@ impl Room {
             data: data_directory(server, run, account.as_ref())?,
             ports: free_ports(server.ports()).context("finding a free port")?,
             log: run.log(server.name()),
+            durable: run.durable,
+            container,
             account,
         };
         File::create(&room.log).with_context(|| format!("creating {}", room.log.display()))?;

@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct RunFolder {
     path: PathBuf,
     keep: bool,
+    /// Whether its servers wait for the disk.
+    pub(super) durable: bool,
     /// Locked as long as it is open.
     #[cfg_attr(not(test), expect(dead_code, reason = "it is held, not used"))]
     lock: File,
@@ -60,7 +62,13 @@ impl RunFolder {
         if keep {
             File::create(path.join(KEEP))?;
         }
-        Ok(RunFolder { path, keep, lock })
+        Ok(RunFolder { path, keep, durable: false, lock })
+    }
+
+    /// Has the servers of this run wait for the disk, or not.
+    pub(super) fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::docker;
 use super::process::{self, Process};
 use super::room::Room;
 use super::run_folder::RunFolder;
@@ -45,8 +46,12 @@ impl<'a> Running<'a> {
 
     fn spawn(server: &'static dyn Server, run: &'a RunFolder) -> Result<Self> {
         let room = Room::furnish(server, run)?;
-        server.prepare(&room).map_err(|error| anyhow!("{error:#}; {}", room.last_words()))?;
-        let mut command = server.command(&room);
+        let mut command = if let Some(image) = server.image(room.durable).filter(|_| room.container) {
+            docker::command(&image, &room)
+        } else {
+            server.prepare(&room).map_err(|error| anyhow!("{error:#}; {}", room.last_words()))?;
+            server.command(&room)
+        };
         room.log_of(&mut command)?;
         // Its own group, which can be ended as a whole.
         let child = command
@@ -123,6 +128,9 @@ impl<'a> Running<'a> {
         if matches!(self.has_ended(), Ok(None)) {
             process::kill_group(&self.child);
             self.ended = self.child.wait().ok();
+        }
+        if self.room.container {
+            docker::remove(&self.room);
         }
         self.run.forget(self.server.name());
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rustix::process::Signal;
 
+use super::docker::Image;
 use super::room::Room;
 
 /// A kind of server. Everything that is special about one is in its own file.
@@ -19,6 +20,11 @@ pub(super) trait Server: Sync {
 
     /// Installs it, or says how it is installed by hand.
     fn install(&self) -> Result<()>;
+
+    /// What it is as a container, if it may have to be one.
+    fn image(&self, _durable: bool) -> Option<Image> {
+        None
+    }
 
     /// How many free ports it needs.
     fn ports(&self) -> usize {

@@ -1,4 +1,5 @@
-//! A whole crawl until every page can be searched, beside other crawlers; and what a URL costs when there are many.
+//! A whole crawl until every page can be searched, beside other crawlers or by several processes on shared servers; and what a
+//! URL costs when there are many.
 #![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
 
 mod chart;
@@ -6,11 +7,13 @@ mod frontier;
 mod measured;
 mod ours;
 mod peers;
+mod shared;
 mod site;
 mod table;
 
 use anyhow::Context;
 use clap::Parser;
+use measured::Spent;
 use site::{Kind, Site};
 use std::{
     fs,
@@ -36,6 +39,13 @@ struct Arguments {
     /// Only these of them: scrapy, crawlee, spider.
     #[arg(long, value_delimiter = ',', requires = "peers")]
     only: Vec<String>,
+    /// What carries the queues. With `rabbitmq`, the site is crawled by several processes on RabbitMQ, Redis and PostgreSQL,
+    /// which `cargo xtask bench` starts, beside the crawl on embedded stores.
+    #[arg(long, value_enum, default_value_t = Broker::Embedded, conflicts_with_all = ["peers", "frontier", "chart"])]
+    broker: Broker,
+    /// By how many processes that crawl.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
+    processes: Vec<usize>,
     /// Measures what a URL costs in crawls of 10,000, 100,000, … tiny pages, up to so many, instead.
     #[arg(long, value_name = "URLS")]
     frontier: Option<usize>,
@@ -51,6 +61,12 @@ struct Arguments {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Broker {
+    Embedded,
+    Rabbitmq,
 }
 
 const DEFAULT_PAGES: usize = 20_000;
@@ -78,11 +94,22 @@ fn main() -> anyhow::Result<()> {
     }
     let peers = if arguments.peers { peers::install(&target, &arguments.only)? } else { Vec::new() };
     let site = Site::start(Kind::Pages, pages)?;
-    let rows = side_by_side(&arguments, &program, &peers, &site, scratch.path())?;
+    let crawlers = match arguments.broker {
+        Broker::Embedded => crawlers(&arguments, &program, peers)?,
+        Broker::Rabbitmq => on_servers(&arguments.processes),
+    };
+    let rows = side_by_side(arguments.runs.max(1), &program, &crawlers, &site, scratch.path())?;
+    let others = match arguments.broker {
+        Broker::Embedded => "cores, others",
+        Broker::Rabbitmq => "cores, servers and others",
+    };
     if arguments.json {
         println!("{:#}", table::json(&rows, pages, arguments.runs));
     } else {
-        table::print(&rows, pages, arguments.runs);
+        table::print(&rows, pages, arguments.runs, others);
+    }
+    if arguments.broker == Broker::Rabbitmq {
+        return Ok(());
     }
     let default = (pages == DEFAULT_PAGES).then(|| docs().join("bench-crawl.svg"));
     if let Some(chart) = arguments.chart.or(default) {
@@ -92,39 +119,73 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All of them in turn, again and again, so that what else the machine does meets all alike.
-fn side_by_side(
-    arguments: &Arguments,
-    program: &Path,
-    peers: &[peers::Peer],
-    site: &Site,
-    scratch: &Path,
-) -> anyhow::Result<Vec<Row>> {
-    let extracts = arguments.peers && ours::can_extract(program)?;
-    if arguments.peers && !extracts {
+/// Who crawls.
+enum Crawler {
+    /// One process, into its index.
+    Searchable,
+    /// One process, to JSON lines.
+    Extract,
+    /// So many processes, and an indexer and a gateway, on shared servers.
+    Shared(usize),
+    Peer(peers::Peer),
+}
+
+impl Crawler {
+    fn row(&self) -> Row {
+        match self {
+            Self::Searchable => Row::ours("crawlway, searchable"),
+            Self::Extract => Row::ours("crawlway, to JSON lines"),
+            Self::Shared(1) => Row::ours("on servers, 1 process crawls"),
+            Self::Shared(processes) => Row::ours(&format!("on servers, {processes} processes crawl")),
+            Self::Peer(peer) => Row::peer(&peer.name),
+        }
+    }
+
+    fn crawl(&self, program: &Path, site: &Site, place: &Path) -> anyhow::Result<Spent> {
+        match self {
+            Self::Searchable => ours::crawl(program, site, place, LIMIT),
+            Self::Extract => ours::extract(program, site, place, LIMIT),
+            Self::Shared(processes) => shared::crawl(program, site, place, *processes, LIMIT),
+            Self::Peer(peer) => peer.crawl(site, place, LIMIT),
+        }
+    }
+}
+
+fn crawlers(arguments: &Arguments, program: &Path, peers: Vec<peers::Peer>) -> anyhow::Result<Vec<Crawler>> {
+    let mut crawlers = vec![Crawler::Searchable];
+    if arguments.peers && ours::can_extract(program)? {
+        crawlers.push(Crawler::Extract);
+    } else if arguments.peers {
         eprintln!(
             "note: `crawlway crawl` has no --out yet, so that the row of our own for the peers' work is left out"
         );
     }
-    let mut rows = vec![Row::ours("crawlway, searchable")];
-    if extracts {
-        rows.push(Row::ours("crawlway, to JSON lines"));
-    }
-    rows.extend(peers.iter().map(|peer| Row::peer(&peer.name)));
-    for run in 1..=arguments.runs.max(1) {
-        for (number, row) in rows.iter_mut().enumerate() {
+    crawlers.extend(peers.into_iter().map(Crawler::Peer));
+    Ok(crawlers)
+}
+
+fn on_servers(processes: &[usize]) -> Vec<Crawler> {
+    let shared = processes.iter().map(|processes| Crawler::Shared((*processes).max(1)));
+    [Crawler::Searchable].into_iter().chain(shared).collect()
+}
+
+/// All of them in turn, again and again, so that what else the machine does meets all alike.
+fn side_by_side(
+    runs: usize,
+    program: &Path,
+    crawlers: &[Crawler],
+    site: &Site,
+    scratch: &Path,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows: Vec<Row> = crawlers.iter().map(Crawler::row).collect();
+    for run in 1..=runs {
+        for (number, (crawler, row)) in crawlers.iter().zip(&mut rows).enumerate() {
             let place = scratch.join(format!("{number}-{run}"));
             let others = Others::watch(site)?;
-            let spent = match number {
-                0 => ours::crawl(program, site, &place, LIMIT),
-                1 if extracts => ours::extract(program, site, &place, LIMIT),
-                _ => peers[number - 1 - usize::from(extracts)].crawl(site, &place, LIMIT),
-            };
-            let spent = spent.with_context(|| row.name.clone())?;
+            let spent = crawler.crawl(program, site, &place).with_context(|| row.name.clone())?;
             let others = others.cores(&spent, site)?;
             eprintln!(
-                "run {run} of {}: {} in {:.2} s, {:.2} cores busy with other things",
-                arguments.runs,
+                "run {run} of {runs}: {} in {:.2} s, {:.2} cores busy with other things",
                 row.name,
                 spent.wall.as_secs_f64(),
                 others

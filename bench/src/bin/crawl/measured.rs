@@ -95,7 +95,8 @@ fn duration(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-fn most_memory(pid: Pid) -> Option<u64> {
+/// The most memory that a process ever had, in bytes.
+pub(crate) fn most_memory(pid: Pid) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)

@@ -31,14 +31,24 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
 /// Crawls the whole site into a data directory, which must not exist yet, and makes sure that every page can be found.
 pub(crate) fn crawl(program: &Path, site: &Site, data: &Path, limit: Duration) -> anyhow::Result<Spent> {
     let spent = measured::run(command(program, "crawl", data).args(crawl_arguments(site)), limit)?;
-    let told: Value = serde_json::from_slice(&spent.stdout).context("what the crawl told is not JSON")?;
+    check_told(&spent.stdout, site)?;
+    check(site, |query| {
+        let mut search = command(program, "search", data);
+        search.args(["--all", "--limit", "1", query]);
+        search
+    })?;
+    Ok(spent)
+}
+
+/// Whether a crawl says that it has indexed all pages.
+pub(crate) fn check_told(stdout: &[u8], site: &Site) -> anyhow::Result<()> {
+    let told: Value = serde_json::from_slice(stdout).context("what the crawl told is not JSON")?;
     ensure!(
         told["state"] == "finished" && told["indexed"] == site.pages,
         "expected a finished crawl with {} pages indexed; it told {told}",
         site.pages
     );
-    check(program, site, data)?;
-    Ok(spent)
+    Ok(())
 }
 
 /// Crawls the whole site to JSON lines instead of an index: what the peers do.
@@ -56,16 +66,20 @@ pub(crate) fn can_extract(program: &Path) -> anyhow::Result<bool> {
     Ok(String::from_utf8_lossy(&help.stdout).contains("--out "))
 }
 
-fn crawl_arguments(site: &Site) -> [String; 7] {
-    let allowed = match site.address().split_once(':') {
+/// The one address that may be asked although it is not public.
+pub(crate) fn allowed(site: &Site) -> String {
+    match site.address().split_once(':') {
         Some((host, port)) => format!("{host}/32:{port}"),
         None => format!("{}/32:80", site.address()),
-    };
-    let [gap, in_flight, allow] = ["--gap", "--in-flight", "--allow"].map(str::to_owned);
-    [site.start.clone(), gap, "0s".to_owned(), in_flight, crate::IN_FLIGHT.to_string(), allow, allowed]
+    }
 }
 
-fn command(program: &Path, name: &str, data: &Path) -> Command {
+fn crawl_arguments(site: &Site) -> [String; 7] {
+    let [gap, in_flight, allow] = ["--gap", "--in-flight", "--allow"].map(str::to_owned);
+    [site.start.clone(), gap, "0s".to_owned(), in_flight, crate::IN_FLIGHT.to_string(), allow, allowed(site)]
+}
+
+pub(crate) fn command(program: &Path, name: &str, data: &Path) -> Command {
     let mut command = Command::new(program);
     // Settings of whoever runs this are not to be measured.
     command.env_clear().arg(name).args(["--json", "--data"]).arg(data);
@@ -76,8 +90,8 @@ fn command(program: &Path, name: &str, data: &Path) -> Command {
 }
 
 /// Searches for all pages, and for some of them one by one.
-fn check(program: &Path, site: &Site, data: &Path) -> anyhow::Result<()> {
-    let all = search(program, data, site.query_for_all())?;
+pub(crate) fn check(site: &Site, search: impl Fn(&str) -> Command) -> anyhow::Result<()> {
+    let all = found_by(search(site.query_for_all()))?;
     ensure!(
         all["total"] == site.pages,
         "expected {} pages to be found in the index; there were {}",
@@ -86,18 +100,17 @@ fn check(program: &Path, site: &Site, data: &Path) -> anyhow::Result<()> {
     );
     for page in [0, site.pages / 3, site.pages / 2, site.pages - 1] {
         let query = site.query_for(page);
-        let found = search(program, data, &query)?;
+        let found = found_by(search(&query))?;
         let (first, url) = (&found["hits"][0]["url"], site.url(page));
         ensure!(first == url.as_str(), "expected `{query}` to find {url} first; it found {first}");
     }
     Ok(())
 }
 
-fn search(program: &Path, data: &Path, query: &str) -> anyhow::Result<Value> {
-    let mut search = command(program, "search", data);
-    let output = search.args(["--all", "--limit", "1", query]).output()?;
+fn found_by(mut search: Command) -> anyhow::Result<Value> {
+    let output = search.output()?;
     if !output.status.success() {
-        bail!("searching for `{query}` failed: {}", String::from_utf8_lossy(&output.stderr));
+        bail!("{search:?} failed: {}", String::from_utf8_lossy(&output.stderr));
     }
     serde_json::from_slice(&output.stdout).context("what the search told is not JSON")
 }

@@ -61,7 +61,7 @@ fn median(times: &[Duration]) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-pub(crate) fn print(rows: &[Row], pages: usize, runs: usize) {
+pub(crate) fn print(rows: &[Row], pages: usize, runs: usize, others: &str) {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!(
         "{pages} pages from loopback, robots.txt asked, no gap, {} in flight; {cores} cores with the server on them; median \
@@ -70,13 +70,13 @@ pub(crate) fn print(rows: &[Row], pages: usize, runs: usize) {
     );
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     println!(
-        "{:<width$} {:>9} {:>16} {:>12} {:>8} {:>12}",
-        "", "pages/s", "CPU s/1000 pages", "peak MB", "ratio", "cores, others"
+        "{:<width$} {:>9} {:>16} {:>12} {:>8} {:>26}",
+        "", "pages/s", "CPU s/1000 pages", "peak MB", "ratio", others
     );
     let first = rows.first().map_or(0.0, |row| row.rate(pages));
     for row in rows {
         println!(
-            "{:<width$} {:>9.0} {:>16.2} {:>12.0} {:>8.2} {:>12.2}",
+            "{:<width$} {:>9.0} {:>16.2} {:>12.0} {:>8.2} {:>26.2}",
             row.name,
             row.rate(pages),
             row.cpu_per_thousand(pages),

@@ -1,5 +1,5 @@
-//! The embedded queue beside a bare segment log that does the same writes; RabbitMQ beside its bare client; a large backlog;
-//! many groups.
+//! The embedded queue beside a bare segment log that does the same writes; RabbitMQ beside its bare client and the embedded
+//! queue; a large backlog; many groups.
 #![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
 
 mod backlog;
@@ -14,8 +14,8 @@ use std::{path::PathBuf, time::Duration};
 /// Durable publish + receive + settle, ours and a bare log's, in alternating runs.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Which broker is measured: the embedded queue beside a bare log, or RabbitMQ beside its bare client. RabbitMQ must
-    /// be up: `cargo xtask services --only rabbitmq -- cargo xtask bench queue --broker rabbitmq`.
+    /// Which broker is measured: the embedded queue beside a bare log, or RabbitMQ beside its bare client and the embedded
+    /// queue. `cargo xtask bench` starts a RabbitMQ for it.
     #[arg(long, value_enum, default_value_t = Measured::Embedded)]
     broker: Measured,
     /// Messages per run; 200,000, or 40,000 on RabbitMQ, unless told otherwise.
@@ -74,7 +74,7 @@ fn main() -> anyhow::Result<()> {
     }
     match arguments.broker {
         Measured::Embedded => side_by_side(&arguments, &folder),
-        Measured::Rabbitmq => rabbitmq::side_by_side(&arguments),
+        Measured::Rabbitmq => rabbitmq::side_by_side(&arguments, &folder),
     }
 }
 

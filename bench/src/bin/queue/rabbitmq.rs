@@ -1,6 +1,10 @@
-//! RabbitMQ through the contract, beside the bare client that publishes, confirms, consumes and acknowledges the same.
+//! RabbitMQ through the contract, beside the bare client that publishes, confirms, consumes and acknowledges the same, and
+//! the embedded queue with the same messages.
 
-use crate::{Arguments, CONSUMERS, IN_FLIGHT, PUBLISHERS, median_rate, ours};
+use crate::{
+    Arguments, CONSUMERS, IN_FLIGHT, PUBLISHERS, median_rate,
+    ours::{self, Calls},
+};
 use anyhow::{Context, ensure};
 use crawlway_broker::{Broker, Bytes, MessageId};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
@@ -15,6 +19,7 @@ use lapin::{
     types::FieldTable,
 };
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,29 +27,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) fn side_by_side(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn side_by_side(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
     let Arguments { size, runs, .. } = *arguments;
     let messages = arguments.messages.unwrap_or(40_000) / IN_FLIGHT * IN_FLIGHT;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (mut bare, mut batches, mut singles) = (Vec::new(), Vec::new(), Vec::new());
-    runtime.block_on(async {
-        for run in 0..runs {
-            bare.push(run_bare(messages, size).await?);
-            batches.push(run_ours(messages, size, ours::Calls::Batches).await?);
-            singles.push(run_ours(messages, size, ours::Calls::Singles).await?);
-            eprintln!("run {} of {runs} done", run + 1);
-        }
-        anyhow::Ok(())
-    })?;
-    let rate = |times: &mut Vec<Duration>| median_rate(messages, times);
-    let (bare, batches, singles) = (rate(&mut bare), rate(&mut batches), rate(&mut singles));
+    let mut rows = [
+        Row::new("bare client, 64 confirms at a time", "bare"),
+        Row::new("RabbitMQ, 64 a call", "batches"),
+        Row::new("RabbitMQ, 64 concurrent calls of 1", "singles"),
+        Row::new("embedded queue, 64 a call", "embedded_batches"),
+        Row::new("embedded queue, 64 concurrent calls of 1", "embedded_singles"),
+    ];
+    for run in 0..runs {
+        let embedded = |calls| ours::run(&folder.join(format!("embedded-{run}")), messages, size, calls);
+        let times = [
+            runtime.block_on(run_bare(messages, size))?,
+            runtime.block_on(run_ours(messages, size, Calls::Batches))?,
+            runtime.block_on(run_ours(messages, size, Calls::Singles))?,
+            embedded(Calls::Batches)?,
+            embedded(Calls::Singles)?,
+        ];
+        rows.iter_mut().zip(times).for_each(|(row, time)| row.times.push(time));
+        eprintln!("run {} of {runs} done", run + 1);
+    }
+    let rates = rows.each_mut().map(|row| median_rate(messages, &mut row.times));
+    let bare = rates[0];
     if arguments.json {
-        let rows = serde_json::json!({
-            "messages": messages, "size": size, "runs": runs,
-            "bare_per_s": bare, "batches_per_s": batches, "singles_per_s": singles,
-            "batches_ratio": batches / bare, "singles_ratio": singles / bare,
-        });
-        println!("{rows:#}");
+        let mut told = serde_json::json!({ "messages": messages, "size": size, "runs": runs });
+        for (row, rate) in rows.iter().zip(rates) {
+            told[format!("{}_per_s", row.key)] = rate.into();
+            told[format!("{}_ratio", row.key)] = (rate / bare).into();
+        }
+        println!("{told:#}");
         return Ok(());
     }
     println!(
@@ -52,13 +66,27 @@ pub(crate) fn side_by_side(arguments: &Arguments) -> anyhow::Result<()> {
          publish, confirm, receive and settle; median of {runs} alternating runs\n"
     );
     println!("{:<44} {:>12} {:>8}", "", "messages/s", "ratio");
-    println!("{:<44} {bare:>12.0} {:>8.2}", "bare client, 64 confirms at a time", 1.0);
-    println!("{:<44} {batches:>12.0} {:>8.2}", "RabbitMQ, 64 a call", batches / bare);
-    println!("{:<44} {singles:>12.0} {:>8.2}", "RabbitMQ, 64 concurrent calls of 1", singles / bare);
+    for (row, rate) in rows.iter().zip(rates) {
+        println!("{:<44} {rate:>12.0} {:>8.2}", row.name, rate / bare);
+    }
     Ok(())
 }
 
-async fn run_ours(messages: usize, size: usize, calls: ours::Calls) -> anyhow::Result<Duration> {
+/// One way to get the messages through, and what its runs took.
+struct Row {
+    name: &'static str,
+    /// What its figures are called in JSON.
+    key: &'static str,
+    times: Vec<Duration>,
+}
+
+impl Row {
+    fn new(name: &'static str, key: &'static str) -> Self {
+        Self { name, key, times: Vec::new() }
+    }
+}
+
+async fn run_ours(messages: usize, size: usize, calls: Calls) -> anyhow::Result<Duration> {
     let server = servers::rabbitmq();
     let options = Options {
         host: server.host,
