@@ -343,7 +343,7 @@ impl Broker for Oracle {
             Fault::AgeStandsStill => depth.oldest_age = depth.oldest_age.map(|_| Duration::ZERO),
             Fault::RatesMissSettles => depth.rates = depth.rates.map(|rates| Rates { settled: 0.0, ..rates }),
             Fault::RatesNeverFall => {
-                depth.rates = Some(queue.rates(queue.published.last().map_or(now, |at| *at)))
+                depth.rates = Some(queue.rates(queue.published.last().map_or(now, |at| *at)));
             }
             _ => {}
         }
