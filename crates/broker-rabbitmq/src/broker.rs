@@ -104,7 +104,7 @@ impl Broker for RabbitBroker {
         let deadline = tokio::time::sleep(wait.max(SHORTEST_WAIT));
         tokio::pin!(deadline);
         let first = intake.take(max);
-        let (wish, start) = intake.wish(if first.is_empty() { max } else { 0 });
+        let (wish, start) = intake.wish(max, if first.is_empty() { max } else { 0 });
         if start {
             engine.start_intake(&intake);
         }

@@ -150,11 +150,11 @@ impl Intake {
         self.kicked.notify_one();
     }
 
-    /// Says that somebody would take so many, and sees to it that they are got.
-    pub(crate) fn wish(&self, count: usize) -> (Wish<'_>, bool) {
+    /// Says that somebody takes so many at a time and still waits for so many of them, and sees to it that they are got.
+    pub(crate) fn wish(&self, max: usize, count: usize) -> (Wish<'_>, bool) {
         let mut books = self.books();
         books.wanted += count;
-        books.last_max = count;
+        books.last_max = max;
         books.asked = Instant::now();
         let start = !std::mem::replace(&mut books.running, true);
         drop(books);
@@ -286,6 +286,11 @@ impl Intake {
             false => books.buffer.len(),
         };
         books.wanted.max(recently).min(allowed).saturating_sub(waiting)
+    }
+
+    /// Whether somebody waits at this moment, for whom it is worth to ask at once.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.books().wanted > 0
     }
 
     pub(crate) fn put(&self, arrived: Arrived) {

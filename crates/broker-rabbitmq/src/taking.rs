@@ -124,7 +124,12 @@ impl Stint<'_> {
                         None => return Err(self.ended()),
                     }
                 }
-                () = self.intake.kicked() => (next_pull, pause) = (Instant::now(), POLL.0),
+                () = self.intake.kicked() => {
+                    // A busy consumer kicks with every call, and each question costs it a round trip.
+                    if self.intake.is_waited_for() {
+                        (next_pull, pause) = (Instant::now(), POLL.0);
+                    }
+                }
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
