@@ -191,15 +191,10 @@ impl Engine {
     /// Writes a message that nobody holds again, with this history, and takes the original away; in the background.
     pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
         let (engine, intake) = (self.clone(), intake.clone());
-        let from_main = arrived.source == Source::Main;
-        if from_main {
-            intake.moving(true);
-        }
+        let moving = (arrived.source == Source::Main).then(|| intake.moving());
         self.runtime.spawn(async move {
             engine.moved_on(&intake, arrived, history).await;
-            if from_main {
-                intake.moving(false);
-            }
+            drop(moving);
             intake.wake();
         });
     }

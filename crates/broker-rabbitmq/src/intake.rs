@@ -106,6 +106,18 @@ impl Drop for Wish<'_> {
     }
 }
 
+/// A message on its way to the `:due` queue. However the way ends, it is not on it any more.
+pub(crate) struct Moving(Arc<Intake>);
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        let mut books = self.0.books();
+        books.moving = books.moving.saturating_sub(1);
+        drop(books);
+        self.0.wake();
+    }
+}
+
 impl Intake {
     pub(crate) fn new(spec: QueueSpec) -> Self {
         Self {
@@ -224,10 +236,10 @@ impl Intake {
         books.peak.note(taken)
     }
 
-    /// Notes that one begins or ends to be moved to the `:due` queue.
-    pub(crate) fn moving(&self, begins: bool) {
-        let mut books = self.books();
-        books.moving = if begins { books.moving + 1 } else { books.moving.saturating_sub(1) };
+    /// Notes that one is on its way to the `:due` queue, until the answer is dropped.
+    pub(crate) fn moving(self: &Arc<Self>) -> Moving {
+        self.books().moving += 1;
+        Moving(self.clone())
     }
 
     /// Whether there is something that was taken and has to be given back in an orderly end.

@@ -6,6 +6,7 @@
 
 use crate::{
     error::{ConnectError, LinkError, not_allowed},
+    lane::Lane,
     options::Options,
     publisher::{Fate, Publisher},
     wire::{Parcel, short},
@@ -165,8 +166,14 @@ impl Session {
     }
 
     /// A new channel of one's own.
-    pub(crate) async fn channel(&self) -> Result<Channel, LinkError> {
+    async fn channel(&self) -> Result<Channel, LinkError> {
         within(self.confirm_timeout, "open a channel", self.connection.create_channel()).await
+    }
+
+    /// A new channel that deliveries come on.
+    pub(crate) async fn lane(&self) -> Result<Lane, LinkError> {
+        let channel = self.channel().await?;
+        Ok(Lane::new(channel, self.number, self.confirm_timeout, self.condemned.clone()))
     }
 
     /// Asks the server something on a channel for administration. A refusal closes that channel, and the next question

@@ -140,7 +140,8 @@ impl Stint<'_> {
     }
 
     async fn start_consuming(&mut self) -> Result<(), LinkError> {
-        let channel = self.session.channel().await?;
+        let lane = self.session.lane().await?;
+        let channel = &lane.channel;
         let prefetch = self.intake.prefetch();
         let prefetch = u16::try_from(prefetch).unwrap_or(u16::MAX);
         let limit = self.engine.options.confirm_timeout;
@@ -151,7 +152,7 @@ impl Stint<'_> {
             channel.basic_consume(queue, short(""), options, FieldTable::default()).await
         })
         .await?;
-        self.push = Some((Arc::new(Lane::new(channel, self.session.number)), consumer));
+        self.push = Some((Arc::new(lane), consumer));
         self.intake.set_consuming(true);
         Ok(())
     }
@@ -183,7 +184,7 @@ impl Stint<'_> {
         let lane = match &self.pull {
             Some(lane) => lane.clone(),
             None => {
-                let lane = Arc::new(Lane::new(self.session.channel().await?, self.session.number));
+                let lane = Arc::new(self.session.lane().await?);
                 self.pull = Some(lane.clone());
                 lane
             }

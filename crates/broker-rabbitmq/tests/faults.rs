@@ -2,7 +2,7 @@
 
 mod support;
 
-use crawlway_broker::{Broker, QueueName, Verdict};
+use crawlway_broker::{Broker, Delivery, MaxLength, Outgoing, QueueName, Verdict};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::{
     private_rabbitmq::PrivateRabbitMq,
@@ -11,10 +11,15 @@ use crawlway_testkit::{
 };
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
-use support::{DEADLINE, finish_all, options, publish_all, queue, until};
+use support::{
+    DEADLINE, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, until,
+};
 
 fn ids(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("item-{i}")).collect()
@@ -182,4 +187,38 @@ async fn a_server_that_is_away_is_said_to_be_and_comes_back() {
         again.extend(broker.receive(&spec.name, 10, Duration::from_secs(1)).await.unwrap_or_default());
     }
     assert!(again.iter().any(|delivery| delivery.message.id == held.message.id), "what was held comes back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledgement_that_is_never_answered_holds_up_nothing() {
+    let server = servers::rabbitmq();
+    let swallowed = Arc::new(AtomicUsize::new(0));
+    let count = swallowed.clone();
+    let first_answer = move |frame: &mut [u8]| {
+        meddler::method(frame) != Some(meddler::FLOW_OK) || count.fetch_add(1, Ordering::SeqCst) > 0
+    };
+    let mut options = options(&server);
+    options.port = meddler::before(&server, Arc::new(|_: &mut [u8]| true), Arc::new(first_answer)).await;
+    options.confirm_timeout = Duration::from_secs(1);
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    // Nothing at all is taken from a queue with a limit while one of its messages is on its way.
+    let spec = queue("unanswered").max_length(MaxLength::Exact(10));
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    passed_by_a_lost_worker(&server, spec.name.as_str()).await;
+
+    one_of(&broker, &spec.name).await;
+    assert!(swallowed.load(Ordering::SeqCst) > 0, "it was moved, and the answer was swallowed");
+}
+
+/// Receives from a queue until something comes.
+async fn one_of(broker: &RabbitBroker, queue: &QueueName) -> Delivery {
+    let got = std::cell::RefCell::new(Vec::new());
+    until("a message comes", || async {
+        let some = broker.receive(queue, 1, Duration::from_millis(500)).await.unwrap_or_default();
+        got.borrow_mut().extend(some);
+        !got.borrow().is_empty()
+    })
+    .await;
+    got.into_inner().remove(0)
 }
