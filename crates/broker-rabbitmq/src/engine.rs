@@ -200,6 +200,10 @@ impl Engine {
     }
 
     async fn moved_on(&self, intake: &Intake, arrived: Arrived, history: History) {
+        // Should it come back, nobody had it meanwhile. What is being counted is counted again then.
+        if history.attempt == arrived.carried.history.attempt {
+            self.forgive(&intake.queue, &arrived);
+        }
         let (parcel, _) = self.parcel(&intake.spec(), &arrived, history);
         let fate = match self.session().await {
             Ok(session) => session.publish(vec![parcel]).await.remove(0),
@@ -208,7 +212,9 @@ impl Engine {
         if fate == Fate::Confirmed {
             self.note_delayed(&intake.queue, 1).await;
             // If this fails the channel is lost, and the message comes twice.
-            let _ = arrived.lane.ack_for_certain(&[arrived.tag]).await;
+            if arrived.lane.ack_for_certain(&[arrived.tag]).await.is_ok() {
+                self.unforgive(&intake.queue, &arrived);
+            }
         } else {
             tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
             tokio::time::sleep(BEFORE_GIVING_BACK).await;
@@ -247,7 +253,8 @@ impl Engine {
         }
     }
 
-    fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
+    /// Notes that a message may come back although no worker is lost.
+    pub(crate) fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
         let mut forgiven = lock(&self.forgiven);
         if arrived.source == Source::Due && forgiven.len() < MOST_FORGIVEN {
             forgiven.insert((
@@ -265,6 +272,13 @@ impl Engine {
             return false;
         }
         forgiven.remove(&(queue.clone(), arrived.carried.message.id.clone(), arrived.carried.history.attempt))
+    }
+
+    /// Notes that a message that was forgiven cannot come back, or is in somebody's hands again.
+    pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) {
+        if arrived.source == Source::Due {
+            self.is_forgiven(queue, arrived);
+        }
     }
 
     /// Takes back what was not settled within its lease, and counts it.

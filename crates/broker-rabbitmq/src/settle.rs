@@ -30,6 +30,8 @@ impl Engine {
                 answers.push(Err(SettleError::Fenced { queue: receipt.queue }));
                 continue;
             };
+            // From now on it is in nobody's hands, and whoever has it lives.
+            self.forgive(&entry.intake.queue, &entry.arrived);
             answers.push(Ok(Settled::Done));
             match verdict {
                 Verdict::Done => finished.push((index, entry)),
@@ -99,6 +101,7 @@ impl Engine {
                 answers[copy.index] = Err(SettleError::Fenced { queue: copy.receipt.queue });
             } else {
                 answers[copy.index] = Err(SettleError::Unavailable { detail });
+                self.unforgive(&copy.entry.intake.queue, &copy.entry.arrived);
                 self.held().put_back(&copy.receipt, copy.entry, now);
             }
         }
@@ -118,7 +121,9 @@ impl Engine {
             for (index, entry) in entries {
                 // A copy was written, or the work was done: what comes again is a duplicate and no loss. Only who was
                 // told nothing yet can be told the truth.
-                if lost && answers[index] == Ok(Settled::Done) {
+                if !lost {
+                    self.unforgive(&entry.intake.queue, &entry.arrived);
+                } else if answers[index] == Ok(Settled::Done) {
                     answers[index] = Err(SettleError::Fenced { queue: entry.intake.queue.clone() });
                 }
                 entry.intake.released(1);

@@ -215,10 +215,9 @@ impl Stint<'_> {
         if !early && !delivery.redelivered {
             return self.intake.put(arrived);
         }
-        if delivery.redelivered
-            && source == Source::Due
-            && !self.engine.is_forgiven(&self.intake.queue, &arrived)
-        {
+        let forgiven = delivery.redelivered && self.engine.is_forgiven(&self.intake.queue, &arrived);
+        // What is early was on its way to its next tier, and no worker had it.
+        if delivery.redelivered && source == Source::Due && !early && !forgiven {
             history.failed(Failure { error: LOST.into(), at: now });
         }
         self.engine.move_on(self.intake, arrived, history);

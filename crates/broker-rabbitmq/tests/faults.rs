@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 use support::{
-    DEADLINE, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, until,
+    DEADLINE, due_in, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, until,
 };
 
 fn ids(count: usize) -> Vec<String> {
@@ -221,4 +221,62 @@ async fn one_of(broker: &RabbitBroker, queue: &QueueName) -> Delivery {
     })
     .await;
     got.into_inner().remove(0)
+}
+
+#[tokio::test]
+async fn what_is_lost_on_its_way_to_the_next_tier_counts_nothing() {
+    let server = servers::rabbitmq();
+    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
+    let spec = queue("hop").max_attempts(1);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    due_in(&server, &spec.name, Duration::from_secs(10)).await;
+    passed_by_a_lost_worker(&server, &format!("{}:due", spec.name)).await;
+    let got = one_of(&broker, &spec.name).await;
+    assert_eq!((got.attempt, got.last_error), (1, None), "nobody had it before its time");
+}
+
+#[tokio::test]
+async fn what_cannot_be_moved_on_counts_nothing() {
+    let server = servers::rabbitmq();
+    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
+    let spec = queue("stays").max_attempts(1);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let tiers =
+        support::full(&server, &format!("^{}:wait:", spec.name), &format!("{}:wait:1000", spec.name)).await;
+    due_in(&server, &spec.name, Duration::from_secs(3)).await;
+    let got = one_of(&broker, &spec.name).await;
+    assert_eq!((got.attempt, got.last_error), (1, None), "it was given back, and nobody had it");
+    tiers.lift().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_amid_a_settle_counts_nothing() {
+    let server = servers::rabbitmq();
+    let proxy = before(&server).await;
+    let mut options = options(&server);
+    options.port = proxy.address().port();
+    let broker = Arc::new(RabbitBroker::connect(options).await.expect("the server answers"));
+    let spec = queue("amid").max_attempts(2);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    let first = one_of(&broker, &spec.name).await;
+    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
+    broker.settle(vec![(first.receipt, retry)]).await.remove(0).expect("a retry");
+    let second = one_of(&broker, &spec.name).await;
+    assert_eq!(second.attempt, 2);
+
+    proxy.set(Mode::Silent);
+    let (settler, until) = (broker.clone(), crawlway_broker::Timestamp::now());
+    let settling = tokio::spawn(async move {
+        settler.settle(vec![(second.receipt, Verdict::Defer { until })]).await.remove(0)
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!settling.is_finished(), "nobody has confirmed it");
+    proxy.cut();
+    proxy.set(Mode::Up);
+    let answer = settling.await.expect("the settling task");
+    assert!(answer.is_err(), "it was not settled: {answer:?}");
+    let again = one_of(&broker, &spec.name).await;
+    let error = again.last_error.map(|failure| failure.error);
+    assert_eq!((again.attempt, error.as_deref()), (2, Some("it rained")), "the worker was never lost");
 }
