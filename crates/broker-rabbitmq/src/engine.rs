@@ -21,13 +21,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 /// Before what could not be moved on is given back and comes again.
 const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// More than a process holds; what others took over is never asked for here.
 const MOST_FORGIVEN: usize = 100_000;
+/// How long to wait before the second try to connect, and at most before any later one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A connection that has lasted this long was a good one.
+const STEADY: Duration = Duration::from_secs(5);
 /// How long an orderly end may take to give back what was prefetched.
 const TO_GIVE_BACK: Duration = Duration::from_secs(5);
 
@@ -314,12 +319,13 @@ impl Engine {
     pub(crate) async fn supervise(self: Arc<Self>, first: Option<Session>) {
         let mut first = first;
         let mut number = 1;
+        let mut pause = FIRST_PAUSE;
         loop {
             let session = match first.take() {
                 Some(session) => session,
                 None => {
                     number += 1;
-                    match self.connect_again(number).await {
+                    match self.connect_again(number, &mut pause).await {
                         Some(session) => session,
                         None => return,
                     }
@@ -335,6 +341,7 @@ impl Engine {
                 session.close().await;
                 return;
             }
+            let began = Instant::now();
             let reason = tokio::select! {
                 reason = session.lost() => reason,
                 () = self.link.closed() => return,
@@ -344,12 +351,27 @@ impl Engine {
             self.lanes_lost(|arrived| arrived.lane.session == session.number);
             let goodbye = session.clone();
             self.runtime.spawn(async move { goodbye.close().await });
+            if began.elapsed() > STEADY {
+                pause = FIRST_PAUSE;
+            } else if !self.rest(&mut pause).await {
+                // What ends each connection as soon as it is there must not be met ten times a second.
+                return;
+            }
+        }
+    }
+
+    /// Waits before the next try, twice as long each time; `false` if the broker is closed meanwhile.
+    async fn rest(&self, pause: &mut Duration) -> bool {
+        let now = jittered(*pause);
+        *pause = (*pause * 2).min(LONGEST_PAUSE);
+        tokio::select! {
+            () = tokio::time::sleep(now) => true,
+            () = self.link.closed() => false,
         }
     }
 
     /// Connects, however long it takes; none if the broker is closed meanwhile.
-    async fn connect_again(&self, number: u64) -> Option<Session> {
-        let mut pause = Duration::from_millis(100);
+    async fn connect_again(&self, number: u64, pause: &mut Duration) -> Option<Session> {
         loop {
             let attempt = tokio::select! {
                 attempt = Session::open(&self.options, number) => attempt,
@@ -362,11 +384,9 @@ impl Engine {
                 }
                 Err((error, _)) => tracing::warn!(%error, "trying again"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(jittered(pause)) => {}
-                () = self.link.closed() => return None,
+            if !self.rest(pause).await {
+                return None;
             }
-            pause = (pause * 2).min(Duration::from_secs(10));
         }
     }
 

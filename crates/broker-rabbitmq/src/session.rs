@@ -7,6 +7,7 @@
 use crate::{
     error::{ConnectError, LinkError, not_allowed},
     lane::Lane,
+    legible,
     options::Options,
     publisher::{Fate, Publisher},
     wire::{Parcel, short},
@@ -209,7 +210,7 @@ async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     // The time-out in the address is for the dial alone; a server that accepts and then says nothing is as bad.
     let limit = options.patience.max(Duration::from_secs(1)) * 2;
-    let connected = tokio::time::timeout(limit, Connection::connect_uri(uri.clone(), properties)).await;
+    let connected = tokio::time::timeout(limit, legible::connect(uri.clone(), properties)).await;
     let server = options.server();
     match connected {
         Ok(Ok(connection)) => Ok(connection),

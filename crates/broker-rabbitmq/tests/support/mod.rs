@@ -132,7 +132,7 @@ pub(crate) async fn passed_by_a_lost_worker(server: &RabbitMq, queue: &str) {
 }
 
 /// Waits until it holds.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !holds().await {
         assert!(started.elapsed() < DEADLINE, "waited in vain for this: {what}");
