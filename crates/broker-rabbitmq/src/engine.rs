@@ -29,8 +29,8 @@ const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
 /// More than a process holds; what others took over is never asked for here.
 const MOST_FORGIVEN: usize = 100_000;
 /// How long to wait before the second try to connect, and at most before any later one.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A connection that has lasted this long was a good one.
 const STEADY: Duration = Duration::from_secs(5);
 /// How long an orderly end may take to give back what was prefetched.
@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
     /// What this process held when a connection was lost: no worker was lost with it, should it come back here.
     forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
+    /// Wakes whoever makes queues again.
+    pub(crate) unmade: Notify,
     /// One of us at a time goes through the dead letters of a queue.
     pub(crate) graves: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -76,6 +78,7 @@ impl Engine {
             exchanges: Mutex::default(),
             rooms: Mutex::default(),
             forgiven: Mutex::default(),
+            unmade: Notify::new(),
             graves: Mutex::default(),
         }
     }
@@ -222,6 +225,9 @@ impl Engine {
             }
         } else {
             tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
+            if fate == Fate::Unroutable {
+                self.has_to_be_made_again(&intake.queue);
+            }
             tokio::time::sleep(BEFORE_GIVING_BACK).await;
             let _ = arrived.lane.give_back(&[arrived.tag]).await;
         }
@@ -334,9 +340,8 @@ impl Engine {
             let session = Arc::new(session);
             // It may be another server by now, or one without its data.
             lock(&self.exchanges).clear();
-            if let Err(error) = self.declare_again(&session).await {
-                tracing::error!(%error, "queues could not be declared again");
-            }
+            self.declare_again(&session).await;
+            self.unmade.notify_one();
             if !self.link.set(State::Up(session.clone())) {
                 session.close().await;
                 return;
@@ -345,6 +350,7 @@ impl Engine {
             let reason = tokio::select! {
                 reason = session.lost() => reason,
                 () = self.link.closed() => return,
+                never = self.keep_queues_made(&session) => match never {},
             };
             tracing::warn!(server = self.options.server(), reason, "the connection to RabbitMQ was lost");
             self.link.set(State::Away);
@@ -412,6 +418,11 @@ impl Engine {
     pub(crate) fn start_intake(self: &Arc<Self>, intake: &Arc<Intake>) {
         self.runtime.spawn(taking::run(self.clone(), intake.clone()));
     }
+}
+
+/// Says that a queue cannot be used, and why.
+pub(crate) fn unusable(queue: &QueueName, why: &str) -> BrokerError {
+    BrokerError::Unavailable { detail: format!("queue `{queue}` cannot be used: {why}") }
 }
 
 /// Between half of it and one and a half times it, so that not everybody comes back at once.

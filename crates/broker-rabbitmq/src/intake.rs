@@ -63,6 +63,16 @@ struct Books {
     halted: bool,
     consuming: bool,
     running: bool,
+    trouble: Trouble,
+}
+
+/// Why nothing can come.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// It, or something beside it, is not on the server as it should be.
+    unmade: Option<String>,
+    /// The server does not let us take from it.
+    refused: Option<String>,
 }
 
 /// The highest of the numbers that were noted within the last while.
@@ -135,6 +145,7 @@ impl Intake {
                 halted: false,
                 consuming: false,
                 running: false,
+                trouble: Trouble::default(),
             }),
             changed: Notify::new(),
             kicked: Notify::new(),
@@ -298,6 +309,30 @@ impl Intake {
             false => books.buffer.len(),
         };
         books.wanted.max(recently).min(allowed).saturating_sub(waiting)
+    }
+
+    /// What is wrong on the server with the queue or what stands beside it, so that it must not be used.
+    pub(crate) fn unmade(&self) -> Option<String> {
+        self.books().trouble.unmade.clone()
+    }
+
+    pub(crate) fn set_unmade(&self, why: Option<String>) {
+        self.books().trouble.unmade = why;
+        self.wake();
+    }
+
+    /// Notes what the server said when we wanted to take from the queue; returns whether that is new.
+    pub(crate) fn set_refused(&self, why: Option<String>) -> bool {
+        let mut books = self.books();
+        let new = books.trouble.refused != why;
+        books.trouble.refused = why;
+        new
+    }
+
+    /// Why nothing can come, if that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = &self.books().trouble;
+        trouble.unmade.clone().or_else(|| trouble.refused.clone())
     }
 
     /// Whether somebody waits at this moment, for whom it is worth to ask at once.

@@ -94,6 +94,9 @@ impl Engine {
                 written.push((copy.index, copy.entry));
                 continue;
             }
+            if fate == Fate::Unroutable {
+                self.has_to_be_made_again(&copy.entry.intake.queue);
+            }
             let detail = format!("RabbitMQ did not take what becomes of it: {fate:?}");
             // Its channel may have been lost meanwhile; then it is somebody else's, whatever we say.
             if self.is_lost(&copy.entry.arrived.lane) {

@@ -40,6 +40,13 @@ pub(crate) async fn run(engine: Arc<Engine>, intake: Arc<Intake>) {
         let Ok(session) = engine.link.session(Duration::MAX).await else {
             return intake.stopped();
         };
+        if intake.unmade().is_some() {
+            if intake.try_stop() {
+                return;
+            }
+            tokio::time::sleep(AFTER_FAILURE).await;
+            continue;
+        }
         let mut stint = Stint { engine: &engine, intake: &intake, session, pull: None, push: None };
         let end = stint.work().await;
         let lanes = stint.lanes();
@@ -52,6 +59,11 @@ pub(crate) async fn run(engine: Arc<Engine>, intake: Arc<Intake>) {
             }
             End::Lost(error) => {
                 tracing::debug!(queue = %intake.queue, %error, "the queue is consumed anew");
+                if error.is_not_found() {
+                    engine.has_to_be_made_again(&intake.queue);
+                } else if error.refusal().is_some() && intake.set_refused(Some(error.to_string())) {
+                    tracing::error!(queue = %intake.queue, %error, "the server does not let us take from the queue");
+                }
                 engine.lanes_lost(|arrived| lanes.contains(&arrived.lane.number));
                 tokio::time::sleep(AFTER_FAILURE).await;
             }
@@ -100,6 +112,9 @@ impl Stint<'_> {
             if Instant::now() >= next_pull {
                 let asked = self.intake.demand() > 0;
                 let came = asked && self.pull().await?;
+                if asked {
+                    self.intake.set_refused(None);
+                }
                 next_pull = Instant::now() + pause;
                 pause = if came || !asked { POLL.0 } else { (pause * 2).min(POLL.1) };
             }

@@ -2,12 +2,16 @@
 
 mod support;
 
-use crawlway_broker::{Broker, Delivery, MaxLength, Outgoing, QueueName, Verdict};
+use crawlway_broker::{Broker, BrokerError, Delivery, MaxLength, Outgoing, PublishError, QueueName, Verdict};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::{
     private_rabbitmq::PrivateRabbitMq,
     proxy::{Mode, Proxy},
     servers::{self, RabbitMq},
+};
+use lapin::{
+    options::{QueueDeclareOptions, QueueDeleteOptions},
+    types::{AMQPValue, FieldTable},
 };
 use std::{
     collections::BTreeSet,
@@ -18,7 +22,8 @@ use std::{
     time::Duration,
 };
 use support::{
-    DEADLINE, due_in, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, until,
+    DEADLINE, due_in, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, stranger,
+    until,
 };
 
 fn ids(count: usize) -> Vec<String> {
@@ -279,4 +284,51 @@ async fn a_connection_that_is_lost_amid_a_settle_counts_nothing() {
     let again = one_of(&broker, &spec.name).await;
     let error = again.last_error.map(|failure| failure.error);
     assert_eq!((again.attempt, error.as_deref()), (2, Some("it rained")), "the worker was never lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_comes_back_otherwise_is_not_used_and_the_others_are() {
+    let server = servers::rabbitmq();
+    let proxy = before(&server).await;
+    let mut options = options(&server);
+    options.port = proxy.address().port();
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    let (other, lost) = (queue("a-other"), queue("b-lost"));
+    broker.declare(&[other.clone(), lost.clone()]).await.expect("the queues");
+
+    proxy.set(Mode::Down);
+    let (_connection, channel) = stranger(&server).await;
+    for name in [&other.name, &lost.name] {
+        channel
+            .queue_delete(name.as_str().into(), QueueDeleteOptions::default())
+            .await
+            .expect("their delete");
+    }
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(5));
+    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    channel.queue_declare(other.name.as_str().into(), durable, arguments).await.expect("their queue");
+    proxy.set(Mode::Up);
+
+    let publish =
+        async |queue: &QueueName| broker.publish(vec![Outgoing::to_queue(queue, "a")]).await.remove(0);
+    until("the queue that was lost is there again", async || publish(&lost.name).await.is_ok()).await;
+    one_of(&broker, &lost.name).await;
+    let received = broker.receive(&other.name, 1, Duration::from_millis(200)).await;
+    let Err(BrokerError::Unavailable { detail }) = received else {
+        panic!("it is another queue: {received:?}")
+    };
+    assert!(detail.contains("x-max-length") && detail.contains(other.name.as_str()), "{detail}");
+    let published = publish(&other.name).await;
+    assert!(
+        matches!(published, Err(PublishError::Unavailable { .. })),
+        "nor is it published to: {published:?}"
+    );
+
+    channel
+        .queue_delete(other.name.as_str().into(), QueueDeleteOptions::default())
+        .await
+        .expect("their delete");
+    until("it is made again", async || publish(&other.name).await.is_ok()).await;
+    one_of(&broker, &other.name).await;
 }

@@ -3,8 +3,8 @@
 mod support;
 
 use crawlway_broker::{
-    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, TopicPattern,
-    Verdict,
+    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, SettleError,
+    TopicPattern, Verdict,
 };
 use crawlway_broker_rabbitmq::{ConnectError, RabbitBroker};
 use crawlway_testkit::servers;
@@ -216,6 +216,58 @@ async fn a_queue_that_somebody_deleted_is_an_error_and_can_be_declared_again() {
     assert!(detail.contains("was deleted on the server"), "{detail}");
     broker.declare(std::slice::from_ref(&spec)).await.expect("the queue again");
     assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+}
+
+#[tokio::test]
+async fn queues_that_somebody_deletes_are_made_again_by_who_uses_them() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let (_connection, channel) = stranger(&server).await;
+    let delete = async |name: String| {
+        channel.queue_delete(name.into(), QueueDeleteOptions::default()).await.expect("their delete");
+    };
+    let spec = queue("remade");
+    let name = &spec.name;
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let next = async |what: &str| {
+        let mut got = Vec::new();
+        until(what, async || {
+            got.extend(broker.receive(name, 1, Duration::from_millis(200)).await.unwrap_or_default());
+            !got.is_empty()
+        })
+        .await;
+        got.remove(0)
+    };
+    let publish = async |body: &'static str| {
+        until("a publish is taken", async || {
+            broker.publish(vec![Outgoing::to_queue(name, body)]).await == [Ok(())]
+        })
+        .await;
+    };
+    publish("a").await;
+    let first = next("what was there before").await;
+
+    delete(format!("{name}:due")).await;
+    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
+    until("the retry is taken", async || {
+        let answer = broker.settle(vec![(first.receipt.clone(), retry.clone())]).await.remove(0);
+        // Where the loss was noticed before, and the channel with it, the message is back in its queue.
+        matches!(answer, Ok(_) | Err(SettleError::Fenced { .. }))
+    })
+    .await;
+    let again = next("the retry, though nothing was where it goes").await;
+    assert_eq!(again.message, first.message);
+    broker.settle(vec![(again.receipt, Verdict::Done)]).await.remove(0).expect("done");
+
+    delete(name.to_string()).await;
+    publish("b").await;
+    assert_eq!(&next("what is in the new queue").await.message.body[..], b"b");
+
+    delete(format!("{name}:pause")).await;
+    delete(name.to_string()).await;
+    publish("c").await;
+    assert_eq!(&next("what is in the newest queue").await.message.body[..], b"c");
+    broker.pause(name).await.expect("there is something to pause again");
 }
 
 #[tokio::test]
