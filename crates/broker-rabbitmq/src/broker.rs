@@ -1,7 +1,7 @@
 //! The engine behind the contract.
 
 use crate::{
-    engine::Engine,
+    engine::{self, Engine},
     error::{ConnectError, LinkError},
     guarantees,
     link::State,
@@ -104,7 +104,7 @@ impl Broker for RabbitBroker {
         let deadline = tokio::time::sleep(wait.max(SHORTEST_WAIT));
         tokio::pin!(deadline);
         let first = intake.take(max);
-        let (wish, start) = intake.wish(if first.is_empty() { max } else { 0 });
+        let (wish, start) = intake.wish(max, if first.is_empty() { max } else { 0 });
         if start {
             engine.start_intake(&intake);
         }
@@ -125,7 +125,10 @@ impl Broker for RabbitBroker {
                 () = &mut deadline => {
                     // Nothing came; whether anything could have come is for the caller to know.
                     return match engine.link.now() {
-                        Some(_) => Ok(Vec::new()),
+                        Some(_) => match intake.trouble() {
+                            None => Ok(Vec::new()),
+                            Some(why) => Err(engine::unusable(queue, &why)),
+                        },
                         None => engine.link.session(Duration::ZERO).await.map(|_| Vec::new()).map_err(Into::into),
                     };
                 }

@@ -57,7 +57,7 @@ impl Engine {
         let session = self.session().await?;
         self.lock_graves(&session, queue).await?;
         let left = self.count(&session, &names::dead(queue)).await?;
-        let lane = Lane::new(session.channel().await?, session.number);
+        let lane = session.lane().await?;
         Ok(Walk { engine: self, session, queue, lane, left, kept: Vec::new(), _turn: turn })
     }
 
@@ -182,7 +182,7 @@ impl Walk<'_> {
                 false => self.kept.push(found.tag),
             }
         }
-        self.lane.ack(&dropped).await.map_err(LinkError::from)?;
+        self.lane.ack(&dropped).await?;
         Ok(dropped.len() as u64)
     }
 
@@ -213,7 +213,7 @@ impl Walk<'_> {
                 self.kept.push(found.tag);
                 replayed.stopped.get_or_insert_with(|| self.stopped(fate));
             }
-            self.lane.ack(&back).await.map_err(LinkError::from)?;
+            self.lane.ack(&back).await?;
             replayed.count += back.len() as u64;
         }
     }
@@ -241,13 +241,16 @@ impl Walk<'_> {
     async fn end(self) -> Result<(), LinkError> {
         let given_back = async {
             self.lane.give_back(&self.kept).await?;
-            let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-            let name = short(&names::dead(self.queue));
-            // On the same channel, so that it is answered after the letters are back.
-            self.lane.channel.queue_declare(name, options, FieldTable::default()).await?;
-            self.lane.channel.close(200, short("done")).await
+            let noted = async {
+                let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+                let name = short(&names::dead(self.queue));
+                // On the same channel, so that it is answered after the letters are back.
+                self.lane.channel.queue_declare(name, options, FieldTable::default()).await?;
+                self.lane.channel.close(200, short("done")).await
+            };
+            within(self.engine.options.confirm_timeout, "basic.nack", noted).await
         };
-        let given_back = within(self.engine.options.confirm_timeout, "basic.nack", given_back).await;
+        let given_back = given_back.await;
         let unlocked = self
             .session
             .ask("queue.delete", async |channel| {

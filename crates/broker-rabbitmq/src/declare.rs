@@ -1,9 +1,10 @@
 //! Declaring: what is refused, what is made on the server, and what is wrong with what exists there.
 
 use crate::{
-    engine::{Engine, lock},
+    engine::{Engine, FIRST_PAUSE, LONGEST_PAUSE, lock},
     error::LinkError,
     guarantees::LIMIT_SLACK,
+    intake::Intake,
     names,
     session::Session,
     wire::short,
@@ -14,7 +15,7 @@ use lapin::{
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 const PRECONDITION_FAILED: u16 = 406;
 const RESOURCE_LOCKED: u16 = 405;
@@ -40,16 +41,59 @@ impl Engine {
                 }
             }
             self.learn(spec);
+            if let Some(intake) = self.intake(&spec.name) {
+                intake.set_unmade(None);
+            }
         }
         Ok(())
     }
 
     /// Makes everything again on a new connection, should the server have lost it.
-    pub(crate) async fn declare_again(&self, session: &Session) -> Result<(), BrokerError> {
+    pub(crate) async fn declare_again(&self, session: &Session) {
         for intake in self.intakes() {
-            self.make(session, &intake.spec()).await?;
+            self.make_again(session, &intake).await;
         }
-        Ok(())
+    }
+
+    /// Makes one queue and what stands beside it again. What cannot be made is not used until it can be.
+    async fn make_again(&self, session: &Session, intake: &Intake) {
+        match self.make(session, &intake.spec()).await {
+            Ok(()) => intake.set_unmade(None),
+            Err(error) => {
+                tracing::error!(queue = %intake.queue, %error, "the queue could not be declared again and is not used");
+                intake.set_unmade(Some(error.to_string()));
+            }
+        }
+    }
+
+    /// Notes that a queue, or something beside it, is not on the server any more, and has it made again.
+    pub(crate) fn has_to_be_made_again(&self, queue: &QueueName) {
+        let Some(intake) = self.intake(queue) else { return };
+        if intake.unmade().is_none() {
+            tracing::warn!(%queue, "the queue or one beside it was deleted on the server, and is made again");
+            intake.set_unmade(Some(
+                "it or a queue beside it was deleted on the server, and is made again".into(),
+            ));
+        }
+        self.unmade.notify_one();
+    }
+
+    /// Makes again what is not on the server as it should be, for as long as the session lasts.
+    pub(crate) async fn keep_queues_made(&self, session: &Session) -> Infallible {
+        loop {
+            self.unmade.notified().await;
+            let mut pause = FIRST_PAUSE;
+            loop {
+                for intake in self.intakes().into_iter().filter(|intake| intake.unmade().is_some()) {
+                    self.make_again(session, &intake).await;
+                }
+                if self.intakes().iter().all(|intake| intake.unmade().is_none()) {
+                    break;
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
     }
 
     fn refuse(&self, spec: &QueueSpec) -> Result<(), BrokerError> {

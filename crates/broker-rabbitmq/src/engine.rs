@@ -21,13 +21,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 /// Before what could not be moved on is given back and comes again.
 const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// More than a process holds; what others took over is never asked for here.
 const MOST_FORGIVEN: usize = 100_000;
+/// How long to wait before the second try to connect, and at most before any later one.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A connection that has lasted this long was a good one.
+const STEADY: Duration = Duration::from_secs(5);
 /// How long an orderly end may take to give back what was prefetched.
 const TO_GIVE_BACK: Duration = Duration::from_secs(5);
 
@@ -47,6 +52,8 @@ pub(crate) struct Engine {
     rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
     /// What this process held when a connection was lost: no worker was lost with it, should it come back here.
     forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
+    /// Wakes whoever makes queues again.
+    pub(crate) unmade: Notify,
     /// One of us at a time goes through the dead letters of a queue.
     pub(crate) graves: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -71,6 +78,7 @@ impl Engine {
             exchanges: Mutex::default(),
             rooms: Mutex::default(),
             forgiven: Mutex::default(),
+            unmade: Notify::new(),
             graves: Mutex::default(),
         }
     }
@@ -195,20 +203,19 @@ impl Engine {
     /// Writes a message that nobody holds again, with this history, and takes the original away; in the background.
     pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
         let (engine, intake) = (self.clone(), intake.clone());
-        let from_main = arrived.source == Source::Main;
-        if from_main {
-            intake.moving(true);
-        }
+        let moving = (arrived.source == Source::Main).then(|| intake.moving());
         self.runtime.spawn(async move {
             engine.moved_on(&intake, arrived, history).await;
-            if from_main {
-                intake.moving(false);
-            }
+            drop(moving);
             intake.wake();
         });
     }
 
     async fn moved_on(&self, intake: &Intake, arrived: Arrived, history: History) {
+        // Should it come back, nobody had it meanwhile. What is being counted is counted again then.
+        if history.attempt == arrived.carried.history.attempt {
+            self.forgive(&intake.queue, &arrived);
+        }
         let (parcel, _) = self.parcel(&intake.spec(), &arrived, history);
         let fate = match self.session().await {
             Ok(session) => session.publish(vec![parcel]).await.remove(0),
@@ -217,9 +224,14 @@ impl Engine {
         if fate == Fate::Confirmed {
             self.note_delayed(&intake.queue, 1).await;
             // If this fails the channel is lost, and the message comes twice.
-            let _ = arrived.lane.ack_for_certain(&[arrived.tag]).await;
+            if arrived.lane.ack_for_certain(&[arrived.tag]).await.is_ok() {
+                self.unforgive(&intake.queue, &arrived);
+            }
         } else {
             tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
+            if fate == Fate::Unroutable {
+                self.has_to_be_made_again(&intake.queue);
+            }
             tokio::time::sleep(BEFORE_GIVING_BACK).await;
             let _ = arrived.lane.give_back(&[arrived.tag]).await;
         }
@@ -256,7 +268,8 @@ impl Engine {
         }
     }
 
-    fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
+    /// Notes that a message may come back although no worker is lost.
+    pub(crate) fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
         let mut forgiven = lock(&self.forgiven);
         if arrived.source == Source::Due && forgiven.len() < MOST_FORGIVEN {
             forgiven.insert((
@@ -274,6 +287,13 @@ impl Engine {
             return false;
         }
         forgiven.remove(&(queue.clone(), arrived.carried.message.id.clone(), arrived.carried.history.attempt))
+    }
+
+    /// Notes that a message that was forgiven cannot come back, or is in somebody's hands again.
+    pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) {
+        if arrived.source == Source::Due {
+            self.is_forgiven(queue, arrived);
+        }
     }
 
     /// Takes back what was not settled within its lease, and counts it.
@@ -309,12 +329,13 @@ impl Engine {
     pub(crate) async fn supervise(self: Arc<Self>, first: Option<Session>) {
         let mut first = first;
         let mut number = 1;
+        let mut pause = FIRST_PAUSE;
         loop {
             let session = match first.take() {
                 Some(session) => session,
                 None => {
                     number += 1;
-                    match self.connect_again(number).await {
+                    match self.connect_again(number, &mut pause).await {
                         Some(session) => session,
                         None => return,
                     }
@@ -323,28 +344,44 @@ impl Engine {
             let session = Arc::new(session);
             // It may be another server by now, or one without its data.
             lock(&self.exchanges).clear();
-            if let Err(error) = self.declare_again(&session).await {
-                tracing::error!(%error, "queues could not be declared again");
-            }
+            self.declare_again(&session).await;
+            self.unmade.notify_one();
             if !self.link.set(State::Up(session.clone())) {
                 session.close().await;
                 return;
             }
+            let began = Instant::now();
             let reason = tokio::select! {
                 reason = session.lost() => reason,
                 () = self.link.closed() => return,
+                never = self.keep_queues_made(&session) => match never {},
             };
             tracing::warn!(server = self.options.server(), reason, "the connection to RabbitMQ was lost");
             self.link.set(State::Away);
             self.lanes_lost(|arrived| arrived.lane.session == session.number);
             let goodbye = session.clone();
             self.runtime.spawn(async move { goodbye.close().await });
+            if began.elapsed() > STEADY {
+                pause = FIRST_PAUSE;
+            } else if !self.rest(&mut pause).await {
+                // What ends each connection as soon as it is there must not be met ten times a second.
+                return;
+            }
+        }
+    }
+
+    /// Waits before the next try, twice as long each time; `false` if the broker is closed meanwhile.
+    async fn rest(&self, pause: &mut Duration) -> bool {
+        let now = jittered(*pause);
+        *pause = (*pause * 2).min(LONGEST_PAUSE);
+        tokio::select! {
+            () = tokio::time::sleep(now) => true,
+            () = self.link.closed() => false,
         }
     }
 
     /// Connects, however long it takes; none if the broker is closed meanwhile.
-    async fn connect_again(&self, number: u64) -> Option<Session> {
-        let mut pause = Duration::from_millis(100);
+    async fn connect_again(&self, number: u64, pause: &mut Duration) -> Option<Session> {
         loop {
             let attempt = tokio::select! {
                 attempt = Session::open(&self.options, number) => attempt,
@@ -357,11 +394,9 @@ impl Engine {
                 }
                 Err((error, _)) => tracing::warn!(%error, "trying again"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(jittered(pause)) => {}
-                () = self.link.closed() => return None,
+            if !self.rest(pause).await {
+                return None;
             }
-            pause = (pause * 2).min(Duration::from_secs(10));
         }
     }
 
@@ -387,6 +422,11 @@ impl Engine {
     pub(crate) fn start_intake(self: &Arc<Self>, intake: &Arc<Intake>) {
         self.runtime.spawn(taking::run(self.clone(), intake.clone()));
     }
+}
+
+/// Says that a queue cannot be used, and why.
+pub(crate) fn unusable(queue: &QueueName, why: &str) -> BrokerError {
+    BrokerError::Unavailable { detail: format!("queue `{queue}` cannot be used: {why}") }
 }
 
 /// Between half of it and one and a half times it, so that not everybody comes back at once.

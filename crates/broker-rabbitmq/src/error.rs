@@ -38,7 +38,14 @@ pub(crate) enum LinkError {
     Closed,
 }
 
+/// The server knows no queue of this name.
+pub(crate) const NOT_FOUND: u16 = 404;
+
 impl LinkError {
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.refusal().is_some_and(|(number, _)| number == NOT_FOUND)
+    }
+
     /// The number and the text with which the server refused, if it did.
     pub(crate) fn refusal(&self) -> Option<(u16, String)> {
         let LinkError::Amqp(error) = self else { return None };

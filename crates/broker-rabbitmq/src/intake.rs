@@ -63,6 +63,16 @@ struct Books {
     halted: bool,
     consuming: bool,
     running: bool,
+    trouble: Trouble,
+}
+
+/// Why nothing can come.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// It, or something beside it, is not on the server as it should be.
+    unmade: Option<String>,
+    /// The server does not let us take from it.
+    refused: Option<String>,
 }
 
 /// The highest of the numbers that were noted within the last while.
@@ -106,6 +116,18 @@ impl Drop for Wish<'_> {
     }
 }
 
+/// A message on its way to the `:due` queue. However the way ends, it is not on it any more.
+pub(crate) struct Moving(Arc<Intake>);
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        let mut books = self.0.books();
+        books.moving = books.moving.saturating_sub(1);
+        drop(books);
+        self.0.wake();
+    }
+}
+
 impl Intake {
     pub(crate) fn new(spec: QueueSpec) -> Self {
         Self {
@@ -123,6 +145,7 @@ impl Intake {
                 halted: false,
                 consuming: false,
                 running: false,
+                trouble: Trouble::default(),
             }),
             changed: Notify::new(),
             kicked: Notify::new(),
@@ -150,11 +173,11 @@ impl Intake {
         self.kicked.notify_one();
     }
 
-    /// Says that somebody would take so many, and sees to it that they are got.
-    pub(crate) fn wish(&self, count: usize) -> (Wish<'_>, bool) {
+    /// Says that somebody takes so many at a time and still waits for so many of them, and sees to it that they are got.
+    pub(crate) fn wish(&self, max: usize, count: usize) -> (Wish<'_>, bool) {
         let mut books = self.books();
         books.wanted += count;
-        books.last_max = count;
+        books.last_max = max;
         books.asked = Instant::now();
         let start = !std::mem::replace(&mut books.running, true);
         drop(books);
@@ -224,10 +247,10 @@ impl Intake {
         books.peak.note(taken)
     }
 
-    /// Notes that one begins or ends to be moved to the `:due` queue.
-    pub(crate) fn moving(&self, begins: bool) {
-        let mut books = self.books();
-        books.moving = if begins { books.moving + 1 } else { books.moving.saturating_sub(1) };
+    /// Notes that one is on its way to the `:due` queue, until the answer is dropped.
+    pub(crate) fn moving(self: &Arc<Self>) -> Moving {
+        self.books().moving += 1;
+        Moving(self.clone())
     }
 
     /// Whether there is something that was taken and has to be given back in an orderly end.
@@ -286,6 +309,35 @@ impl Intake {
             false => books.buffer.len(),
         };
         books.wanted.max(recently).min(allowed).saturating_sub(waiting)
+    }
+
+    /// What is wrong on the server with the queue or what stands beside it, so that it must not be used.
+    pub(crate) fn unmade(&self) -> Option<String> {
+        self.books().trouble.unmade.clone()
+    }
+
+    pub(crate) fn set_unmade(&self, why: Option<String>) {
+        self.books().trouble.unmade = why;
+        self.wake();
+    }
+
+    /// Notes what the server said when we wanted to take from the queue; returns whether that is new.
+    pub(crate) fn set_refused(&self, why: Option<String>) -> bool {
+        let mut books = self.books();
+        let new = books.trouble.refused != why;
+        books.trouble.refused = why;
+        new
+    }
+
+    /// Why nothing can come, if that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = &self.books().trouble;
+        trouble.unmade.clone().or_else(|| trouble.refused.clone())
+    }
+
+    /// Whether somebody waits at this moment, for whom it is worth to ask at once.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.books().wanted > 0
     }
 
     pub(crate) fn put(&self, arrived: Arrived) {

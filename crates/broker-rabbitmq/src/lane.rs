@@ -3,7 +3,10 @@
 //! A tag that the server does not expect closes the channel and returns everything else it had, so that every frame about
 //! a tag is made under one lock, in the order in which the tags leave the books.
 
-use crate::session::pipelined;
+use crate::{
+    error::LinkError,
+    session::{pipelined, within},
+};
 use futures::FutureExt as _;
 use lapin::{
     Channel,
@@ -14,10 +17,12 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
+use tokio::sync::Notify;
 
 /// Tells lanes apart, those of earlier connections included.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -28,6 +33,11 @@ pub(crate) struct Lane {
     pub(crate) number: u64,
     pub(crate) session: u64,
     pub(crate) channel: Channel,
+    /// How long the client and the server may take over an answer. The client gives up none by itself once its connection
+    /// is being closed.
+    limit: Duration,
+    /// Tells the supervisor that one of them is silent.
+    condemned: Arc<Notify>,
     /// Tags that came and were not answered. All that the server sent up to the last of them have come: a lane is
     /// either a consumer's or is asked message by message.
     open: Mutex<BTreeSet<u64>>,
@@ -40,8 +50,9 @@ impl std::fmt::Debug for Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(channel: Channel, session: u64) -> Self {
-        Self { number: NUMBERS.fetch_add(1, Ordering::Relaxed), session, channel, open: Mutex::default() }
+    pub(crate) fn new(channel: Channel, session: u64, limit: Duration, condemned: Arc<Notify>) -> Self {
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Self { number, session, channel, limit, condemned, open: Mutex::default() }
     }
 
     /// Notes a delivery. In the order of their tags.
@@ -50,7 +61,47 @@ impl Lane {
     }
 
     /// Acknowledges these, with as few frames as there can be.
-    pub(crate) async fn ack(&self, tags: &[u64]) -> lapin::Result<()> {
+    pub(crate) async fn ack(&self, tags: &[u64]) -> Result<(), LinkError> {
+        self.within("basic.ack", self.send_acks(tags)).await
+    }
+
+    /// Acknowledges these, and returns when the server has taken note: it answers in order.
+    pub(crate) async fn ack_for_certain(&self, tags: &[u64]) -> Result<(), LinkError> {
+        let noted = async {
+            self.send_acks(tags).await?;
+            self.channel.channel_flow(ChannelFlowOptions { active: true }).await.map(drop)
+        };
+        self.within("channel.flow", noted).await
+    }
+
+    /// Gives these back to their queue, at their old places.
+    pub(crate) async fn give_back(&self, tags: &[u64]) -> Result<(), LinkError> {
+        let given_back = self.answer(tags, |tags, _| {
+            tags.iter()
+                .map(|tag| {
+                    let (channel, tag) = (self.channel.clone(), *tag);
+                    let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+                    async move { channel.basic_nack(tag, options).await }.boxed()
+                })
+                .collect()
+        });
+        self.within("basic.nack", given_back).await
+    }
+
+    /// Waits for the answer, but not for ever: a connection that is silent for so long is lost.
+    async fn within(
+        &self,
+        what: &'static str,
+        answer: impl Future<Output = lapin::Result<()>>,
+    ) -> Result<(), LinkError> {
+        let answer = within(self.limit, what, answer).await;
+        if matches!(answer, Err(LinkError::Silent { .. })) {
+            self.condemned.notify_one();
+        }
+        answer
+    }
+
+    async fn send_acks(&self, tags: &[u64]) -> lapin::Result<()> {
         self.answer(tags, |tags, first_open| {
             let together = tags.iter().rposition(|tag| first_open.is_none_or(|open| *tag < open));
             let mut acks: Vec<(u64, bool)> = Vec::new();
@@ -62,26 +113,6 @@ impl Lane {
                 .map(|(tag, multiple)| {
                     let channel = self.channel.clone();
                     async move { channel.basic_ack(tag, BasicAckOptions { multiple }).await }.boxed()
-                })
-                .collect()
-        })
-        .await
-    }
-
-    /// Acknowledges these, and returns when the server has taken note: it answers in order.
-    pub(crate) async fn ack_for_certain(&self, tags: &[u64]) -> lapin::Result<()> {
-        self.ack(tags).await?;
-        self.channel.channel_flow(ChannelFlowOptions { active: true }).await.map(drop)
-    }
-
-    /// Gives these back to their queue, at their old places.
-    pub(crate) async fn give_back(&self, tags: &[u64]) -> lapin::Result<()> {
-        self.answer(tags, |tags, _| {
-            tags.iter()
-                .map(|tag| {
-                    let (channel, tag) = (self.channel.clone(), *tag);
-                    let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-                    async move { channel.basic_nack(tag, options).await }.boxed()
                 })
                 .collect()
         })

@@ -27,6 +27,7 @@ mod guarantees;
 mod held;
 mod intake;
 mod lane;
+mod legible;
 mod limit;
 mod link;
 mod management;

@@ -18,12 +18,21 @@ const LARGEST: usize = 1 << 20;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
+/// User and password as they are sent, which nobody is to see.
+struct Credentials(String);
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not shown")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Management {
     host: String,
     port: u16,
     path: String,
-    credentials: String,
+    credentials: Credentials,
 }
 
 /// What is asked for of a queue, and the averages over how long and from what steps.
@@ -79,6 +88,7 @@ impl Management {
         let address = options.management.as_ref()?;
         let parsed = url::Url::parse(address).ok().filter(|url| url.scheme() == "http");
         let Some(url) = parsed else {
+            let address = options.shown_management();
             tracing::warn!(address, "not an http:// address, so the management API is not used");
             return None;
         };
@@ -86,7 +96,9 @@ impl Management {
             host: url.host_str()?.to_owned(),
             port: url.port_or_known_default().unwrap_or(80),
             path: url.path().trim_end_matches('/').to_owned(),
-            credentials: BASE64_STANDARD.encode(format!("{}:{}", options.user, options.password)),
+            credentials: Credentials(
+                BASE64_STANDARD.encode(format!("{}:{}", options.user, options.password)),
+            ),
         })
     }
 
@@ -114,7 +126,7 @@ impl Management {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let request = Request::get(format!("{}{path}", self.path).parse::<Uri>()?)
             .header(header::HOST, format!("{}:{}", self.host, self.port))
-            .header(header::AUTHORIZATION, format!("Basic {}", self.credentials))
+            .header(header::AUTHORIZATION, format!("Basic {}", self.credentials.0))
             .body(Empty::<Bytes>::new())?;
         let answer = async {
             let response = sender.send_request(request).await?;

@@ -62,13 +62,52 @@ impl Options {
     }
 }
 
+impl Options {
+    /// The address of the management API as it may be shown: without a user and a password, should it have them.
+    pub(crate) fn shown_management(&self) -> Option<String> {
+        let address = self.management.as_ref()?;
+        let shown = url::Url::parse(address).ok().and_then(|mut url| {
+            url.set_username("").ok()?;
+            url.set_password(None).ok()?;
+            Some(url.to_string())
+        });
+        // What is no address may have anything in it.
+        Some(shown.unwrap_or_else(|| "not an address".into()))
+    }
+}
+
 /// Without the password.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("server", &self.server())
-            .field("management", &self.management)
+            .field("management", &self.shown_management())
             .field("max_message", &self.max_message)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::Management;
+
+    #[test]
+    fn nothing_that_is_shown_has_a_password_in_it() {
+        let with = |address: &str| Options {
+            password: "hunter2".into(),
+            management: Some(address.into()),
+            ..Options::default()
+        };
+        let secrets = ["hunter2", "secret", "Z3Vlc3Q6aHVudGVyMg=="];
+        for address in
+            ["http://admin:secret@rabbit:15672", "https://secret@rabbit:15671/", "admin:secret@rabbit"]
+        {
+            let options = with(address);
+            let shown =
+                format!("{options:?} {:?} {:?}", options.shown_management(), Management::new(&options));
+            assert!(secrets.iter().all(|secret| !shown.contains(secret)), "{shown}");
+        }
+        assert_eq!(with("http://rabbit:15672").shown_management().as_deref(), Some("http://rabbit:15672/"));
     }
 }

@@ -1,7 +1,7 @@
 //! Publishing: what is checked before anything is sent, where it goes, and what the server's answers mean.
 
 use crate::{
-    engine::{Engine, lock},
+    engine::{Engine, lock, unusable},
     error::LinkError,
     guarantees::LIMIT_STEP,
     names,
@@ -78,10 +78,14 @@ impl Engine {
             return Err(PublishError::TooLarge { id, size, limit });
         }
         match &message.to {
-            Target::Queue(queue) if self.intake(queue).is_none() => {
-                Err(PublishError::UnknownQueue { queue: queue.clone(), known: self.nearest(queue) })
-            }
-            _ => Ok(()),
+            Target::Queue(queue) => match self.intake(queue) {
+                None => Err(PublishError::UnknownQueue { queue: queue.clone(), known: self.nearest(queue) }),
+                Some(intake) => match intake.unmade() {
+                    None => Ok(()),
+                    Some(why) => Err(PublishError::Unavailable { detail: unusable(queue, &why).to_string() }),
+                },
+            },
+            Target::Topic { .. } => Ok(()),
         }
     }
 
@@ -147,13 +151,12 @@ impl Engine {
                 channel.exchange_declare(name, ExchangeKind::Topic, options, FieldTable::default()).await
             })
             .await;
-        const NOT_FOUND: u16 = 404;
         match declared {
             Ok(()) => {
                 lock(&self.exchanges).insert(exchange.to_string());
                 Ok(true)
             }
-            Err(error) if error.refusal().is_some_and(|(number, _)| number == NOT_FOUND) => Ok(false),
+            Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -232,9 +235,12 @@ impl Engine {
                 Target::Topic { exchange, topic } => {
                     PublishError::Unroutable { exchange: exchange.clone(), topic: topic.clone() }
                 }
-                Target::Queue(queue) => PublishError::Unavailable {
-                    detail: format!("queue `{queue}` was deleted on the server; declare it again"),
-                },
+                Target::Queue(queue) => {
+                    self.has_to_be_made_again(queue);
+                    let detail =
+                        format!("queue `{queue}` was deleted on the server; it is made again, try again");
+                    PublishError::Unavailable { detail }
+                }
             }),
             Fate::Rejected => Err(self.full(to)),
         }

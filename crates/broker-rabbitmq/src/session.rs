@@ -6,6 +6,8 @@
 
 use crate::{
     error::{ConnectError, LinkError, not_allowed},
+    lane::Lane,
+    legible,
     options::Options,
     publisher::{Fate, Publisher},
     wire::{Parcel, short},
@@ -165,8 +167,14 @@ impl Session {
     }
 
     /// A new channel of one's own.
-    pub(crate) async fn channel(&self) -> Result<Channel, LinkError> {
+    async fn channel(&self) -> Result<Channel, LinkError> {
         within(self.confirm_timeout, "open a channel", self.connection.create_channel()).await
+    }
+
+    /// A new channel that deliveries come on.
+    pub(crate) async fn lane(&self) -> Result<Lane, LinkError> {
+        let channel = self.channel().await?;
+        Ok(Lane::new(channel, self.number, self.confirm_timeout, self.condemned.clone()))
     }
 
     /// Asks the server something on a channel for administration. A refusal closes that channel, and the next question
@@ -202,7 +210,7 @@ async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     // The time-out in the address is for the dial alone; a server that accepts and then says nothing is as bad.
     let limit = options.patience.max(Duration::from_secs(1)) * 2;
-    let connected = tokio::time::timeout(limit, Connection::connect_uri(uri.clone(), properties)).await;
+    let connected = tokio::time::timeout(limit, legible::connect(uri.clone(), properties)).await;
     let server = options.server();
     match connected {
         Ok(Ok(connection)) => Ok(connection),

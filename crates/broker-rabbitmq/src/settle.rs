@@ -30,6 +30,8 @@ impl Engine {
                 answers.push(Err(SettleError::Fenced { queue: receipt.queue }));
                 continue;
             };
+            // From now on it is in nobody's hands, and whoever has it lives.
+            self.forgive(&entry.intake.queue, &entry.arrived);
             answers.push(Ok(Settled::Done));
             match verdict {
                 Verdict::Done => finished.push((index, entry)),
@@ -92,6 +94,9 @@ impl Engine {
                 written.push((copy.index, copy.entry));
                 continue;
             }
+            if fate == Fate::Unroutable {
+                self.has_to_be_made_again(&copy.entry.intake.queue);
+            }
             let detail = format!("RabbitMQ did not take what becomes of it: {fate:?}");
             // Its channel may have been lost meanwhile; then it is somebody else's, whatever we say.
             if self.is_lost(&copy.entry.arrived.lane) {
@@ -99,6 +104,7 @@ impl Engine {
                 answers[copy.index] = Err(SettleError::Fenced { queue: copy.receipt.queue });
             } else {
                 answers[copy.index] = Err(SettleError::Unavailable { detail });
+                self.unforgive(&copy.entry.intake.queue, &copy.entry.arrived);
                 self.held().put_back(&copy.receipt, copy.entry, now);
             }
         }
@@ -118,7 +124,9 @@ impl Engine {
             for (index, entry) in entries {
                 // A copy was written, or the work was done: what comes again is a duplicate and no loss. Only who was
                 // told nothing yet can be told the truth.
-                if lost && answers[index] == Ok(Settled::Done) {
+                if !lost {
+                    self.unforgive(&entry.intake.queue, &entry.arrived);
+                } else if answers[index] == Ok(Settled::Done) {
                     answers[index] = Err(SettleError::Fenced { queue: entry.intake.queue.clone() });
                 }
                 entry.intake.released(1);

@@ -40,6 +40,13 @@ pub(crate) async fn run(engine: Arc<Engine>, intake: Arc<Intake>) {
         let Ok(session) = engine.link.session(Duration::MAX).await else {
             return intake.stopped();
         };
+        if intake.unmade().is_some() {
+            if intake.try_stop() {
+                return;
+            }
+            tokio::time::sleep(AFTER_FAILURE).await;
+            continue;
+        }
         let mut stint = Stint { engine: &engine, intake: &intake, session, pull: None, push: None };
         let end = stint.work().await;
         let lanes = stint.lanes();
@@ -52,6 +59,11 @@ pub(crate) async fn run(engine: Arc<Engine>, intake: Arc<Intake>) {
             }
             End::Lost(error) => {
                 tracing::debug!(queue = %intake.queue, %error, "the queue is consumed anew");
+                if error.is_not_found() {
+                    engine.has_to_be_made_again(&intake.queue);
+                } else if error.refusal().is_some() && intake.set_refused(Some(error.to_string())) {
+                    tracing::error!(queue = %intake.queue, %error, "the server does not let us take from the queue");
+                }
                 engine.lanes_lost(|arrived| lanes.contains(&arrived.lane.number));
                 tokio::time::sleep(AFTER_FAILURE).await;
             }
@@ -100,6 +112,9 @@ impl Stint<'_> {
             if Instant::now() >= next_pull {
                 let asked = self.intake.demand() > 0;
                 let came = asked && self.pull().await?;
+                if asked {
+                    self.intake.set_refused(None);
+                }
                 next_pull = Instant::now() + pause;
                 pause = if came || !asked { POLL.0 } else { (pause * 2).min(POLL.1) };
             }
@@ -124,7 +139,12 @@ impl Stint<'_> {
                         None => return Err(self.ended()),
                     }
                 }
-                () = self.intake.kicked() => (next_pull, pause) = (Instant::now(), POLL.0),
+                () = self.intake.kicked() => {
+                    // A busy consumer kicks with every call, and each question costs it a round trip.
+                    if self.intake.is_waited_for() {
+                        (next_pull, pause) = (Instant::now(), POLL.0);
+                    }
+                }
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
@@ -135,7 +155,8 @@ impl Stint<'_> {
     }
 
     async fn start_consuming(&mut self) -> Result<(), LinkError> {
-        let channel = self.session.channel().await?;
+        let lane = self.session.lane().await?;
+        let channel = &lane.channel;
         let prefetch = self.intake.prefetch();
         let prefetch = u16::try_from(prefetch).unwrap_or(u16::MAX);
         let limit = self.engine.options.confirm_timeout;
@@ -146,7 +167,7 @@ impl Stint<'_> {
             channel.basic_consume(queue, short(""), options, FieldTable::default()).await
         })
         .await?;
-        self.push = Some((Arc::new(Lane::new(channel, self.session.number)), consumer));
+        self.push = Some((Arc::new(lane), consumer));
         self.intake.set_consuming(true);
         Ok(())
     }
@@ -178,7 +199,7 @@ impl Stint<'_> {
         let lane = match &self.pull {
             Some(lane) => lane.clone(),
             None => {
-                let lane = Arc::new(Lane::new(self.session.channel().await?, self.session.number));
+                let lane = Arc::new(self.session.lane().await?);
                 self.pull = Some(lane.clone());
                 lane
             }
@@ -209,10 +230,9 @@ impl Stint<'_> {
         if !early && !delivery.redelivered {
             return self.intake.put(arrived);
         }
-        if delivery.redelivered
-            && source == Source::Due
-            && !self.engine.is_forgiven(&self.intake.queue, &arrived)
-        {
+        let forgiven = delivery.redelivered && self.engine.is_forgiven(&self.intake.queue, &arrived);
+        // What is early was on its way to its next tier, and no worker had it.
+        if delivery.redelivered && source == Source::Due && !early && !forgiven {
             history.failed(Failure { error: LOST.into(), at: now });
         }
         self.engine.move_on(self.intake, arrived, history);

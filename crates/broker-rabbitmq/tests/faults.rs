@@ -2,19 +2,29 @@
 
 mod support;
 
-use crawlway_broker::{Broker, QueueName, Verdict};
+use crawlway_broker::{Broker, BrokerError, Delivery, MaxLength, Outgoing, PublishError, QueueName, Verdict};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::{
     private_rabbitmq::PrivateRabbitMq,
     proxy::{Mode, Proxy},
     servers::{self, RabbitMq},
 };
+use lapin::{
+    options::{QueueDeclareOptions, QueueDeleteOptions},
+    types::{AMQPValue, FieldTable},
+};
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
-use support::{DEADLINE, finish_all, options, publish_all, queue, until};
+use support::{
+    DEADLINE, due_in, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, stranger,
+    until,
+};
 
 fn ids(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("item-{i}")).collect()
@@ -182,4 +192,143 @@ async fn a_server_that_is_away_is_said_to_be_and_comes_back() {
         again.extend(broker.receive(&spec.name, 10, Duration::from_secs(1)).await.unwrap_or_default());
     }
     assert!(again.iter().any(|delivery| delivery.message.id == held.message.id), "what was held comes back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledgement_that_is_never_answered_holds_up_nothing() {
+    let server = servers::rabbitmq();
+    let swallowed = Arc::new(AtomicUsize::new(0));
+    let count = swallowed.clone();
+    let first_answer = move |frame: &mut [u8]| {
+        meddler::method(frame) != Some(meddler::FLOW_OK) || count.fetch_add(1, Ordering::SeqCst) > 0
+    };
+    let mut options = options(&server);
+    options.port = meddler::before(&server, Arc::new(|_: &mut [u8]| true), Arc::new(first_answer)).await;
+    options.confirm_timeout = Duration::from_secs(1);
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    // Nothing at all is taken from a queue with a limit while one of its messages is on its way.
+    let spec = queue("unanswered").max_length(MaxLength::Exact(10));
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    passed_by_a_lost_worker(&server, spec.name.as_str()).await;
+
+    one_of(&broker, &spec.name).await;
+    assert!(swallowed.load(Ordering::SeqCst) > 0, "it was moved, and the answer was swallowed");
+}
+
+/// Receives from a queue until something comes.
+async fn one_of(broker: &RabbitBroker, queue: &QueueName) -> Delivery {
+    let got = std::cell::RefCell::new(Vec::new());
+    until("a message comes", || async {
+        let some = broker.receive(queue, 1, Duration::from_millis(500)).await.unwrap_or_default();
+        got.borrow_mut().extend(some);
+        !got.borrow().is_empty()
+    })
+    .await;
+    got.into_inner().remove(0)
+}
+
+#[tokio::test]
+async fn what_is_lost_on_its_way_to_the_next_tier_counts_nothing() {
+    let server = servers::rabbitmq();
+    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
+    let spec = queue("hop").max_attempts(1);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    due_in(&server, &spec.name, Duration::from_secs(10)).await;
+    passed_by_a_lost_worker(&server, &format!("{}:due", spec.name)).await;
+    let got = one_of(&broker, &spec.name).await;
+    assert_eq!((got.attempt, got.last_error), (1, None), "nobody had it before its time");
+}
+
+#[tokio::test]
+async fn what_cannot_be_moved_on_counts_nothing() {
+    let server = servers::rabbitmq();
+    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
+    let spec = queue("stays").max_attempts(1);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let tiers =
+        support::full(&server, &format!("^{}:wait:", spec.name), &format!("{}:wait:1000", spec.name)).await;
+    due_in(&server, &spec.name, Duration::from_secs(3)).await;
+    let got = one_of(&broker, &spec.name).await;
+    assert_eq!((got.attempt, got.last_error), (1, None), "it was given back, and nobody had it");
+    tiers.lift().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_amid_a_settle_counts_nothing() {
+    let server = servers::rabbitmq();
+    let proxy = before(&server).await;
+    let mut options = options(&server);
+    options.port = proxy.address().port();
+    let broker = Arc::new(RabbitBroker::connect(options).await.expect("the server answers"));
+    let spec = queue("amid").max_attempts(2);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    let first = one_of(&broker, &spec.name).await;
+    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
+    broker.settle(vec![(first.receipt, retry)]).await.remove(0).expect("a retry");
+    let second = one_of(&broker, &spec.name).await;
+    assert_eq!(second.attempt, 2);
+
+    proxy.set(Mode::Silent);
+    let (settler, until) = (broker.clone(), crawlway_broker::Timestamp::now());
+    let settling = tokio::spawn(async move {
+        settler.settle(vec![(second.receipt, Verdict::Defer { until })]).await.remove(0)
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!settling.is_finished(), "nobody has confirmed it");
+    proxy.cut();
+    proxy.set(Mode::Up);
+    let answer = settling.await.expect("the settling task");
+    assert!(answer.is_err(), "it was not settled: {answer:?}");
+    let again = one_of(&broker, &spec.name).await;
+    let error = again.last_error.map(|failure| failure.error);
+    assert_eq!((again.attempt, error.as_deref()), (2, Some("it rained")), "the worker was never lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_comes_back_otherwise_is_not_used_and_the_others_are() {
+    let server = servers::rabbitmq();
+    let proxy = before(&server).await;
+    let mut options = options(&server);
+    options.port = proxy.address().port();
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    let (other, lost) = (queue("a-other"), queue("b-lost"));
+    broker.declare(&[other.clone(), lost.clone()]).await.expect("the queues");
+
+    proxy.set(Mode::Down);
+    let (_connection, channel) = stranger(&server).await;
+    for name in [&other.name, &lost.name] {
+        channel
+            .queue_delete(name.as_str().into(), QueueDeleteOptions::default())
+            .await
+            .expect("their delete");
+    }
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(5));
+    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    channel.queue_declare(other.name.as_str().into(), durable, arguments).await.expect("their queue");
+    proxy.set(Mode::Up);
+
+    let publish =
+        async |queue: &QueueName| broker.publish(vec![Outgoing::to_queue(queue, "a")]).await.remove(0);
+    until("the queue that was lost is there again", async || publish(&lost.name).await.is_ok()).await;
+    one_of(&broker, &lost.name).await;
+    let received = broker.receive(&other.name, 1, Duration::from_millis(200)).await;
+    let Err(BrokerError::Unavailable { detail }) = received else {
+        panic!("it is another queue: {received:?}")
+    };
+    assert!(detail.contains("x-max-length") && detail.contains(other.name.as_str()), "{detail}");
+    let published = publish(&other.name).await;
+    assert!(
+        matches!(published, Err(PublishError::Unavailable { .. })),
+        "nor is it published to: {published:?}"
+    );
+
+    channel
+        .queue_delete(other.name.as_str().into(), QueueDeleteOptions::default())
+        .await
+        .expect("their delete");
+    until("it is made again", async || publish(&other.name).await.is_ok()).await;
+    one_of(&broker, &other.name).await;
 }

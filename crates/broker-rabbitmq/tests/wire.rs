@@ -3,8 +3,8 @@
 mod support;
 
 use crawlway_broker::{
-    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, TopicPattern,
-    Verdict,
+    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, SettleError,
+    TopicPattern, Verdict,
 };
 use crawlway_broker_rabbitmq::{ConnectError, RabbitBroker};
 use crawlway_testkit::servers;
@@ -13,8 +13,8 @@ use lapin::{
     options::{BasicGetOptions, BasicPublishOptions, QueueDeclareOptions, QueueDeleteOptions},
     types::{AMQPValue, FieldTable},
 };
-use std::time::Duration;
-use support::{DEADLINE, connect, options, queue, stranger, until};
+use std::{sync::Arc, time::Duration};
+use support::{DEADLINE, connect, meddler, options, queue, stranger, until};
 
 fn durable() -> QueueDeclareOptions {
     QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() }
@@ -60,6 +60,63 @@ async fn a_strangers_plain_declare_does_not_clash_and_its_messages_are_taken() {
         &Some("application/json".into()),
         "its properties went all the way"
     );
+}
+
+#[tokio::test]
+async fn names_that_are_not_utf8_cost_nobody_the_connection() {
+    const NAME: &[u8] = b"LATIN";
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let spec = queue("latin").bind(exchange.clone(), TopicPattern::new("#").unwrap());
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+
+    // A client that writes names in another character set.
+    let other_set = |frame: &mut [u8]| {
+        while let Some(at) = frame.windows(NAME.len()).position(|bytes| bytes == NAME) {
+            frame[at..at + NAME.len()].copy_from_slice(b"\xC4\xD6\xDC\xDF\xE9");
+        }
+        true
+    };
+    let mut through = server.clone();
+    through.port = meddler::before(&server, Arc::new(other_set), Arc::new(|_: &mut [u8]| true)).await;
+    let (_connection, channel) = stranger(&through).await;
+    let mut headers = FieldTable::default();
+    headers.insert("LATIN".into(), AMQPValue::LongInt(7));
+    let plain = BasicProperties::default;
+    let sent = [
+        (spec.name.as_str(), plain().with_message_id("LATIN".into()).with_timestamp(1)),
+        (spec.name.as_str(), plain().with_headers(headers)),
+        (spec.name.as_str(), plain().with_correlation_id("LATIN".into()).with_content_type("LATIN".into())),
+        ("LATIN", plain()),
+        (spec.name.as_str(), plain().with_message_id("plain".into())),
+    ];
+    for (i, (key, properties)) in sent.into_iter().enumerate() {
+        let exchange = if key == "LATIN" { exchange.as_str() } else { "" };
+        let body = i.to_string();
+        let options = BasicPublishOptions::default();
+        let publish =
+            channel.basic_publish(exchange.into(), key.into(), options, body.as_bytes(), properties);
+        publish.await.expect("a publish").await.expect("no confirm asked for");
+    }
+
+    let mut got = Vec::new();
+    until("all of them come", async || {
+        got.extend(broker.receive(&spec.name, 10, Duration::from_millis(500)).await.unwrap_or_default());
+        got.len() == 5
+    })
+    .await;
+    let bodies: Vec<_> = got.iter().map(|delivery| delivery.message.body.as_ref()).collect();
+    assert_eq!(bodies, [b"0", b"1", b"2", b"3", b"4"]);
+    assert!(got.iter().all(|delivery| delivery.attempt == 1), "at once: {got:?}");
+    assert_eq!(got[0].message.id.as_str(), "?????");
+    assert_eq!(got[1].message.headers.get("?????").map(String::as_str), Some("7"));
+    let first = got.remove(0);
+    let dead = Verdict::Dead { reason: "not a page".into() };
+    broker.settle(vec![(first.receipt, dead)]).await.remove(0).expect("dead");
+    let letters =
+        broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the letters").letters;
+    assert_eq!(letters[0].message, first.message, "it is a message like any other");
 }
 
 #[tokio::test]
@@ -159,6 +216,58 @@ async fn a_queue_that_somebody_deleted_is_an_error_and_can_be_declared_again() {
     assert!(detail.contains("was deleted on the server"), "{detail}");
     broker.declare(std::slice::from_ref(&spec)).await.expect("the queue again");
     assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+}
+
+#[tokio::test]
+async fn queues_that_somebody_deletes_are_made_again_by_who_uses_them() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let (_connection, channel) = stranger(&server).await;
+    let delete = async |name: String| {
+        channel.queue_delete(name.into(), QueueDeleteOptions::default()).await.expect("their delete");
+    };
+    let spec = queue("remade");
+    let name = &spec.name;
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let next = async |what: &str| {
+        let mut got = Vec::new();
+        until(what, async || {
+            got.extend(broker.receive(name, 1, Duration::from_millis(200)).await.unwrap_or_default());
+            !got.is_empty()
+        })
+        .await;
+        got.remove(0)
+    };
+    let publish = async |body: &'static str| {
+        until("a publish is taken", async || {
+            broker.publish(vec![Outgoing::to_queue(name, body)]).await == [Ok(())]
+        })
+        .await;
+    };
+    publish("a").await;
+    let first = next("what was there before").await;
+
+    delete(format!("{name}:due")).await;
+    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
+    until("the retry is taken", async || {
+        let answer = broker.settle(vec![(first.receipt.clone(), retry.clone())]).await.remove(0);
+        // Where the loss was noticed before, and the channel with it, the message is back in its queue.
+        matches!(answer, Ok(_) | Err(SettleError::Fenced { .. }))
+    })
+    .await;
+    let again = next("the retry, though nothing was where it goes").await;
+    assert_eq!(again.message, first.message);
+    broker.settle(vec![(again.receipt, Verdict::Done)]).await.remove(0).expect("done");
+
+    delete(name.to_string()).await;
+    publish("b").await;
+    assert_eq!(&next("what is in the new queue").await.message.body[..], b"b");
+
+    delete(format!("{name}:pause")).await;
+    delete(name.to_string()).await;
+    publish("c").await;
+    assert_eq!(&next("what is in the newest queue").await.message.body[..], b"c");
+    broker.pause(name).await.expect("there is something to pause again");
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ crawlway_conformance::finds! {
         not_before_is_kept: IgnoresNotBefore, TakesNotBeforeAnyhow;
         not_before_in_the_past_is_ready_now: PastIsLater;
         a_waiting_receive_wakes_when_a_delay_ends: NoWakeAfterDelay;
+        a_retry_gets_its_turn_in_a_queue_that_never_runs_empty: ReturnsComeLast;
     }
     limit {
         exactly_the_limit_is_accepted: LimitOneMore;

@@ -1,7 +1,7 @@
 //! Cases: what waits for its time is never early, not much late, and holds up nobody.
 
 use super::Harness;
-use super::trial::{LONG, SOON, Trial, queue, text};
+use super::trial::{LONG, SOON, STEP, Trial, queue, text};
 use crate::{Aspect, Outgoing, PublishError, QueueName};
 use std::time::Duration;
 
@@ -155,4 +155,41 @@ pub(super) async fn a_waiting_receive_wakes_when_a_delay_ends(h: &mut dyn Harnes
         .expect("the receiving task")
         .expect("a receive that waits");
     assert_eq!(got.iter().map(text).collect::<Vec<_>>(), ["a"], "what became ready is returned");
+}
+
+pub(super) async fn a_retry_gets_its_turn_in_a_queue_that_never_runs_empty(h: &mut dyn Harness) {
+    const BACKLOG: usize = 200;
+    const AT_A_TIME: usize = 10;
+    let (mut t, q) = Trial::with(h, queue("busy").prefetch(100)).await;
+    if !t.has(Aspect::Order) {
+        // Where the newest may always come first, nobody is promised a turn.
+        return;
+    }
+    t.send(&q, "retried").await;
+    let delivery = t.take(&q).await;
+    let more = |count: usize| (0..count).map(|i| Outgoing::to_queue(&q, format!("{i}"))).collect::<Vec<_>>();
+    t.publish(more(BACKLOG)).await;
+    let due = t.now() + SOON;
+    t.retry(&delivery, SOON, "failed").await;
+    let mut since_due = 0;
+    loop {
+        let is_due = t.now() > due + t.guarantees().late_by;
+        let got = t.some(&q, AT_A_TIME, "some of the backlog").await;
+        for delivery in &got {
+            t.done(delivery).await;
+        }
+        if got.iter().any(|delivery| text(delivery) == "retried") {
+            break;
+        }
+        since_due += if is_due { got.len() } else { 0 };
+        // Behind all that was there when its time came, perhaps, and what was on its way to somebody; not behind all that
+        // came after it.
+        assert!(
+            since_due <= 4 * BACKLOG,
+            "a retry whose time has come waits while {since_due} others pass it"
+        );
+        t.publish(more(got.len())).await;
+        t.pass(STEP).await;
+    }
+    assert!(t.now() >= due, "and not before its time");
 }

@@ -79,6 +79,7 @@ macro_rules! conformance_suite {
                 not_before_is_kept,
                 not_before_in_the_past_is_ready_now,
                 a_waiting_receive_wakes_when_a_delay_ends,
+                a_retry_gets_its_turn_in_a_queue_that_never_runs_empty,
             }
             limit {
                 exactly_the_limit_is_accepted,

@@ -49,6 +49,7 @@ crawlway_conformance::faults! {
     IgnoresNotBefore,
     DelayBlocksQueue,
     DelaysAreFifo,
+    ReturnsComeLast,
     NoWakeAfterDelay,
     LimitOneMore,
     LimitOneLess,

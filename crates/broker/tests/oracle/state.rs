@@ -316,6 +316,8 @@ impl State {
             Fault::IgnoresMax => allowed = (queue.spec.prefetch as usize).saturating_sub(held),
             _ => {}
         }
+        let fresh = |item: &Item| item.failed == 0 && item.ready(now);
+        let only_fresh = fault == Fault::ReturnsComeLast && queue.items.iter().any(fresh);
         let mut busy: BTreeMap<String, u32> = BTreeMap::new();
         let mut taken = Vec::new();
         for item in &mut queue.items {
@@ -329,6 +331,9 @@ impl State {
                 if *ahead > if fault == Fault::GroupPairInFlight { 2 } else { 1 } {
                     continue;
                 }
+            }
+            if only_fresh && !fresh(item) {
+                continue;
             }
             if !item.ready(now) {
                 let delayed = !item.held();
