@@ -45,7 +45,8 @@ pub(crate) struct Engine {
     /// Exchanges that were seen to exist.
     pub(crate) exchanges: Mutex<HashSet<String>>,
     rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
-    /// What this process held when a connection was lost: no worker was lost with it, should it come back here.
+    /// What this process held when a connection was lost, or put back itself: no worker was lost with it, should it come
+    /// back here.
     forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
     /// One of us at a time goes through the dead letters of a queue.
     pub(crate) graves: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<()>>>>,
@@ -253,8 +254,16 @@ impl Engine {
     }
 
     fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
+        // What was lost from the queue itself is moved beside it, and goes uncounted in any case.
+        if arrived.source == Source::Due {
+            self.note_requeued(queue, arrived);
+        }
+    }
+
+    /// Notes that a message may come back although no worker is lost.
+    pub(crate) fn note_requeued(&self, queue: &QueueName, arrived: &Arrived) {
         let mut forgiven = lock(&self.forgiven);
-        if arrived.source == Source::Due && forgiven.len() < MOST_FORGIVEN {
+        if forgiven.len() < MOST_FORGIVEN {
             forgiven.insert((
                 queue.clone(),
                 arrived.carried.message.id.clone(),

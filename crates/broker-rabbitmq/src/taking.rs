@@ -209,11 +209,14 @@ impl Stint<'_> {
         if !early && !delivery.redelivered {
             return self.intake.put(arrived);
         }
-        if delivery.redelivered
-            && source == Source::Due
-            && !self.engine.is_forgiven(&self.intake.queue, &arrived)
-        {
-            history.failed(Failure { error: LOST.into(), at: now });
+        let forgiven = delivery.redelivered && self.engine.is_forgiven(&self.intake.queue, &arrived);
+        match source {
+            // Put back by this very process.
+            Source::Main if forgiven && !early => return self.intake.put(arrived),
+            Source::Due if delivery.redelivered && !forgiven => {
+                history.failed(Failure { error: LOST.into(), at: now });
+            }
+            Source::Main | Source::Due => {}
         }
         self.engine.move_on(self.intake, arrived, history);
     }
