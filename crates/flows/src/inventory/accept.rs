@@ -40,6 +40,13 @@ pub enum NotAccepted {
     Publish(#[from] PublishError),
 }
 
+/// The normal form of a URL, if it is one that can be asked for.
+pub fn check(url: &str, guard: &Guard) -> Result<NormalUrl, NotAccepted> {
+    let url = normalise(url, &UrlOptions::default())?;
+    refuse_address(&url, guard)?;
+    Ok(url)
+}
+
 /// Puts a URL into the queue. Ok means that the broker has it durably.
 pub async fn accept(
     broker: &dyn Broker,
@@ -48,8 +55,7 @@ pub async fn accept(
     url: &str,
     now: Timestamp,
 ) -> Result<Accepted, NotAccepted> {
-    let url = normalise(url, &UrlOptions::default())?;
-    refuse_address(&url, guard)?;
+    let url = check(url, guard)?;
     let message_id = MessageId::random();
     let message = UrlMessage {
         url: url.as_str().to_owned(),
@@ -79,7 +85,7 @@ mod tests {
 
     fn checked(url: &str, allow: &[&str]) -> Result<(), NotAccepted> {
         let guard = Guard::new(allow.iter().map(|range| range.parse().unwrap()).collect());
-        refuse_address(&normalise(url, &UrlOptions::default())?, &guard)
+        check(url, &guard).map(drop)
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod message;
 mod page;
 mod wiring;
 
-pub use accept::{Accepted, NotAccepted, accept};
+pub use accept::{Accepted, NotAccepted, accept, check};
 pub use fetch::InventoryStep;
 pub use message::{SCHEMA, UrlMessage};
 pub use wiring::{Inventory, InventorySettings, url_inventory};
