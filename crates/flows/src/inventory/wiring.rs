@@ -3,7 +3,7 @@
 use super::{FLOW, fetch::FetchStage};
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Flow, Parts, QueueSource, Settings, Stop};
+use crawlway_flow::{Flow, Parts, QueueSource, Ran, Settings, Stop};
 use crawlway_store::UrlRecords;
 use std::{sync::Arc, time::Duration};
 
@@ -54,8 +54,9 @@ impl Inventory {
         &self.0
     }
 
-    /// Runs the stage until the stop is requested and what is in flight is finished or handed back.
-    pub async fn run(self) {
-        self.0.run().await;
+    /// Runs the stage until the stop is requested and what is in flight is finished or handed back. Says whether
+    /// it ended as it should.
+    pub async fn run(self) -> Ran {
+        self.0.run().await
     }
 }
