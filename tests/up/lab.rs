@@ -58,14 +58,7 @@ impl Lab {
 
     /// Starts the gateway and waits until it listens.
     pub(crate) fn up(&self) -> Up {
-        self.up_as(&mut self.program(&["up", "--json"]))
-    }
-
-    /// The same with a command line of the test's own.
-    pub(crate) fn up_as(&self, program: &mut Command) -> Up {
-        let child = program.stdout(Stdio::piped()).spawn().unwrap();
-        // From here on it is killed whatever happens.
-        let mut up = Up { pid: child.id(), child, address: String::new() };
+        let mut up = self.start(&mut self.program(&["up", "--json"]));
         let mut line = String::new();
         BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));
@@ -73,6 +66,12 @@ impl Lab {
         assert_eq!(told["url"], format!("http://{}", up.address));
         assert_eq!(told["pid"], up.pid);
         up
+    }
+
+    /// Starts a program that may not come to listening. From here on it is killed whatever happens.
+    pub(crate) fn start(&self, program: &mut Command) -> Up {
+        let child = program.stdout(Stdio::piped()).spawn().unwrap();
+        Up { pid: child.id(), child, address: String::new() }
     }
 }
 

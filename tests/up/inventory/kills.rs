@@ -1,9 +1,10 @@
 //! The program is killed between each two steps of a URL's way, and twenty times under load: accepted is finished.
 
 use super::site::Site;
-use crate::lab::{Lab, Up};
+use crate::lab::Lab;
 use crawlway_flow::fail::{self, Step};
 use crawlway_flows::inventory::InventoryStep;
+use crawlway_store::inventory::RecordId;
 use rustix::process::Signal;
 use serde_json::json;
 use std::{
@@ -14,31 +15,21 @@ use std::{
 };
 
 /// Has a page and a failure fetched by a program that dies at this place, and by another one afterwards.
-fn die_at(step: &str, page_once: bool) {
+fn die_at(step: &str, page_first: bool, page_once: bool) {
     let site = Site::serve();
     let lab = site.lab("[queue.url_inventory]\nlease = \"2s\"");
+    let (page, failure) = (site.url("/ok/1"), site.url("/broken/1"));
+    let urls = if page_first { [page, failure] } else { [failure, page] };
+    for url in &urls {
+        assert!(lab.run(&["url", "add", url]).status.success());
+    }
     let mut program = lab.program(&["up", "--json"]);
-    let mut up = lab.up_as(program.env(fail::VARIABLE, format!("fetch.{step}")));
-    // It may be dead before the second is accepted, which is then asked for later.
-    let urls = [site.url("/broken/1"), site.url("/ok/1")];
-    let urls = if step == InventoryStep::Completed.name() || page_once {
-        [urls[1].clone(), urls[0].clone()]
-    } else {
-        urls
-    };
-    let accepted = |up: &Up, url: &str| {
-        let answer = up.try_ask("POST", "/api/urls", &json!({ "url": url }).to_string());
-        answer.is_ok_and(|(status, _)| status == 202)
-    };
-    let first = urls.each_ref().map(|url| accepted(&up, url));
+    let mut up = lab.start(program.env(fail::VARIABLE, format!("fetch.{step}")));
     assert_eq!(up.ended().signal(), Some(9), "it must die at {step}");
     let up = lab.up();
-    for (url, accepted) in urls.iter().zip(first) {
-        if !accepted {
-            up.ask_for(url);
-        }
+    for url in &urls {
         let ok = url.contains("/ok/");
-        let record = up.finished(&format!("/api/urls/{}", crawlway_store::inventory::RecordId::of_url(url)));
+        let record = up.finished(&format!("/api/urls/{}", RecordId::of_url(url)));
         let expected = if ok { ("COMPLETED", 0) } else { ("FAILED_PERMANENT", 3) };
         let found =
             (record["status"].as_str().unwrap(), record["processing"]["retry_count"].as_u64().unwrap());
@@ -56,14 +47,15 @@ fn die_at(step: &str, page_once: bool) {
 #[test]
 fn after_each_step_of_the_stage() {
     for step in InventoryStep::ALL {
-        die_at(step.name(), step == InventoryStep::Completed);
+        let completed = step == InventoryStep::Completed;
+        die_at(step.name(), completed, completed);
     }
 }
 
 #[test]
 fn after_each_step_of_the_runner() {
     for step in Step::ALL {
-        die_at(step.name(), step != Step::Taken);
+        die_at(step.name(), true, step != Step::Taken);
     }
 }
 
