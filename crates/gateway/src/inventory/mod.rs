@@ -28,15 +28,15 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 /// A store that has not answered by then is down.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether a store that was down is back, while answers come from the cache.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether the store is down, in milliseconds, while answers come from the cache.
+const LOOK_AGAIN_MS: u64 = 1000;
 
 /// How the gateway answers for the flow.
 #[derive(Debug, Clone)]
@@ -73,6 +73,8 @@ struct Inner {
     loads: Mutex<HashMap<RecordId, Load>>,
     /// The store did not answer when it was last asked.
     down: AtomicBool,
+    /// When it was last asked in the background, in milliseconds since 1970.
+    looked_at: AtomicU64,
 }
 
 /// A record as it is answered.
@@ -101,6 +103,7 @@ impl Inventory {
             publisher: AtomicBool::new(false),
             loads: Mutex::default(),
             down: AtomicBool::new(false),
+            looked_at: AtomicU64::new(0),
         }))
     }
 
@@ -154,6 +157,7 @@ impl Inventory {
             && kept.fresh
             && !inner.accepted.is_waiting(id)
         {
+            self.keep_an_eye_on_the_store();
             let stale = inner.down.load(Ordering::Relaxed);
             return Ok(Some(Found { body: kept.body.clone(), age: kept.age, stale }));
         }
@@ -216,11 +220,7 @@ impl Inventory {
             let detail = format!("the records did not answer within {} s", PATIENCE.as_secs());
             Err(StoreError::Unavailable { detail })
         });
-        if read.is_err() {
-            self.went_down();
-        } else {
-            inner.down.store(false, Ordering::Relaxed);
-        }
+        inner.down.store(read.is_err(), Ordering::Relaxed);
         let Some(record) = read? else { return Ok(None) };
         let ahead = inner.accepted.is_ahead_of(&record);
         let body = body_of(&record);
@@ -230,21 +230,21 @@ impl Inventory {
         Ok(Some(body))
     }
 
-    /// Notes that the store is down, and looks until it is back: who is answered from the cache does not find out.
-    fn went_down(&self) {
-        if self.0.down.swap(true, Ordering::Relaxed) {
+    /// Looks now and then, in the background, whether the store is down: who is answered from the cache would not find
+    /// out.
+    fn keep_an_eye_on_the_store(&self) {
+        let inner = &self.0;
+        let (now, last) = (inner.clock.now().as_millis(), inner.looked_at.load(Ordering::Relaxed));
+        let due = now.saturating_sub(last) >= LOOK_AGAIN_MS;
+        // One of those who come at this moment looks.
+        if !due || inner.looked_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
         let this = self.clone();
         tokio::spawn(async move {
-            while this.0.down.load(Ordering::Relaxed) && !this.0.stop.is_requested() {
-                tokio::time::sleep(LOOK_AGAIN).await;
-                if let Some(records) = this.0.records.get()
-                    && matches!(tokio::time::timeout(PATIENCE, records.ready()).await, Ok(Ok(())))
-                {
-                    this.0.down.store(false, Ordering::Relaxed);
-                }
-            }
+            let Some(records) = this.0.records.get() else { return };
+            let up = matches!(tokio::time::timeout(PATIENCE, records.ready()).await, Ok(Ok(())));
+            this.0.down.store(!up, Ordering::Relaxed);
         });
     }
 }
