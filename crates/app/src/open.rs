@@ -2,7 +2,8 @@
 
 use crate::{
     config::{
-        ByteSize, Config, GateKind, IndexKind, InventoryKind, RecordKind, SeenKind, Span, secret::Secret,
+        ByteSize, Config, GateKind, IndexKind, InventoryKind, MongoSettings, RecordKind, SeenKind, Span,
+        secret::Secret,
     },
     output::warn,
     presence,
@@ -20,6 +21,7 @@ use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, gate::Gate};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use serde::Deserialize;
@@ -344,8 +346,25 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
     };
     let urls: Arc<dyn UrlRecords> = match config.inventory.store {
         InventoryKind::Records => shared.clone(),
+        InventoryKind::Mongodb => Arc::new(mongodb(config).await?),
     };
     Ok(Records { store, frontier: shared.clone(), seen, trails: shared, urls })
+}
+
+/// Opens MongoDB, which `inventory.store` asks for.
+async fn mongodb(config: &Config) -> anyhow::Result<MongoStore> {
+    let MongoSettings { url, database, collection, open_within } = &config.inventory.mongodb;
+    let url = url.expose();
+    if url.is_empty() {
+        bail!("`inventory.store` is \"mongodb\", but `inventory.mongodb.url` is empty; set it");
+    }
+    let options = MongoOptions {
+        database: database.clone(),
+        collection: collection.clone(),
+        open_within: open_within.0,
+        ..MongoOptions::new(url)
+    };
+    MongoStore::open(options).await.context("cannot use MongoDB")
 }
 
 /// Opens the search index for who wants to look: what does not exist yet is an error, and is not created.

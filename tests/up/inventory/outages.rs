@@ -5,6 +5,7 @@ use super::{
     site::Site,
 };
 use crawlway_testkit::{
+    private_mongodb::PrivateMongo,
     private_rabbitmq::PrivateRabbitMq,
     proxy::{Mode, Proxy},
 };
@@ -15,6 +16,41 @@ fn is_missing(ready: &Value, name: &str) -> bool {
     let all = ready["dependencies"].as_array().unwrap();
     ready["ready"] == false
         && all.iter().any(|one| one["name"] == name && one["ready"] == false && one["reason"].is_string())
+}
+
+#[test]
+fn records_in_mongodb_are_read_back_and_it_may_go_and_come_back() {
+    let site = Site::serve();
+    let mut mongo = PrivateMongo::start();
+    let mut lab = site.lab("only_process = true\n[inventory.mongodb]\nopen_within = \"1s\"");
+    lab.variables = vec![
+        ("CRAWLWAY_INVENTORY__STORE", "mongodb".to_owned()),
+        ("CRAWLWAY_INVENTORY__MONGODB__URL", mongo.url()),
+    ];
+    mongo.kill();
+    let up = lab.up();
+    up.wait("/health/ready", |ready| is_missing(ready, "records"));
+    let early = up.wait_accepted(&site.url("/ok/early"));
+    mongo.resume();
+    up.wait("/health/ready", |ready| ready["ready"] == true);
+    let record = up.finished(&early);
+    assert_eq!(record["status"], "COMPLETED", "{record}");
+    assert_eq!(record["metadata"]["page_source"], "<title>/ok/early</title>café\u{fffd}");
+    let record = up.finished(&up.ask_for(&site.url("/broken/1")).0);
+    assert_eq!(
+        (&record["status"], &record["processing"]["retry_count"]),
+        (&json!("FAILED_PERMANENT"), &json!(3))
+    );
+    mongo.kill();
+    let locations: Vec<String> =
+        (0..3).map(|n| up.ask_for(&site.url(&format!("/ok/during/{n}"))).0).collect();
+    up.wait(&early, |record| record["stale"] == true && record["status"] == "COMPLETED");
+    mongo.resume();
+    for location in &locations {
+        assert_eq!(up.finished(location)["processing"]["retry_count"], 0, "an outage of ours counts nothing");
+    }
+    let (_, list) = up.get("/api/urls?status=COMPLETED");
+    assert_eq!(list["urls"].as_array().unwrap().len(), 4, "{list}");
 }
 
 #[test]

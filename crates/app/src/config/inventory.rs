@@ -1,6 +1,9 @@
 //! `[inventory]`: how the flow `inventory` works, and how long its records are answered from the cache.
 
-use super::value::{ByteSize, Count, Span};
+use super::{
+    secret::Secret,
+    value::{ByteSize, Count, Span},
+};
 use crawlway_broker::{MaxLength, QueueSpec};
 use crawlway_fetch::{Guard, Request};
 use crawlway_flows::inventory::{InventorySettings, url_inventory};
@@ -22,6 +25,17 @@ pub(crate) struct InventoryTable {
     cache_ttl: Span,
     cache_size: ByteSize,
     most_accepted: Count,
+    pub(crate) mongodb: MongoSettings,
+}
+
+/// How MongoDB is reached.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MongoSettings {
+    pub(crate) url: Secret,
+    pub(crate) database: String,
+    pub(crate) collection: String,
+    pub(crate) open_within: Span,
 }
 
 /// Where the records of URLs are kept.
@@ -30,6 +44,8 @@ pub(crate) struct InventoryTable {
 pub(crate) enum InventoryKind {
     /// With the other records.
     Records,
+    /// As documents that others can read by their fields.
+    Mongodb,
 }
 
 impl InventoryTable {
@@ -62,6 +78,14 @@ impl InventoryTable {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.max_source > MOST_SOURCE {
             return Err("expected up to 14MiB".to_owned());
+        }
+        let MongoSettings { url, database, collection, .. } = &self.mongodb;
+        let url = url.expose();
+        if !url.is_empty() && !url.starts_with("mongodb://") && !url.starts_with("mongodb+srv://") {
+            return Err("expected an address such as \"mongodb://user:password@host:27017/\"".to_owned());
+        }
+        if database.is_empty() || collection.is_empty() {
+            return Err("expected a name that is not empty".to_owned());
         }
         Ok(())
     }

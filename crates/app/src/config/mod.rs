@@ -24,7 +24,7 @@ mod value;
 pub(crate) use fetch::FetchSettings;
 pub(crate) use gate::GateKind;
 pub(crate) use gateway::GatewaySettings;
-pub(crate) use inventory::{InventoryKind, InventoryTable};
+pub(crate) use inventory::{InventoryKind, InventoryTable, MongoSettings};
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use problem::{Problem, Problems};

@@ -99,12 +99,7 @@ const FIELDS: [Field; 7] = [
     ("/metadata/title", true, Value::is_string, "a text"),
     ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
     ("/metadata/timestamp", true, Value::is_string, "a text"),
-    (
-        "/metadata/status_code",
-        true,
-        |value| value.as_number().and_then(as_whole).is_some(),
-        "a whole number",
-    ),
+    ("/metadata/status_code", true, |value| value.as_number().and_then(as_whole).is_some(), "a whole number"),
 ];
 
 #[cfg(test)]

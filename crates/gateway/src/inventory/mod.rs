@@ -237,7 +237,8 @@ impl Inventory {
         let (now, last) = (inner.clock.now().as_millis(), inner.looked_at.load(Ordering::Relaxed));
         let due = now.saturating_sub(last) >= LOOK_AGAIN_MS;
         // One of those who come at this moment looks.
-        if !due || inner.looked_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        if !due || inner.looked_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
             return;
         }
         let this = self.clone();
