@@ -5,10 +5,10 @@ use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
-use crawlway_flow::{Flow, Parts, Ran, Stop};
+use crawlway_flow::{Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
 use crawlway_flows::{
     inventory::{self, Inventory},
-    search::{self, Export, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost},
+    search::{self, Export, PagesInto, Search, Stages, Stores, WithFrontier},
 };
 use crawlway_gateway::StageMeter;
 use crawlway_lock::DirectoryLock;
@@ -171,10 +171,15 @@ impl Worker {
                 queue.name
             ));
         }
-        let closing = close_trails(&broker, &records, &queue);
+        let mut queues = search::items().to_vec();
+        if runs.inventory != Urls::Nothing {
+            broker.declare(&[open::url_queue(config)]).await?;
+            queues.push(inventory::items());
+        }
+        let closing = close_trails(&broker, &records, queues);
         if !config.broker.is_shared() {
             closing.await?;
-        } else if runs.search.crawl || runs.search.index {
+        } else if runs.search.crawl || runs.search.index || runs.inventory == Urls::Fetched {
             // There may be many dead letters, and others who go through them just now: nobody waits for that.
             tokio::spawn(async move {
                 if let Err(error) = closing.await {
@@ -205,16 +210,13 @@ impl Worker {
         let mut meters = meters(search::FLOW, search.flow());
         let wake = Arc::new(search.wake());
         let mut urls = None;
-        if runs.inventory != Urls::Nothing {
+        if runs.inventory == Urls::Fetched {
             let queue = open::url_queue(config);
-            broker.declare(std::slice::from_ref(&queue)).await?;
-            if runs.inventory == Urls::Fetched {
-                let settings = config.inventory.settings(request.clone(), config.search.drain());
-                let (parts, records) = (parts(inventory::FLOW), records.urls.clone());
-                let flow = Inventory::new(parts, records, fetcher.clone(), &queue, settings, stop.clone());
-                meters.extend(self::meters(inventory::FLOW, flow.flow()));
-                urls = Some(flow);
-            }
+            let settings = config.inventory.settings(request.clone(), config.search.drain());
+            let (parts, records) = (parts(inventory::FLOW), records.urls.clone());
+            let flow = Inventory::new(parts, records, fetcher.clone(), &queue, settings, stop.clone());
+            meters.extend(self::meters(inventory::FLOW, flow.flow()));
+            urls = Some(flow);
         }
         let idle = !stages.crawl && !stages.index && urls.is_none();
         let stopped = stop.clone();
@@ -318,12 +320,12 @@ impl Worker {
 fn close_trails(
     broker: &Arc<dyn Broker>,
     records: &open::Records,
-    queue: &QueueSpec,
+    queues: Vec<ItemsOf>,
 ) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
     let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
-    let (trails, queue) = (records.trails.clone(), queue.name.clone());
+    let trails = records.trails.clone();
     async move {
-        close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queue).await?;
+        close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queues).await?;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ mod wiring;
 pub use accept::{Accepted, NotAccepted, accept, check};
 pub use fetch::InventoryStep;
 pub use message::{SCHEMA, UrlMessage};
-pub use wiring::{Inventory, InventorySettings, url_inventory};
+pub use wiring::{Inventory, InventorySettings, items, url_inventory};
 
 /// The flow's name, in trails and metrics.
 pub const FLOW: &str = "inventory";

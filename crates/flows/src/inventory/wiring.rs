@@ -1,9 +1,12 @@
 //! How the flow's stage is wired.
 
-use super::{FLOW, fetch::FetchStage};
+use super::{
+    FLOW,
+    fetch::{self, FetchStage},
+};
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Request};
-use crawlway_flow::{Flow, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_flow::{Flow, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
 use crawlway_store::UrlRecords;
 use std::{sync::Arc, time::Duration};
 
@@ -11,6 +14,11 @@ use std::{sync::Arc, time::Duration};
 pub fn url_inventory() -> QueueName {
     // The constant is an allowed name.
     QueueName::new("url_inventory").unwrap_or_else(|_| unreachable!())
+}
+
+/// Where the flow's items wait.
+pub fn items() -> ItemsOf {
+    ItemsOf { queue: url_inventory(), flow: FLOW, stage: fetch::NAME }
 }
 
 /// How the flow works.
