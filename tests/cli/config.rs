@@ -88,10 +88,9 @@ fn stores_are_shared_all_or_none() {
     let home = Home::new();
     let rabbitmq = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
     let refused = home.run_with("config check", &[rabbitmq]).refused(2);
-    assert!(
-        refused
-            .contains("each would have its own of the records, the seen URLs, the gate and the search index")
-    );
+    assert!(refused.contains(
+        "each would have its own of the records, the seen URLs, the gate, the search index and the inventory"
+    ));
     home.run_with("config check", &[rabbitmq, ("CRAWLWAY_ONLY_PROCESS", "true")]).ok();
     let all = [
         rabbitmq,

@@ -18,6 +18,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lab {
     home: TempDir,
+    /// Settings besides, as variables.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 /// A gateway that runs. Dropping it kills it.
@@ -35,7 +37,7 @@ impl Lab {
             "{settings}\n[search]\nindex_linger = \"20ms\"\nindex_batch = 200\nretry_after = \"20ms\"\n"
         );
         std::fs::write(home.path().join("crawlway.toml"), all).unwrap();
-        Self { home }
+        Self { home, variables: Vec::new() }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -46,6 +48,7 @@ impl Lab {
         let mut program = Command::new(PROGRAM);
         program.args(line).current_dir(self.home.path()).env_clear().stdin(Stdio::null());
         program.env("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0");
+        program.envs(self.variables.iter().map(|(name, value)| (*name, value.as_str())));
         program
     }
 
@@ -55,9 +58,7 @@ impl Lab {
 
     /// Starts the gateway and waits until it listens.
     pub(crate) fn up(&self) -> Up {
-        let child = self.program(&["up", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-        // From here on it is killed whatever happens.
-        let mut up = Up { pid: child.id(), child, address: String::new() };
+        let mut up = self.start(&mut self.program(&["up", "--json"]));
         let mut line = String::new();
         BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));
@@ -65,6 +66,12 @@ impl Lab {
         assert_eq!(told["url"], format!("http://{}", up.address));
         assert_eq!(told["pid"], up.pid);
         up
+    }
+
+    /// Starts a program that may not come to listening. From here on it is killed whatever happens.
+    pub(crate) fn start(&self, program: &mut Command) -> Up {
+        let child = program.stdout(Stdio::piped()).spawn().unwrap();
+        Up { pid: child.id(), child, address: String::new() }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod asks;
 mod ends;
+mod inventory;
 mod lab;
 mod refuses;
 mod serves;

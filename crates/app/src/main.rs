@@ -6,6 +6,7 @@ mod config;
 mod failure;
 mod log;
 mod open;
+mod opening;
 mod output;
 mod presence;
 mod quantity;

@@ -1,7 +1,10 @@
 //! Opens what the settings ask for. The only file that names backends.
 
 use crate::{
-    config::{ByteSize, Config, GateKind, IndexKind, RecordKind, SeenKind, Span, secret::Secret},
+    config::{
+        ByteSize, Config, GateKind, IndexKind, InventoryKind, MongoSettings, RecordKind, SeenKind, Span,
+        secret::Secret,
+    },
     output::warn,
     presence,
     worker::worker_name,
@@ -10,11 +13,15 @@ use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options, Recovery};
 use crawlway_broker_rabbitmq::RabbitBroker;
-use crawlway_flows::search::{WithFrontier, crawler_queue};
+use crawlway_flows::{
+    inventory::url_inventory,
+    search::{WithFrontier, crawler_queue},
+};
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, gate::Gate};
+use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, gate::Gate};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use serde::Deserialize;
@@ -22,6 +29,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Logs under this name what `warn_of_damage` says already.
@@ -40,6 +48,9 @@ const EMBEDDED_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 
 
 /// What a RabbitMQ server takes at most, whatever it is set to.
 const RABBITMQ_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(128 << 20));
+
+/// How long a call of a process that stays up waits for a lost connection: somebody waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// `[broker]`: what carries the queues.
 #[derive(Debug, Clone, Deserialize)]
@@ -137,7 +148,7 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
     if config.broker.is_shared() {
         // Only what was declared here is known here.
-        broker.declare(&[pages_queue(config)]).await?;
+        broker.declare(&[pages_queue(config), url_queue(config)]).await?;
     }
     if !has_records(config) {
         return Ok(Queues { broker, records: None });
@@ -178,7 +189,30 @@ pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
     }
 }
 
+/// Opens the broker without waiting for a server, which is connected to as soon as it is there.
+pub(crate) async fn broker_later(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+    match config.broker.kind {
+        BrokerKind::Rabbitmq => {
+            let options = rabbitmq_options(&config.broker.rabbitmq)?;
+            let options = crawlway_broker_rabbitmq::Options { patience: PATIENCE, ..options };
+            Ok(Arc::new(RabbitBroker::connect_later(options)))
+        }
+        BrokerKind::Embedded => broker(config).await,
+    }
+}
+
+/// What is declared of the queue of URLs.
+pub(crate) fn url_queue(config: &Config) -> QueueSpec {
+    config.inventory.queue(config.queue.spec(url_inventory()))
+}
+
 async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
+    let RabbitSettings { host, port, .. } = settings;
+    let options = rabbitmq_options(settings)?;
+    RabbitBroker::connect(options).await.with_context(|| format!("cannot use RabbitMQ at {host}:{port}"))
+}
+
+fn rabbitmq_options(settings: &RabbitSettings) -> anyhow::Result<crawlway_broker_rabbitmq::Options> {
     let RabbitSettings { host, port, vhost, user, password, management, max_message, confirm_timeout } =
         settings;
     if user.is_empty() || password.expose().is_empty() {
@@ -187,7 +221,7 @@ async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
              `broker.rabbitmq.user` and `broker.rabbitmq.password`"
         );
     }
-    let options = crawlway_broker_rabbitmq::Options {
+    Ok(crawlway_broker_rabbitmq::Options {
         host: host.clone(),
         port: *port,
         user: user.clone(),
@@ -200,8 +234,7 @@ async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
         max_message: max_message.0,
         confirm_timeout: confirm_timeout.0,
         ..Default::default()
-    };
-    RabbitBroker::connect(options).await.with_context(|| format!("cannot use RabbitMQ at {host}:{port}"))
+    })
 }
 
 /// Opens Redis, which `setting` asks for.
@@ -249,6 +282,8 @@ pub(crate) struct Records {
     pub(crate) frontier: Arc<dyn Frontier>,
     pub(crate) seen: Arc<dyn SeenUrls>,
     pub(crate) trails: Arc<dyn Trails>,
+    /// Those of the flow `inventory`.
+    pub(crate) urls: Arc<dyn UrlRecords>,
 }
 
 impl Records {
@@ -314,7 +349,27 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
         SeenKind::Records => shared.clone(),
         SeenKind::Redis => Arc::new(redis(config, "seen.kind").await?),
     };
-    Ok(Records { store, frontier: shared.clone(), seen, trails: shared })
+    let urls: Arc<dyn UrlRecords> = match config.inventory.store {
+        InventoryKind::Records => shared.clone(),
+        InventoryKind::Mongodb => Arc::new(mongodb(config).await?),
+    };
+    Ok(Records { store, frontier: shared.clone(), seen, trails: shared, urls })
+}
+
+/// Opens MongoDB, which `inventory.store` asks for.
+async fn mongodb(config: &Config) -> anyhow::Result<MongoStore> {
+    let MongoSettings { url, database, collection, open_within } = &config.inventory.mongodb;
+    let url = url.expose();
+    if url.is_empty() {
+        bail!("`inventory.store` is \"mongodb\", but `inventory.mongodb.url` is empty; set it");
+    }
+    let options = MongoOptions {
+        database: database.clone(),
+        collection: collection.clone(),
+        open_within: open_within.0,
+        ..MongoOptions::new(url)
+    };
+    MongoStore::open(options).await.context("cannot use MongoDB")
 }
 
 /// Opens the search index for who wants to look: what does not exist yet is an error, and is not created.

@@ -1,5 +1,5 @@
-//! The gateway at work in one process with the stages: started, announced, and how it ends. Without it, what is left of it:
-//! health and metrics.
+//! The gateway in one process with the stages: it listens first, answers for what is there, and is announced when all is.
+//! Without it, what is left of it: health and metrics.
 
 use crate::{
     config::Config,
@@ -7,18 +7,24 @@ use crate::{
     worker::{LOOK, Worker, worker_name},
 };
 use anyhow::{Context, bail};
+use crawlway_broker::Broker;
 use crawlway_clock::Clock;
+use crawlway_fetch::Allowed;
 use crawlway_flow::Stop;
-use crawlway_flows::search::{FLOW, WithFrontier};
-use crawlway_gateway::{CrawlDefaults, Limits, Listening, Parts, StageMeter, health_router, router};
+use crawlway_flows::search::WithFrontier;
+use crawlway_gateway::{
+    CrawlDefaults, Inventory, Limits, Listening, Parts, Starting, Switch, health_router, router, starting,
+};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// A gateway that answers. It is announced in the data directory for as long as this lives.
+/// A gateway that answers. It is announced in the data directory from its completion on, for as long as this lives.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
+    pub(crate) inventory: Inventory,
+    switch: Switch,
     answering: JoinHandle<()>,
-    _presence: Presence,
+    presence: Option<Presence>,
 }
 
 impl Serving {
@@ -27,19 +33,52 @@ impl Serving {
         listening: Listening,
         worker: &Worker,
         config: &Config,
+        allow: Vec<Allowed>,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
+        let mut serving = Self::begin(listening, &worker.broker, config, allow, Vec::new, stop)?;
+        serving.complete(worker, config, stop)?;
+        Ok(serving)
+    }
+
+    /// Answers what can be answered without the rest, and says what is missing.
+    pub(crate) fn begin(
+        listening: Listening,
+        broker: &Arc<dyn Broker>,
+        config: &Config,
+        allow: Vec<Allowed>,
+        missing: impl Fn() -> Vec<(&'static str, String)> + Send + Sync + 'static,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
         let address = listening.address();
-        let router = router(parts(worker, config, stop), config.gateway.options(address));
+        let options = config.inventory.options(config.fetch.guard(&allow)?);
+        let inventory = Inventory::new(broker.clone(), options, Clock::System, stop.clone());
+        let waiting = Starting { inventory: inventory.clone(), missing: Arc::new(missing) };
+        let switch = Switch::new(starting(waiting, config.gateway.options(address)));
         let limits = Limits { drain: config.search.drain(), ..Limits::default() };
-        let presence = presence::announce(&config.data_dir, address)?;
+        let router = switch.clone().into_router();
         let answering = tokio::spawn(listening.serve(router, limits, stop.clone()));
-        Ok(Self { address, answering, _presence: presence })
+        Ok(Self { address, inventory, switch, answering, presence: None })
+    }
+
+    /// Answers everything from here on, on what the worker has opened.
+    pub(crate) fn complete(&mut self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
+        self.inventory.queue_is_declared();
+        self.inventory.read_from(worker.records.urls.clone());
+        let parts = parts(worker, self.inventory.clone(), config, stop);
+        self.switch.set(router(parts, config.gateway.options(self.address)));
+        self.presence = Some(presence::announce(&config.data_dir, self.address)?);
+        Ok(())
     }
 
     /// `http://127.0.0.1:8081`
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Returns once it was asked to end and has.
+    pub(crate) async fn ended(self) -> anyhow::Result<()> {
+        self.answering.await.context("the gateway broke")
     }
 
     /// Returns once it was asked to end and has, or once the stages have broken, which is an error.
@@ -66,11 +105,22 @@ pub(crate) struct Health {
 
 impl Health {
     /// Answers from here on, until the stop is requested.
-    pub(crate) fn start(listening: Listening, worker: &Worker, config: &Config, stop: &Stop) -> Self {
+    pub(crate) fn start(
+        listening: Listening,
+        worker: &Worker,
+        config: &Config,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
         let address = listening.address();
-        let router = health_router(parts(worker, config, stop), config.gateway.options(address));
+        let options = config.inventory.options(config.fetch.guard(&[])?);
+        let inventory = Inventory::new(worker.broker.clone(), options, Clock::System, stop.clone());
+        // It accepts nothing here; its store is looked at.
+        inventory.queue_is_declared();
+        inventory.read_from(worker.records.urls.clone());
+        let parts = parts(worker, inventory, config, stop);
+        let router = health_router(parts, config.gateway.options(address));
         let answering = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
-        Self { address, answering }
+        Ok(Self { address, answering })
     }
 
     /// Returns once what was asked before the stop is answered.
@@ -79,8 +129,7 @@ impl Health {
     }
 }
 
-fn parts(worker: &Worker, config: &Config, stop: &Stop) -> Parts {
-    let meters = worker.meters.iter();
+fn parts(worker: &Worker, inventory: Inventory, config: &Config, stop: &Stop) -> Parts {
     Parts {
         broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
         frontier: worker.records.frontier.clone(),
@@ -88,6 +137,7 @@ fn parts(worker: &Worker, config: &Config, stop: &Stop) -> Parts {
         gate: worker.gate.clone(),
         trails: worker.records.trails.clone(),
         index: worker.index.clone(),
+        inventory,
         fetcher: worker.fetcher.clone(),
         request: worker.request.clone(),
         crawl_defaults: CrawlDefaults {
@@ -95,7 +145,7 @@ fn parts(worker: &Worker, config: &Config, stop: &Stop) -> Parts {
             traps: config.search.traps(),
         },
         wake: worker.wake.clone(),
-        meters: meters.map(|(stage, meter)| StageMeter { flow: FLOW, stage, meter: meter.clone() }).collect(),
+        meters: worker.meters.clone(),
         broken: Arc::new(worker.watch()),
         clock: Clock::System,
         worker: worker_name(),

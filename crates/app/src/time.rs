@@ -24,10 +24,15 @@ pub(crate) fn ago_text(time: &str, now: Timestamp) -> String {
 }
 
 /// Reads a date, a date with a time, or how long ago it was. Without an offset, UTC is meant.
-pub(crate) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let text = text.trim();
     let age = parse_duration(text.strip_suffix("ago").unwrap_or(text));
     age.map(|age| now - age).or_else(|| Timestamp::from_iso(text)).ok_or_else(|| format!("expected {TIME}"))
+}
+
+/// The same of a flag, as of now.
+pub(crate) fn time_of_flag(text: &str) -> Result<Timestamp, String> {
+    parse_time(text, Timestamp::now())
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
-//! The flow `search` at work in this process: everything it needs, opened, and how it ends.
+//! The flows at work in this process: everything it needs, opened, and how it ends.
 
 use crate::{config::Config, open, output::warn};
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
-use crawlway_flow::{Meter, Parts, Ran, Stop};
-use crawlway_flows::search::{
-    Export, FLOW, PagesInto, Search, Stages, Stores, WithFrontier, close_trails_of_the_lost,
+use crawlway_flow::{Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
+use crawlway_flows::{
+    inventory::{self, Inventory},
+    search::{self, Export, PagesInto, Search, Stages, Stores, WithFrontier},
 };
+use crawlway_gateway::StageMeter;
 use crawlway_lock::DirectoryLock;
 use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, frontier::CrawlState};
 use std::{
@@ -27,7 +29,34 @@ use tokio::{
 /// How often it is looked whether the stages are still at work.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// What the flow runs on.
+/// Which stages run in this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Runs {
+    /// Those of the flow `search`.
+    pub(crate) search: Stages,
+    /// What is done for the flow `inventory`.
+    pub(crate) inventory: Urls,
+}
+
+/// What a process does for the flow `inventory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urls {
+    /// Nothing.
+    Nothing,
+    /// It takes URLs for others to fetch.
+    Accepted,
+    /// It fetches them, too.
+    Fetched,
+}
+
+impl Runs {
+    /// Stages of the flow `search`, and nothing else.
+    pub(crate) fn only_search(search: Stages) -> Self {
+        Self { search, inventory: Urls::Nothing }
+    }
+}
+
+/// What the flows run on.
 pub(crate) struct Worker {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) records: open::Records,
@@ -37,7 +66,7 @@ pub(crate) struct Worker {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
-    pub(crate) meters: Vec<(&'static str, Arc<Meter>)>,
+    pub(crate) meters: Vec<StageMeter>,
     pub(crate) wake: Arc<dyn Fn() + Send + Sync>,
     running: JoinHandle<()>,
     /// Set once a stage broke, which then has the others stop as if that had been asked for.
@@ -78,11 +107,11 @@ impl Worker {
     pub(crate) async fn start(
         config: &Config,
         terms: Terms,
-        stages: Stages,
+        runs: Runs,
         only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        Self::start_into(None, config, terms, stages, only, stop).await
+        Self::start_into(None, config, terms, runs, only, stop).await
     }
 
     /// The same, with pages that end in a file instead of the index.
@@ -90,11 +119,24 @@ impl Worker {
         file: Option<Arc<Export>>,
         config: &Config,
         terms: Terms,
-        stages: Stages,
+        runs: Runs,
         only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
         let broker = open::broker(config).await?;
+        Self::start_on(broker, file, config, terms, runs, only, stop).await
+    }
+
+    /// The same on a broker that is open.
+    pub(crate) async fn start_on(
+        broker: Arc<dyn Broker>,
+        file: Option<Arc<Export>>,
+        config: &Config,
+        terms: Terms,
+        runs: Runs,
+        only: Option<&CrawlId>,
+        stop: Stop,
+    ) -> anyhow::Result<Self> {
         let lock = open::lock_records(config)?;
         let records = open::records(config).await?;
         records.take_back(config).await?;
@@ -129,10 +171,15 @@ impl Worker {
                 queue.name
             ));
         }
-        let closing = close_trails(&broker, &records, &queue);
+        let mut queues = search::items().to_vec();
+        if runs.inventory != Urls::Nothing {
+            broker.declare(&[open::url_queue(config)]).await?;
+            queues.push(inventory::items());
+        }
+        let closing = close_trails(&broker, &records, queues);
         if !config.broker.is_shared() {
             closing.await?;
-        } else if stages.crawl || stages.index {
+        } else if runs.search.crawl || runs.search.index || runs.inventory == Urls::Fetched {
             // There may be many dead letters, and others who go through them just now: nobody waits for that.
             tokio::spawn(async move {
                 if let Err(error) = closing.await {
@@ -140,8 +187,8 @@ impl Worker {
                 }
             });
         }
-        let parts = Parts {
-            flow: FLOW,
+        let parts = |flow| Parts {
+            flow,
             broker: broker.clone(),
             trails: records.trails.clone(),
             clock: Clock::System,
@@ -150,14 +197,40 @@ impl Worker {
         let stores =
             Stores { frontier: records.frontier.clone(), seen: records.seen.clone(), pages: Some(pages) };
         let settings = config.search.settings(request.clone());
-        let search = Search::new(parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());
-        let (meters, wake) = (search.flow().meters(), Arc::new(search.wake()));
-        let idle = !stages.crawl && !stages.index;
-        let (flow, stopped) = (search.run(), stop.clone());
+        let stages = runs.search;
+        let search = Search::new(
+            parts(search::FLOW),
+            &stores,
+            fetcher.clone(),
+            &queue,
+            &settings,
+            stages,
+            stop.clone(),
+        );
+        let mut meters = meters(search::FLOW, search.flow());
+        let wake = Arc::new(search.wake());
+        let mut urls = None;
+        if runs.inventory == Urls::Fetched {
+            let queue = open::url_queue(config);
+            let settings = config.inventory.settings(request.clone(), config.search.drain());
+            let (parts, records) = (parts(inventory::FLOW), records.urls.clone());
+            let flow = Inventory::new(parts, records, fetcher.clone(), &queue, settings, stop.clone());
+            meters.extend(self::meters(inventory::FLOW, flow.flow()));
+            urls = Some(flow);
+        }
+        let idle = !stages.crawl && !stages.index && urls.is_none();
+        let stopped = stop.clone();
         let broken = Arc::<AtomicBool>::default();
         let breaks = broken.clone();
         let running = tokio::spawn(async move {
-            if flow.await == Ran::Broke {
+            let urls = async {
+                match urls {
+                    Some(urls) => urls.run().await,
+                    None => Ran::ToTheEnd,
+                }
+            };
+            let ran = tokio::join!(search.run(), urls);
+            if ran != (Ran::ToTheEnd, Ran::ToTheEnd) {
                 breaks.store(true, Ordering::Relaxed);
             }
             // Who runs no stage has nothing that could have ended.
@@ -247,14 +320,18 @@ impl Worker {
 fn close_trails(
     broker: &Arc<dyn Broker>,
     records: &open::Records,
-    queue: &QueueSpec,
+    queues: Vec<ItemsOf>,
 ) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
     let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
-    let (trails, queue) = (records.trails.clone(), queue.name.clone());
+    let trails = records.trails.clone();
     async move {
-        close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queue).await?;
+        close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queues).await?;
         Ok(())
     }
+}
+
+fn meters(flow: &'static str, of: &Flow) -> Vec<StageMeter> {
+    of.meters().into_iter().map(|(stage, meter)| StageMeter { flow, stage, meter }).collect()
 }
 
 /// Pauses all crawls but one that were not finished. Their own commands go on with them.

@@ -50,7 +50,8 @@ pub(crate) struct Engine {
     /// Exchanges that were seen to exist.
     pub(crate) exchanges: Mutex<HashSet<String>>,
     rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
-    /// What this process held when a connection was lost: no worker was lost with it, should it come back here.
+    /// What this process held when a connection was lost, or put back itself: no worker was lost with it, should it come
+    /// back here.
     forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
     /// Wakes whoever makes queues again.
     pub(crate) unmade: Notify,
@@ -270,8 +271,16 @@ impl Engine {
 
     /// Notes that a message may come back although no worker is lost.
     pub(crate) fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
+        // What was lost from the queue itself is moved beside it, and goes uncounted in any case.
+        if arrived.source == Source::Due {
+            self.note_requeued(queue, arrived);
+        }
+    }
+
+    /// The same, from wherever it came.
+    pub(crate) fn note_requeued(&self, queue: &QueueName, arrived: &Arrived) {
         let mut forgiven = lock(&self.forgiven);
-        if arrived.source == Source::Due && forgiven.len() < MOST_FORGIVEN {
+        if forgiven.len() < MOST_FORGIVEN {
             forgiven.insert((
                 queue.clone(),
                 arrived.carried.message.id.clone(),

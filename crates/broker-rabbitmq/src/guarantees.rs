@@ -22,7 +22,12 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
 
 fn support(aspect: Aspect) -> Support {
     let caveat = match aspect {
-        Aspect::Confirm | Aspect::Restart | Aspect::Bodies | Aspect::Headers | Aspect::Names => {
+        Aspect::Confirm
+        | Aspect::Requeue
+        | Aspect::Restart
+        | Aspect::Bodies
+        | Aspect::Headers
+        | Aspect::Names => {
             return Support::Native;
         }
         Aspect::Groups => {

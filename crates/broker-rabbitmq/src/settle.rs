@@ -1,6 +1,6 @@
 //! Settling: a copy is confirmed before its original is acknowledged, and a stale receipt reaches nobody.
 
-use crate::{engine::Engine, held::Entry, lane::Lane, publisher::Fate, wire::Parcel};
+use crate::{engine::Engine, held::Entry, intake::Source, lane::Lane, publisher::Fate, wire::Parcel};
 use crawlway_broker::{Failure, Receipt, SettleError, Settled, Timestamp, Verdict, limits};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,6 +24,7 @@ impl Engine {
         let now = Timestamp::now();
         let mut answers: Vec<Answer> = Vec::with_capacity(verdicts.len());
         let mut finished: Vec<(usize, Entry)> = Vec::new();
+        let mut returned: Vec<(usize, Entry)> = Vec::new();
         let mut copies: Vec<Copy> = Vec::new();
         for (index, (receipt, verdict)) in verdicts.into_iter().enumerate() {
             let Some(entry) = self.held().take(&receipt, now) else {
@@ -35,12 +36,16 @@ impl Engine {
             answers.push(Ok(Settled::Done));
             match verdict {
                 Verdict::Done => finished.push((index, entry)),
+                // What is beside the queue already is written again there: given back, it would look like what a lost
+                // worker had, and be counted.
+                Verdict::Requeue if entry.arrived.source == Source::Main => returned.push((index, entry)),
                 verdict => {
                     let (parcel, settled) = self.copy(&entry, verdict, now);
                     copies.push(Copy { index, receipt, entry, parcel, settled });
                 }
             }
         }
+        self.requeue(returned, &mut answers).await;
         let written = self.write_copies(copies, &mut answers).await;
         finished.extend(written);
         self.acknowledge(finished, &mut answers).await;
@@ -56,6 +61,7 @@ impl Engine {
             Verdict::Dead { reason } => {
                 (self.burial(&spec.name, arrived, &history, &reason, now), Settled::Dead)
             }
+            Verdict::Requeue => (self.parcel(&spec, arrived, history).0, Settled::Requeued),
             Verdict::Defer { until } => {
                 history.not_before = Some(until).filter(|until| *until > now);
                 (self.parcel(&spec, arrived, history).0, Settled::Deferred)
@@ -109,6 +115,21 @@ impl Engine {
             }
         }
         written
+    }
+
+    /// Gives messages back to the queue itself, which takes them at their old places even when it is full.
+    async fn requeue(&self, returned: Vec<(usize, Entry)>, answers: &mut [Answer]) {
+        for (index, entry) in returned {
+            let Entry { arrived, intake, .. } = entry;
+            // Before it can come again.
+            self.note_requeued(&intake.queue, &arrived);
+            let lost = self.is_lost(&arrived.lane) || arrived.lane.give_back(&[arrived.tag]).await.is_err();
+            answers[index] = match lost {
+                true => Err(SettleError::Fenced { queue: intake.queue.clone() }),
+                false => Ok(Settled::Requeued),
+            };
+            intake.released(1);
+        }
     }
 
     /// Acknowledges originals, with as few frames as there can be.

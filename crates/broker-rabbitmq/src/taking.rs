@@ -231,9 +231,14 @@ impl Stint<'_> {
             return self.intake.put(arrived);
         }
         let forgiven = delivery.redelivered && self.engine.is_forgiven(&self.intake.queue, &arrived);
-        // What is early was on its way to its next tier, and no worker had it.
-        if delivery.redelivered && source == Source::Due && !early && !forgiven {
-            history.failed(Failure { error: LOST.into(), at: now });
+        match source {
+            // Put back by this very process.
+            Source::Main if forgiven && !early => return self.intake.put(arrived),
+            // What is early was on its way to its next tier, and no worker had it.
+            Source::Due if delivery.redelivered && !early && !forgiven => {
+                history.failed(Failure { error: LOST.into(), at: now });
+            }
+            Source::Main | Source::Due => {}
         }
         self.engine.move_on(self.intake, arrived, history);
     }

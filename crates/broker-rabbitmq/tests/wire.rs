@@ -4,7 +4,7 @@ mod support;
 
 use crawlway_broker::{
     Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, SettleError,
-    TopicPattern, Verdict,
+    Settled, TopicPattern, Verdict,
 };
 use crawlway_broker_rabbitmq::{ConnectError, RabbitBroker};
 use crawlway_testkit::servers;
@@ -22,6 +22,40 @@ fn durable() -> QueueDeclareOptions {
 
 fn passive() -> QueueDeclareOptions {
     QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() }
+}
+
+#[tokio::test]
+async fn what_is_put_back_is_in_the_contract_queue_itself_as_it_was_for_anyone_to_take() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let spec = queue("requeue").max_length(MaxLength::Exact(1));
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (_connection, channel) = stranger(&server).await;
+    let name = spec.name.as_str();
+    // With the limit's arguments and no other, which is what a stranger declares from the contract.
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(1));
+    arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+    channel.queue_declare(name.into(), durable(), arguments).await.expect("a declare by the contract");
+
+    let published = broker.publish(vec![Outgoing::to_queue(&spec.name, "first").id("m-1")]).await;
+    assert_eq!(published, [Ok(())]);
+    let got = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
+    let published = broker.publish(vec![Outgoing::to_queue(&spec.name, "second")]).await;
+    assert_eq!(published, [Ok(())], "its place is free");
+    let settled = broker.settle(vec![(got.receipt, Verdict::Requeue)]).await.remove(0);
+    assert_eq!(settled, Ok(Settled::Requeued));
+    until("both are in the queue, which is fuller than its limit", || {
+        let look = channel.queue_declare(name.into(), passive(), FieldTable::default());
+        async { look.await.expect("a look").message_count() == 2 }
+    })
+    .await;
+    let back =
+        channel.basic_get(name.into(), BasicGetOptions::default()).await.expect("a get").expect("a message");
+    assert_eq!((&back.data[..], back.redelivered), (&b"first"[..], true), "at its old place");
+    assert_eq!(back.properties.headers(), &None, "nothing was written on it");
+    assert_eq!(back.properties.message_id(), &Some("m-1".into()));
+    broker.close().await.expect("the broker closes");
 }
 
 #[tokio::test]

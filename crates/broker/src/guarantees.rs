@@ -32,6 +32,8 @@ aspects! {
     RetryDelay = "retry delay",
     /// A deferral waits for its time and counts nothing.
     Defer = "defer",
+    /// What is put back is ready at once, counts nothing, and is taken by a full queue.
+    Requeue = "requeue",
     /// A message can be published ahead of its time.
     NotBefore = "not before",
     /// Retries are counted.

@@ -16,6 +16,9 @@ pub enum Verdict {
         /// What went wrong, for the dead letter's first and last error.
         error: String,
     },
+    /// Put it back into its queue, to be delivered again by whoever asks next: always taken, a full queue's limit
+    /// included. Counts nothing, so that whoever asks for it counts by itself and ends it.
+    Requeue,
     /// It is not this message's turn: deliver again at this time. Counts nothing.
     Defer {
         /// When to deliver again at the earliest.
@@ -38,6 +41,8 @@ pub enum Settled {
         /// 2 after the first failure.
         attempt: u32,
     },
+    /// Is back in its queue, as if nobody had taken it.
+    Requeued,
     /// Waits for its turn.
     Deferred,
     /// Is a dead letter now, be it by verdict or because it was the last attempt.

@@ -55,6 +55,7 @@ crawlway_conformance::finds! {
         extending_is_answered_in_order: ExtendRevives;
         late_done_is_fenced: TakesLateSettle;
         late_retry_is_fenced: TakesLateSettle;
+        late_requeue_is_fenced: TakesLateSettle;
         late_defer_is_fenced: TakesLateSettle;
         late_dead_is_fenced: TakesLateSettle;
         a_settle_after_the_lease_is_fenced_though_nobody_took_over: TakesExpiredSettle;
@@ -75,6 +76,8 @@ crawlway_conformance::finds! {
         retries_leases_and_cuts_together_end_dead: DoesNotCountLostLease, DoesNotCountCut;
         deferrals_count_nothing: CountsDefer;
         a_deferral_keeps_attempt_and_error: DeferForgetsError;
+        requeues_count_nothing: CountsRequeue;
+        a_requeue_keeps_attempt_and_error: RequeueForgetsError;
         attempts_survive_a_restart: ForgetsAttemptsOnRestart;
     }
     delay {
@@ -82,6 +85,7 @@ crawlway_conformance::finds! {
         a_retry_without_delay_comes_at_once: DoesNotCountRetry;
         a_retry_holds_up_nobody: DelayBlocksQueue;
         a_short_retry_is_not_stuck_behind_a_long_one: DelaysAreFifo;
+        a_requeue_comes_at_once: RequeueIsLate;
         a_deferral_is_not_early: EarlyDefer, RefusesDefer;
         a_deferral_into_the_past_is_ready_now: PastIsLater, CountsDefer;
         a_short_deferral_is_not_stuck_behind_a_long_one: DelaysAreFifo;
@@ -97,6 +101,7 @@ crawlway_conformance::finds! {
         taking_and_settling_makes_room: LimitCountsInFlight;
         delayed_messages_count: LimitIgnoresDelayed;
         a_retry_is_taken_by_a_full_queue: LimitRejectsReturns;
+        a_requeue_is_taken_by_a_full_queue: LimitRejectsReturns;
         a_deferral_is_taken_by_a_full_queue: LimitRejectsReturns;
         a_lost_lease_is_taken_by_a_full_queue: LimitCountsInFlight;
         the_limit_holds_after_a_restart: LimitOneMore;

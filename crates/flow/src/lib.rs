@@ -12,6 +12,7 @@
 
 mod coalesce;
 pub mod fail;
+mod lost;
 mod meter;
 mod replay;
 mod runner;
@@ -20,6 +21,7 @@ mod stage;
 mod stop;
 
 pub use coalesce::Coalesce;
+pub use lost::{ItemsOf, close_trails_of_the_lost};
 pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};
 pub use runner::{Flow, HoldBack, Parts, Ran, Settings};

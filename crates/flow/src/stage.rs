@@ -25,6 +25,12 @@ pub trait Stage: Send + Sync + 'static {
     /// What an item is about, such as its URL; its trail can be found by that.
     fn subject(&self, input: &Self::In) -> Option<String>;
 
+    /// The id that an item carries itself, where whoever published it may have given the message another. Its trail goes
+    /// by it.
+    fn own_id(&self, _input: &Self::In) -> Option<MessageId> {
+        None
+    }
+
     /// Does the work for a batch, of the size the stage is wired with. One answer per item, in order.
     async fn run(
         &self,
@@ -77,6 +83,13 @@ pub enum StageError {
     Transient {
         /// How long to wait; by the stage's settings if nothing is said.
         after: Option<Duration>,
+        /// What went wrong.
+        error: String,
+    },
+    /// It goes back to its source at once, where a full queue takes it. The stage has counted the failure itself, and
+    /// ends the item when there were enough.
+    #[error("{error}")]
+    Again {
         /// What went wrong.
         error: String,
     },

@@ -1,3 +1,5 @@
 //! The flows: each its messages, its stages and its wiring. They name contracts and no product.
 
+mod body;
+pub mod inventory;
 pub mod search;

@@ -4,14 +4,22 @@ use crate::{
     problem::Problem,
     shape::{
         DeadList, Dropped, FrontierEntry, ItemTrail, Letter, NextDead, Paused, Purged, Queue, QueueList,
-        Replayed, Results, Trails,
+        Replayed, Results, Trails, UrlList,
     },
 };
-use crawlway_broker::{Broker, DeadFilter, DeadId, QueueName, QueueSpec};
-use crawlway_clock::Clock;
+use crawlway_broker::{Broker, DeadFilter, DeadId, PublishError, QueueName, QueueSpec};
+use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{UrlOptions, url::normalise};
-use crawlway_flows::search::FLOW;
-use crawlway_store::{self as store, Frontier, PageIndex, pages::Search};
+use crawlway_fetch::Guard;
+use crawlway_flows::{
+    inventory::{self, Accepted, NotAccepted, accept, url_inventory},
+    search,
+};
+use crawlway_store::{
+    self as store, Frontier, PageIndex, UrlRecords,
+    inventory::{Record, RecordId, Wanted},
+    pages::Search,
+};
 
 /// Bodies come with the letters, so only this many are in memory at a time.
 const PAGE: usize = 100;
@@ -100,8 +108,9 @@ pub async fn replay(
     filter: &DeadFilter,
 ) -> Result<Replayed, Problem> {
     let queue = existing(broker, queue).await?.name;
+    let flow = if queue == url_inventory() { inventory::FLOW } else { search::FLOW };
     let replayed = match trails {
-        Some(trails) => crawlway_flow::replay(broker, trails, clock, FLOW, by, &queue, filter).await?,
+        Some(trails) => crawlway_flow::replay(broker, trails, clock, flow, by, &queue, filter).await?,
         None => broker.replay(&queue, filter).await?,
     };
     match &filter.id {
@@ -159,6 +168,47 @@ pub async fn trails_of_url(
 pub async fn search(index: &dyn PageIndex, search: &Search) -> Result<Results, Problem> {
     search.check()?;
     Ok(index.search(search).await?.into())
+}
+
+/// Puts a URL into the queue of the flow `inventory`.
+pub async fn accept_url(
+    broker: &dyn Broker,
+    queue: &QueueName,
+    guard: &Guard,
+    url: &str,
+    now: Timestamp,
+) -> Result<Accepted, Problem> {
+    accept(broker, queue, guard, url, now).await.map_err(refused_url)
+}
+
+/// Why a URL was not accepted.
+pub(crate) fn refused_url(error: NotAccepted) -> Problem {
+    let detail = error.to_string();
+    match error {
+        NotAccepted::Url(_) | NotAccepted::Address { .. } => Problem::invalid(detail).field("url"),
+        NotAccepted::Publish(PublishError::QueueFull { .. }) => Problem::queue_full(detail),
+        NotAccepted::Publish(PublishError::UnknownQueue { .. } | PublishError::Closed) => {
+            Problem::publisher_not_ready(detail)
+        }
+        NotAccepted::Publish(PublishError::Unavailable { .. }) => Problem::broker_down(detail),
+        NotAccepted::Publish(PublishError::Unknown { .. }) => {
+            Problem::broker_down(format!("{detail}; the URL may or may not have been accepted, so ask again"))
+        }
+        NotAccepted::Publish(_) => {
+            tracing::error!(error = detail, "a URL could not be published");
+            Problem::internal(detail)
+        }
+    }
+}
+
+/// The record of a URL, by its id.
+pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<Record>, Problem> {
+    Ok(records.get(id).await?)
+}
+
+/// Records by when they were made.
+pub async fn url_list(records: &dyn UrlRecords, wanted: &Wanted) -> Result<UrlList, Problem> {
+    Ok(records.list(wanted).await?.into())
 }
 
 /// The spec of a queue that somebody expects to be there.

@@ -30,7 +30,7 @@ pub(crate) struct Ready {
 /// Something that is needed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Dependency {
-    /// `queues`, `records`, `seen`, `gate`, `index`, `stages` or `process`.
+    /// `queues`, `records`, `seen`, `gate`, `inventory`, `index`, `stages` or `process`.
     pub(crate) name: &'static str,
     /// Whether it is in order.
     pub(crate) ready: bool,
@@ -84,14 +84,15 @@ pub(crate) async fn look(parts: &Parts) -> Vec<Dependency> {
             None => Ok(()),
         }
     };
-    let (queues, records, seen, gate, index) = tokio::join!(
+    let (queues, records, seen, gate, inventory, index) = tokio::join!(
         within("queues", queues),
         within("records", records),
         within("seen", seen),
         within("gate", gate),
+        within("inventory", parts.inventory.trouble()),
         within("index", index)
     );
-    let mut all = vec![queues, records, seen, gate];
+    let mut all = vec![queues, records, seen, gate, inventory];
     if parts.index.is_some() {
         all.push(index);
     }

@@ -39,6 +39,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
     tags(
         (name = "crawls", description = "The flow `search`: crawl pages and index them"),
         (name = "search", description = "Find pages by what they say"),
+        (name = "urls", description = "The flow `inventory`: ask for URLs, and read what came back"),
         (name = "trails", description = "What happened to an item"),
         (name = "queues", description = "Where items wait"),
         (name = "dead letters", description = "What was given up, and why"),
@@ -82,7 +83,7 @@ pub(crate) fn complete(document: &mut utoipa::openapi::OpenApi) {
                     response.description = "What was asked for".to_owned();
                 }
             }
-            if path.starts_with("/api/") {
+            if path.starts_with("/api/") || path == "/" {
                 operation.security = Some(vec![
                     SecurityRequirement::default(),
                     SecurityRequirement::new::<_, [&str; 0], &str>("token", []),

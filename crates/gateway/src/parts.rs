@@ -1,6 +1,7 @@
 //! What the gateway works on: contracts, and what the process that runs it knows.
 
-use crate::{indexing::Indexing, metrics::RequestMeter, rates::Rates};
+use crate::{indexing::Indexing, inventory::Inventory, metrics::RequestMeter, rates::Rates};
+use axum::extract::FromRef;
 use crawlway_broker::Broker;
 use crawlway_clock::Clock;
 use crawlway_fetch::{Fetcher, Request};
@@ -29,6 +30,8 @@ pub struct Parts {
     pub trails: Arc<dyn Trails>,
     /// The pages that can be searched; `None` in a process that cannot see them.
     pub index: Option<Arc<dyn PageIndex>>,
+    /// The flow `inventory`.
+    pub inventory: Inventory,
     /// Reads the sitemaps of crawls that ask for it, and has counted how fetches ended.
     pub fetcher: Arc<Fetcher>,
     /// On which terms pages are fetched; the URL is put in for each.
@@ -89,7 +92,7 @@ pub(crate) struct Inner {
     pub(crate) parts: Parts,
     pub(crate) rates: Rates,
     pub(crate) indexing: Indexing,
-    pub(crate) requests: RequestMeter,
+    pub(crate) requests: Arc<RequestMeter>,
     /// The crawls whose sitemaps are being read.
     pub(crate) reading_sitemaps: Mutex<HashSet<CrawlId>>,
 }
@@ -100,9 +103,15 @@ impl Shared {
             parts,
             rates: Rates::default(),
             indexing: Indexing::default(),
-            requests: RequestMeter::default(),
+            requests: Arc::default(),
             reading_sitemaps: Mutex::default(),
         }))
+    }
+}
+
+impl FromRef<Shared> for Inventory {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.parts.inventory.clone()
     }
 }
 

@@ -69,6 +69,10 @@ kinds! {
     media_type = UNSUPPORTED_MEDIA_TYPE, "media-type", "The body is of another type";
     internal = INTERNAL_SERVER_ERROR, "internal", "Something unexpected went wrong";
     unavailable = SERVICE_UNAVAILABLE, "unavailable", "Something that is needed is out of order";
+    starting = SERVICE_UNAVAILABLE, "starting", "The process is not ready yet";
+    publisher_not_ready = SERVICE_UNAVAILABLE, "publisher-not-ready", "Nothing can be published yet";
+    queue_full = SERVICE_UNAVAILABLE, "queue-full", "The queue has as many as it takes";
+    broker_down = SERVICE_UNAVAILABLE, "broker-down", "The broker does not take anything";
     took_too_long = SERVICE_UNAVAILABLE, "took-too-long", "The answer was not ready in time";
 }
 

@@ -1,6 +1,6 @@
 //! What holds for every request: an id, a time limit, a line in the log, and an answer even if the code breaks.
 
-use crate::{parts::Shared, problem::Problem};
+use crate::{metrics::RequestMeter, problem::Problem};
 use axum::{
     extract::{MatchedPath, Request, State},
     middleware::Next,
@@ -10,6 +10,7 @@ use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::{
     panic::AssertUnwindSafe,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,7 +22,7 @@ const LONGEST_ID: usize = 64;
 /// What the middleware needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
-    pub(crate) shared: Shared,
+    pub(crate) requests: Arc<RequestMeter>,
     pub(crate) time_limit: Duration,
 }
 
@@ -52,7 +53,7 @@ pub(crate) async fn frame(State(frame): State<Frame>, request: Request, next: Ne
     answer.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let (status, took) = (answer.status().as_u16(), started.elapsed());
     let route = route.unwrap_or_else(|| "none".to_owned());
-    frame.shared.requests.count(&method, route, status, took);
+    frame.requests.count(&method, route, status, took);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     if status >= 500 {
         tracing::warn!(request_id = id, %method, path, status, took_ms, "request failed");

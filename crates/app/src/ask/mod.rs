@@ -5,11 +5,13 @@ mod client;
 mod pages;
 mod queues;
 mod trails;
+mod urls;
 
 pub(crate) use client::{Client, Refused};
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;
 pub(crate) use trails::trails;
+pub(crate) use urls::{add as add_url, get as url, list as urls};
 
 use crate::{config::Config, failure::UsageError, presence};
 

@@ -12,6 +12,7 @@ mod robots;
 mod search;
 mod trail;
 mod up;
+mod url;
 
 use crate::{
     config::{Config, Sources, load},
@@ -39,6 +40,7 @@ Examples:
   crawlway crawl https://example.org/             crawl a site and make it searchable
   crawlway crawl https://example.org/ --out FILE  crawl it into a file of JSON lines instead
   crawlway up                                     the same as a service, with an HTTP API
+  crawlway url add https://example.org/           keep its headers, cookies and source
   crawlway search bicycle repair                  find pages, the best first
   crawlway trail https://example.org/page         what happened to a page, step by step
   crawlway fetch https://example.org/             what a page becomes, and how it was fetched
@@ -51,8 +53,8 @@ Examples:
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
 
-While `crawlway up` runs on the data directory, crawl, search, trail, queues and dead ask it and say
-the same as on the directory itself; --gateway asks one elsewhere. With --json, errors and warnings
+While `crawlway up` runs on the data directory, crawl, url, search, trail, queues and dead ask it and
+say the same as on the directory itself; --gateway asks one elsewhere. With --json, errors and warnings
 are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are for
 terminals only, and for none if NO_COLOR is set.
 
@@ -73,6 +75,8 @@ enum Command {
     Crawl(crawl::CrawlArgs),
     /// Run the gateway and the workers until asked to end
     Up(up::UpArgs),
+    /// Ask for URLs, and show the headers, cookies and sources that came back
+    Url(url::UrlArgs),
     /// Find pages by what they say
     Search(search::SearchArgs),
     /// Show what happened to an item, by its id or its URL
@@ -130,6 +134,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args, sources.data_flag.clone(), settings()?, &mut output).await?,
         Command::Crawl(args) => crawl::run(args, settings()?, &mut output).await?,
         Command::Up(args) => up::run(args, settings()?, &mut output).await?,
+        Command::Url(args) => url::run(args, &settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
         Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,

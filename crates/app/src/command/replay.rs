@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     failure::{ExitKind, Told},
     output::Output,
-    worker::{Terms, Worker, stop_on_signals, worker_name},
+    worker::{Runs, Terms, Worker, stop_on_signals, worker_name},
 };
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -58,7 +58,8 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
     let stop = stop_on_signals()?;
     // Nothing is fetched meanwhile, whatever crawl was not finished.
     let stages = Stages { crawl: false, index: true };
-    let mut worker = Worker::start(config, Terms::default(), stages, None, stop.clone()).await?;
+    let mut worker =
+        Worker::start(config, Terms::default(), Runs::only_search(stages), None, stop.clone()).await?;
     let replayed = replay(&worker, &stop).await;
     let asked_to_stop = stop.is_requested();
     let drained = worker.drain().await;

@@ -4,17 +4,22 @@ use crate::{
     config::{Config, MetricsSettings},
     failure::UsageError,
     open,
+    opening::{self, Missing},
     output::Output,
     serving::{Health, Serving},
-    worker::{Terms, Worker, stop_on_signals},
+    worker::{Runs, Terms, Urls, Worker, stop_on_signals},
 };
 use anyhow::bail;
 use clap::{Args, ValueEnum, builder::PossibleValue};
+use crawlway_broker::Broker;
 use crawlway_flow::Stop;
 use crawlway_flows::search::Stages;
 use crawlway_gateway::{BindError, Listening, bind};
 use serde_json::json;
-use std::process;
+use std::{process, sync::Arc, time::Duration};
+
+/// After this long a gateway that waits for its servers says where it listens.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Run the gateway and the workers until asked to end
 #[derive(Debug, Args)]
@@ -32,6 +37,10 @@ With stores that are shared, any number of processes can each run some of the pa
   crawlway up --only gateway
   crawlway up --only worker:crawl
   crawlway up --only worker:index
+  crawlway up --only worker:inventory
+
+Servers may come up in any order: what is missing is waited for, and /health/ready names it. URLs are
+accepted as soon as the broker is there.
 
 JSON, one line as soon as it listens, or works:
   {\"address\", \"url\", \"pid\"}, or without the gateway {\"parts\", \"pid\"} and, with
@@ -50,11 +59,12 @@ enum Part {
     Gateway,
     Crawl,
     Index,
+    Inventory,
 }
 
 impl ValueEnum for Part {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Gateway, Self::Crawl, Self::Index]
+        &[Self::Gateway, Self::Crawl, Self::Index, Self::Inventory]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -68,6 +78,7 @@ impl Part {
             Self::Gateway => "gateway",
             Self::Crawl => "worker:crawl",
             Self::Index => "worker:index",
+            Self::Inventory => "worker:inventory",
         }
     }
 }
@@ -82,12 +93,117 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
     let listening = if runs(Part::Gateway) { Some(listen(&config).await?) } else { None };
     let health = if runs(Part::Gateway) { None } else { listen_for_health(&config).await? };
     let stop = stop_on_signals()?;
-    let stages = Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) };
-    let mut worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
-    let ended = match listening {
-        Some(listening) => serve(listening, &worker, &config, &stop, output).await,
+    let stages = Runs {
+        search: Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) },
+        inventory: match (runs(Part::Inventory), runs(Part::Gateway)) {
+            (true, _) => Urls::Fetched,
+            (false, true) => Urls::Accepted,
+            (false, false) => Urls::Nothing,
+        },
+    };
+    if config.sharing().shared.is_empty() {
+        // There is nobody to wait for.
+        let worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
+        let serving = listening
+            .map(|listening| Serving::start(listening, &worker, &config, Vec::new(), &stop))
+            .transpose();
+        let ended = match serving {
+            Ok(Some(serving)) => serve(serving, None, &worker, &stop, output).await,
+            Ok(None) => work(&args.only, health, &worker, &config, &stop, output).await,
+            Err(error) => Err(error),
+        };
+        return end(ended, worker, &stop).await;
+    }
+    let broker = open::broker_later(&config).await?;
+    let missing = Missing::default();
+    let told = missing.clone();
+    let mut serving = listening
+        .map(|listening| Serving::begin(listening, &broker, &config, Vec::new(), move || told.told(), &stop))
+        .transpose()?;
+    let started = open_all(&broker, &config, stages, &missing, &mut serving, &stop, output).await;
+    let (worker, announced) = match started {
+        Ok(Some(started)) => started,
+        ended => {
+            stop.request();
+            if let Some(serving) = serving {
+                serving.ended().await?;
+            }
+            broker.close().await?;
+            return ended.map(drop);
+        }
+    };
+    let ended = match serving {
+        Some(mut serving) => match serving.complete(&worker, &config, &stop) {
+            Ok(()) => serve(serving, announced, &worker, &stop, output).await,
+            Err(error) => Err(error),
+        },
         None => work(&args.only, health, &worker, &config, &stop, output).await,
     };
+    end(ended, worker, &stop).await
+}
+
+/// That the line which says where it listens was printed already.
+#[derive(Debug, Clone, Copy)]
+struct Announced;
+
+/// Waits for all that is needed. Whoever waits for the gateway is told where it listens when that takes long.
+async fn open_all(
+    broker: &Arc<dyn Broker>,
+    config: &Config,
+    stages: Runs,
+    missing: &Missing,
+    serving: &mut Option<Serving>,
+    stop: &Stop,
+    output: &mut Output,
+) -> anyhow::Result<Option<(Worker, Option<Announced>)>> {
+    let inventory = serving.as_ref().map(|serving| serving.inventory.clone());
+    let urls = async {
+        if let Some(inventory) = inventory {
+            opening::declare_urls(&**broker, config, missing, || inventory.queue_is_declared()).await?;
+        }
+        anyhow::Ok(())
+    };
+    let all = async {
+        let (worker, ()) = tokio::try_join!(opening::start(broker, config, stages, missing, stop), async {
+            tokio::select! {
+                declared = urls => declared,
+                _ = stop.requested() => Ok(()),
+            }
+        })?;
+        anyhow::Ok(worker)
+    };
+    tokio::pin!(all);
+    let mut announced = None;
+    let worker = loop {
+        tokio::select! {
+            worker = &mut all => break worker?,
+            () = tokio::time::sleep(PATIENCE), if announced.is_none() && serving.is_some() => {
+                if let Some(serving) = serving {
+                    announce(serving, output)?;
+                }
+                announced = Some(Announced);
+            }
+        }
+    };
+    Ok(worker.map(|worker| (worker, announced)))
+}
+
+/// Serves until asked to end, or until the stages have broken.
+async fn serve(
+    serving: Serving,
+    announced: Option<Announced>,
+    worker: &Worker,
+    stop: &Stop,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    if announced.is_none() {
+        announce(&serving, output)?;
+    }
+    serving.until_the_end(worker, stop).await
+}
+
+async fn end(ended: anyhow::Result<()>, mut worker: Worker, stop: &Stop) -> anyhow::Result<()> {
+    stop.request();
     let drained = worker.drain().await;
     let closed = worker.close().await;
     ended.and(drained).and(closed)
@@ -120,7 +236,7 @@ async fn work(
     output: &mut Output,
 ) -> anyhow::Result<()> {
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-    let health = health.map(|listening| Health::start(listening, worker, config, stop));
+    let health = health.map(|listening| Health::start(listening, worker, config, stop)).transpose()?;
     let metrics = health.as_ref().map(|health| format!("http://{}/metrics", health.address));
     if output.is_json() {
         let mut told = json!({ "parts": names, "pid": process::id() });
@@ -140,15 +256,8 @@ async fn work(
     }
 }
 
-/// Serves until asked to end, or until the stages have broken.
-async fn serve(
-    listening: Listening,
-    worker: &Worker,
-    config: &Config,
-    stop: &Stop,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    let serving = Serving::start(listening, worker, config, stop)?;
+/// Says where it listens.
+fn announce(serving: &Serving, output: &mut Output) -> anyhow::Result<()> {
     let (address, url) = (serving.address, serving.url());
     if output.is_json() {
         // On one line, so that whoever waits for it knows when it is whole.
@@ -157,7 +266,7 @@ async fn serve(
         output.line(&format!("the API is at {url}/api/ and described at {url}/api/docs/; Ctrl-C ends it"))?;
     }
     output.flush()?;
-    serving.until_the_end(worker, stop).await
+    Ok(())
 }
 
 /// What one process owns must be whole in one process.
@@ -169,8 +278,8 @@ fn check_parts(only: &[Part], config: &Config) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(UsageError(format!(
-        "--only leaves out {}, but these are embedded and owned by one process: {owned}; gateway, worker:crawl and \
-         worker:index must all be in it, so leave --only out, or use stores that are shared",
+        "--only leaves out {}, but these are embedded and owned by one process: {owned}; all parts must be in it, so \
+         leave --only out, or use stores that are shared",
         missing.join(" and ")
     )))
 }

@@ -7,6 +7,7 @@
 mod fetch;
 mod gate;
 mod gateway;
+mod inventory;
 mod layers;
 mod metrics;
 mod problem;
@@ -23,6 +24,7 @@ mod value;
 pub(crate) use fetch::FetchSettings;
 pub(crate) use gate::GateKind;
 pub(crate) use gateway::GatewaySettings;
+pub(crate) use inventory::{InventoryKind, InventoryTable, MongoSettings};
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use problem::{Problem, Problems};
@@ -57,6 +59,7 @@ pub(crate) struct Config {
     pub(crate) seen: SeenSettings,
     pub(crate) redis: RedisSettings,
     pub(crate) search: SearchTable,
+    pub(crate) inventory: InventoryTable,
     pub(crate) gateway: GatewaySettings,
     pub(crate) metrics: MetricsSettings,
     pub(crate) log: LogSettings,
@@ -119,6 +122,7 @@ impl Config {
         self.records.check()?;
         self.redis.check()?;
         self.search.check()?;
+        self.inventory.check()?;
         self.gateway.check()?;
         self.metrics.check()?;
         self.queue.check()

@@ -1,6 +1,6 @@
 //! Which stores processes share, and that none of them is left out.
 
-use super::{Config, RecordKind, SeenKind, gate::GateKind, search::IndexKind};
+use super::{Config, RecordKind, SeenKind, gate::GateKind, inventory::InventoryKind, search::IndexKind};
 
 /// The parts of a configuration, by who has them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ impl Config {
             ("the seen URLs", self.seen.kind == SeenKind::Redis || records),
             ("the gate", self.gate.kind != GateKind::Embedded),
             ("the search index", self.search.index == IndexKind::Postgresql),
+            ("the inventory", self.inventory.store == InventoryKind::Mongodb || records),
         ] {
             if is_shared {
                 sharing.shared.push(part);
@@ -57,7 +58,7 @@ impl Config {
         }
         Err(format!(
             "{} can be shared by many processes, but each would have its own of {}; use shared ones for all of them \
-             (`broker.kind`, `records.kind`, `seen.kind`, `gate.kind`, `search.index`), or set `only_process = true` \
+             (`broker.kind`, `records.kind`, `seen.kind`, `gate.kind`, `search.index`, `inventory.store`), or set `only_process = true` \
              if there is never more than one",
             listed(&shared),
             listed(&owned)

@@ -56,7 +56,7 @@ impl Outcomes {
 }
 
 impl Engine {
-    /// Takes verdicts. Done and deferred come true at once, the others with their copies.
+    /// Takes verdicts. Done, requeued and deferred come true at once, the others with their copies.
     pub(crate) fn settle(&self, verdicts: Vec<(Receipt, Verdict)>, now: Timestamp) -> Settling {
         let mut state = lock(&self.state);
         state.expire_leases(now);
@@ -83,6 +83,12 @@ impl Engine {
                     events.push((place, Event::Done));
                     quick.push((outcomes.len(), tag, None));
                     outcomes.push(Outcome::Now(Ok(Settled::Done)));
+                    continue;
+                }
+                Verdict::Requeue => {
+                    events.push((place, Event::Deferred { until: now }));
+                    quick.push((outcomes.len(), tag, Some(now)));
+                    outcomes.push(Outcome::Now(Ok(Settled::Requeued)));
                     continue;
                 }
                 Verdict::Defer { until } => {
@@ -161,7 +167,7 @@ impl State {
         }
     }
 
-    /// A delivery is done, or deferred; the journal says so already.
+    /// A delivery is done, or put back; the journal says so already.
     fn finish(&mut self, tag: u64, deferred: Option<Timestamp>, now: Timestamp) {
         let Some(flight) = self.land(tag) else { return };
         self.queue(flight.queue).settled.note(now);

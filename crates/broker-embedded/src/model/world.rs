@@ -93,7 +93,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..2usize, 1..5usize, 0..3usize, 0..900usize, delay.clone())
             .prop_map(|(queue, count, group, size, delay)| Op::Publish { queue, count, group, size, delay }),
         8 => (0..2usize, 1..5usize).prop_map(|(queue, max)| Op::Receive { queue, max }),
-        10 => (0..8usize, 1..4usize, 0..8u8, delay.clone())
+        10 => (0..8usize, 1..4usize, 0..9u8, delay.clone())
             .prop_map(|(which, count, verdict, delay)| Op::Settle { which, count, verdict, delay }),
         1 => (0..8usize).prop_map(|which| Op::Extend { which }),
         3 => (1..1500u64).prop_map(|millis| Op::Advance { millis }),
@@ -101,7 +101,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Prepare),
         3 => Just(Op::StartMoves),
         3 => Just(Op::CommitMoves),
-        3 => (0..2usize, 0..8u8, delay, prop::option::of(0..6u32))
+        3 => (0..2usize, 0..9u8, delay, prop::option::of(0..6u32))
             .prop_map(|(queue, verdict, delay, stop)| Op::RacingMoves { queue, verdict, delay, stop }),
         1 => (0..2usize).prop_map(|queue| Op::Purge { queue }),
         1 => (0..2usize).prop_map(|queue| Op::Replay { queue }),
@@ -324,6 +324,7 @@ impl World {
             0..=3 => Verdict::Done,
             4 | 5 => Verdict::Retry { after: Duration::from_millis(delay), error: "it failed".into() },
             6 => Verdict::Defer { until: due },
+            7 => Verdict::Requeue,
             _ => Verdict::Dead { reason: "hopeless".into() },
         };
         let verdicts = chosen.iter().map(|(receipt, ..)| (receipt.clone(), judge(verdict))).collect();
@@ -337,6 +338,7 @@ impl World {
                 Ok(_) if self.disk.has_stopped() => self.oracle.cut_off(&id),
                 Ok(Settled::Retrying { .. }) => self.oracle.retried(&id, due),
                 Ok(Settled::Deferred) => self.oracle.deferred(&id, due),
+                Ok(Settled::Requeued) => self.oracle.deferred(&id, self.now),
                 Ok(Settled::Dead) => self.oracle.died(&id),
                 Err(SettleError::Unavailable { .. }) => {
                     assert!(self.disk.has_stopped() || self.was_full, "nothing was wrong with the disk");

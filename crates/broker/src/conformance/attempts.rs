@@ -197,6 +197,36 @@ pub(super) async fn a_deferral_keeps_attempt_and_error(h: &mut dyn Harness) {
     assert_eq!(t.take(&q).await.attempt, 3, "the next failure counts as usual");
 }
 
+pub(super) async fn requeues_count_nothing(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("requeued").max_attempts(2)).await;
+    t.send(&q, "a").await;
+    for requeues in 0..6 {
+        let delivery = t.take(&q).await;
+        assert_eq!(delivery.attempt, 1, "after {requeues} requeues it is still the first attempt");
+        assert_eq!(delivery.last_error, None, "a requeue is not a failure that the broker knows of");
+        t.requeue(&delivery).await;
+    }
+    let delivery = t.take(&q).await;
+    t.done(&delivery).await;
+    assert!(t.dead_letters(&q).await.is_empty(), "requeues never make a message dead");
+}
+
+pub(super) async fn a_requeue_keeps_attempt_and_error(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("kept").max_attempts(3)).await;
+    t.send(&q, "a").await;
+    let first = t.take(&q).await;
+    t.retry(&first, NOW, "failed once").await;
+    for _ in 0..3 {
+        let delivery = t.take(&q).await;
+        let found = (delivery.attempt, error_of(&delivery));
+        assert_eq!(found, (2, Some("failed once")), "requeues change neither count nor error");
+        t.requeue(&delivery).await;
+    }
+    let second = t.take(&q).await;
+    t.retry(&second, NOW, "failed twice").await;
+    assert_eq!(t.take(&q).await.attempt, 3, "the next failure counts as usual");
+}
+
 pub(super) async fn attempts_survive_a_restart(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("remembered")).await;
     t.send(&q, "a").await;

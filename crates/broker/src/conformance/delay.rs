@@ -70,6 +70,18 @@ pub(super) async fn a_short_retry_is_not_stuck_behind_a_long_one(h: &mut dyn Har
     short_after_long(&mut t, &q, false).await;
 }
 
+pub(super) async fn a_requeue_comes_at_once(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("back")).await;
+    t.send(&q, "a").await;
+    let first = t.take(&q).await;
+    t.requeue(&first).await;
+    let due = t.now();
+    let again = t.take_at(&q, due, "it was put back").await;
+    assert_eq!(again.message, first.message, "the message is as it was published");
+    t.done(&again).await;
+    t.nothing(&q, "its only message is done").await;
+}
+
 pub(super) async fn a_deferral_is_not_early(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("defer")).await;
     t.send(&q, "a").await;

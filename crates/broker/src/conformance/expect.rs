@@ -37,6 +37,14 @@ impl Trial<'_> {
         assert_eq!(settled, Settled::Retrying { attempt: delivery.attempt + 1 }, "the answer to a retry");
     }
 
+    pub(super) async fn requeue(&self, delivery: &Delivery) {
+        assert_eq!(
+            self.settle(delivery, Verdict::Requeue).await,
+            Settled::Requeued,
+            "the answer to a requeue"
+        );
+    }
+
     pub(super) async fn defer(&self, delivery: &Delivery, until: Timestamp) {
         let settled = self.settle(delivery, Verdict::Defer { until }).await;
         assert_eq!(settled, Settled::Deferred, "the answer to a deferral");

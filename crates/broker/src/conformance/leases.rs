@@ -91,6 +91,10 @@ pub(super) async fn late_retry_is_fenced(h: &mut dyn Harness) {
     late(h, retry(Duration::ZERO, "too late")).await;
 }
 
+pub(super) async fn late_requeue_is_fenced(h: &mut dyn Harness) {
+    late(h, Verdict::Requeue).await;
+}
+
 pub(super) async fn late_defer_is_fenced(h: &mut dyn Harness) {
     let now = h.now();
     late(h, Verdict::Defer { until: now }).await;
@@ -103,8 +107,13 @@ pub(super) async fn late_dead_is_fenced(h: &mut dyn Harness) {
 pub(super) async fn a_settle_after_the_lease_is_fenced_though_nobody_took_over(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("expired").lease(LEASE)).await;
     let now = t.now();
-    let verdicts =
-        [Verdict::Done, retry(LONG, "too late"), Verdict::Defer { until: now + LONG }, dead("too late")];
+    let verdicts = [
+        Verdict::Done,
+        retry(LONG, "too late"),
+        Verdict::Requeue,
+        Verdict::Defer { until: now + LONG },
+        dead("too late"),
+    ];
     for verdict in verdicts {
         t.send(&q, "a").await;
         let delivery = t.take(&q).await;

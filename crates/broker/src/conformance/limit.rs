@@ -135,6 +135,13 @@ pub(super) async fn a_retry_is_taken_by_a_full_queue(h: &mut dyn Harness) {
     all_six_arrive(&mut t, &q).await;
 }
 
+pub(super) async fn a_requeue_is_taken_by_a_full_queue(h: &mut dyn Harness) {
+    let Some((mut t, q)) = exact(h, "requeue").await else { return };
+    let delivery = out_of_a_full_queue(&mut t, &q).await;
+    t.requeue(&delivery).await;
+    all_six_arrive(&mut t, &q).await;
+}
+
 pub(super) async fn a_deferral_is_taken_by_a_full_queue(h: &mut dyn Harness) {
     let Some((mut t, q)) = exact(h, "defer").await else { return };
     let delivery = out_of_a_full_queue(&mut t, &q).await;

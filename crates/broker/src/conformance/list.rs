@@ -46,6 +46,7 @@ macro_rules! conformance_suite {
                 extending_is_answered_in_order,
                 late_done_is_fenced,
                 late_retry_is_fenced,
+                late_requeue_is_fenced,
                 late_defer_is_fenced,
                 late_dead_is_fenced,
                 a_settle_after_the_lease_is_fenced_though_nobody_took_over,
@@ -66,6 +67,8 @@ macro_rules! conformance_suite {
                 retries_leases_and_cuts_together_end_dead,
                 deferrals_count_nothing,
                 a_deferral_keeps_attempt_and_error,
+                requeues_count_nothing,
+                a_requeue_keeps_attempt_and_error,
                 attempts_survive_a_restart,
             }
             delay {
@@ -73,6 +76,7 @@ macro_rules! conformance_suite {
                 a_retry_without_delay_comes_at_once,
                 a_retry_holds_up_nobody,
                 a_short_retry_is_not_stuck_behind_a_long_one,
+                a_requeue_comes_at_once,
                 a_deferral_is_not_early,
                 a_deferral_into_the_past_is_ready_now,
                 a_short_deferral_is_not_stuck_behind_a_long_one,
@@ -88,6 +92,7 @@ macro_rules! conformance_suite {
                 taking_and_settling_makes_room,
                 delayed_messages_count,
                 a_retry_is_taken_by_a_full_queue,
+                a_requeue_is_taken_by_a_full_queue,
                 a_deferral_is_taken_by_a_full_queue,
                 a_lost_lease_is_taken_by_a_full_queue,
                 the_limit_holds_after_a_restart,

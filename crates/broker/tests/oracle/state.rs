@@ -438,9 +438,21 @@ impl State {
                 queue.graveyard.push(Item { place: Place::Waits { until: now }, ..item });
                 Settled::Done
             }
-            Verdict::Retry { .. } | Verdict::Defer { .. } if full => {
+            Verdict::Retry { .. } | Verdict::Requeue | Verdict::Defer { .. } if full => {
                 queue.items.remove(index);
-                Settled::Deferred
+                if verdict == Verdict::Requeue { Settled::Requeued } else { Settled::Deferred }
+            }
+            Verdict::Requeue => {
+                let item = &mut queue.items[index];
+                let later = if fault == Fault::RequeueIsLate { queue.spec.lease } else { Duration::ZERO };
+                item.place = Place::Waits { until: now + later };
+                if fault == Fault::CountsRequeue {
+                    item.failed += 1;
+                }
+                if fault == Fault::RequeueForgetsError {
+                    item.last_error = None;
+                }
+                Settled::Requeued
             }
             Verdict::Retry { after, error } => {
                 let settled = self.fail(name, index, after, Failure { error: cut(error), at: now });

@@ -133,6 +133,7 @@ impl<S: Stage> Engine<S> {
                 let (end, outcome) = if last { (End::Dead, "dead") } else { (End::Retried, "retried") };
                 (Verdict::Retry { after, error: error.clone() }, end, outcome, Some(error))
             }
+            Err(StageError::Again { error }) => (Verdict::Requeue, End::Retried, "retried", Some(error)),
             Err(StageError::NotYet { until, why }) => {
                 (Verdict::Defer { until }, End::Deferred, "deferred", Some(why.into_owned()))
             }

@@ -48,8 +48,9 @@ impl Held {
     }
 
     /// Notes what an item is about, should it have to be handed back.
-    pub(super) fn about(&self, receipt: &Receipt, subject: Option<&String>) {
+    pub(super) fn about(&self, receipt: &Receipt, id: &MessageId, subject: Option<&String>) {
         if let Some(holding) = self.lock().get_mut(receipt) {
+            holding.id = id.clone();
             holding.subject = subject.cloned();
         }
     }

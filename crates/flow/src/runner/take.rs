@@ -5,7 +5,7 @@ use super::{
     panics::said,
 };
 use crate::{Invalid, Item, Stage, StageError, fail};
-use crawlway_broker::{Delivery, Receipt};
+use crawlway_broker::{Delivery, MessageId, Receipt};
 use futures::FutureExt;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -165,16 +165,17 @@ impl<S: Stage> Engine<S> {
         let suspect_from = SUSPECT.min(self.source.max_attempts().max(2));
         let mut open = false;
         for delivery in gathered {
-            let (value, subject) = match self.read_one(&delivery) {
+            let (value, subject, own_id) = match self.read_one(&delivery) {
                 Ok(value) => value,
                 Err(error) => {
                     read.unread.push(Worked::unworked(&delivery, error, self.parts.clock.now()));
                     continue;
                 }
             };
-            self.held.about(&delivery.receipt, subject.as_ref());
+            let id = own_id.unwrap_or(delivery.message.id);
+            self.held.about(&delivery.receipt, &id, subject.as_ref());
             let suspect = delivery.attempt >= suspect_from;
-            let item = Item { id: delivery.message.id, value, attempt: delivery.attempt };
+            let item = Item { id, value, attempt: delivery.attempt };
             match read.batches.last_mut() {
                 Some(batch) if open && !suspect && batch.items.len() < self.settings.batch => {
                     batch.receipts.push((delivery.receipt, subject));
@@ -190,11 +191,14 @@ impl<S: Stage> Engine<S> {
         read
     }
 
-    fn read_one(&self, delivery: &Delivery) -> Result<(S::In, Option<String>), StageError> {
+    fn read_one(
+        &self,
+        delivery: &Delivery,
+    ) -> Result<(S::In, Option<String>, Option<MessageId>), StageError> {
         let reading = || {
             let value = self.stage.decode(delivery)?;
-            let subject = self.stage.subject(&value);
-            Ok((value, subject))
+            let (subject, own_id) = (self.stage.subject(&value), self.stage.own_id(&value));
+            Ok((value, subject, own_id))
         };
         catch_unwind(AssertUnwindSafe(reading))
             .unwrap_or_else(|panic| {

@@ -103,6 +103,27 @@ async fn a_transient_failure_is_tried_again_and_counts() {
 }
 
 #[tokio::test]
+async fn an_item_that_the_stage_counts_itself_goes_back_at_once_and_never_dies_of_it() {
+    let spec = spec("q");
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["a"]).await;
+    let tries = Arc::new(AtomicU32::new(0));
+    let most = spec.max_attempts + 3;
+    let stage = Script::each("stage", move |item| {
+        assert_eq!(item.attempt, 1, "the source counts nothing");
+        let tries = tries.fetch_add(1, SeqCst) + 1;
+        async move { if tries < most { Err(StageError::Again { error: "not today".to_owned() }) } else { done() } }
+    });
+    let going = world.go(stage, &spec, quick());
+    world.until_empty("q").await;
+    going.end().await;
+    let mut expected = vec![End::Retried; most as usize - 1];
+    expected.push(End::Done);
+    assert_eq!(world.trails.ends("a"), expected);
+    assert!(world.trails.of("a")[..1].iter().all(|entry| entry.error.as_deref() == Some("not today")));
+}
+
+#[tokio::test]
 async fn after_the_last_attempt_it_is_dead_with_its_first_and_last_error() {
     let spec = spec("q");
     let world = World::new(std::slice::from_ref(&spec)).await;

@@ -1,5 +1,6 @@
 //! The message on `crawler_queue`: one crawled page. Anyone may publish it and anyone may consume it.
 
+use crate::body::{self, Field, shown};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_flow::Invalid;
@@ -54,11 +55,7 @@ pub struct CheckedPage {
 
 /// Reads a message, or says what is wrong with it: the field, what it has, what was expected.
 pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
-    if body.len() > most_bytes {
-        return Err(Invalid(format!("the message has {} bytes, the limit is {most_bytes}", body.len())));
-    }
-    let message: PageMessage = serde_json::from_slice(body).map_err(|error| explain(body, &error))?;
-    let PageMessage { url, text, metadata } = message;
+    let PageMessage { url, text, metadata } = body::read(body, most_bytes, &FIELDS)?;
     let normal = normalise(&url, &UrlOptions::default())
         .map_err(|error| Invalid(format!("`url` is not one that a page can have: {error}")))?;
     let crawled_at = Timestamp::from_iso(&metadata.timestamp).ok_or_else(|| {
@@ -94,61 +91,16 @@ fn as_whole(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| float().map(|float| float as i64))
 }
 
-/// A field of the message: where, whether it must be there, what fits, and that in words.
-type Field = (&'static str, bool, fn(&Value) -> bool, &'static str);
-
-/// What is wrong with a message that could not be read. Slow, and only for those.
-fn explain(body: &[u8], error: &serde_json::Error) -> Invalid {
-    if let Err(error) = std::str::from_utf8(body) {
-        return Invalid(format!("the message is not UTF-8 (from byte {} on)", error.valid_up_to()));
-    }
-    let Ok(value) = serde_json::from_slice::<Value>(body) else {
-        return Invalid(format!("the message is not JSON: {error}"));
-    };
-    if !value.is_object() {
-        return Invalid(format!("the message is {}; expected an object", shown(&value)));
-    }
-    let fields: [Field; 7] = [
-        ("/url", true, Value::is_string, "a text"),
-        ("/text", true, Value::is_string, "a text"),
-        ("/metadata", true, Value::is_object, "an object"),
-        ("/metadata/title", true, Value::is_string, "a text"),
-        ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
-        ("/metadata/timestamp", true, Value::is_string, "a text"),
-        (
-            "/metadata/status_code",
-            true,
-            |value| value.as_number().and_then(as_whole).is_some(),
-            "a whole number",
-        ),
-    ];
-    for (pointer, required, fits, expected) in fields {
-        let name = pointer[1..].replace('/', ".");
-        match value.pointer(pointer) {
-            None if required => return Invalid(format!("`{name}` is missing; expected {expected}")),
-            Some(found) if !fits(found) && (required || !found.is_null()) => {
-                return Invalid(format!("`{name}` is {}; expected {expected}", shown(found)));
-            }
-            _ => {}
-        }
-    }
-    Invalid(format!("the message has not the expected shape: {error}"))
-}
-
-/// A value as a reason can quote it: short.
-fn shown(value: &Value) -> String {
-    const MOST: usize = 60;
-    let kind = match value {
-        Value::Array(_) => return "a list".to_owned(),
-        Value::Object(_) => return "an object".to_owned(),
-        other => other.to_string(),
-    };
-    if kind.chars().count() <= MOST {
-        kind
-    } else {
-        format!("{}…", kind.chars().take(MOST).collect::<String>())
-    }
-}
+/// What the contract says of each field.
+const FIELDS: [Field; 7] = [
+    ("/url", true, Value::is_string, "a text"),
+    ("/text", true, Value::is_string, "a text"),
+    ("/metadata", true, Value::is_object, "an object"),
+    ("/metadata/title", true, Value::is_string, "a text"),
+    ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
+    ("/metadata/timestamp", true, Value::is_string, "a text"),
+    ("/metadata/status_code", true, |value| value.as_number().and_then(as_whole).is_some(), "a whole number"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,6 @@ mod crawl;
 mod definition;
 mod export;
 mod index;
-mod lost;
 pub mod message;
 mod reindex;
 mod scope;
@@ -23,13 +22,12 @@ pub use crawl::{CrawlOptions, CrawlStep};
 pub use definition::{Definition, DefinitionError};
 pub use export::{Export, ExportError};
 pub use index::IndexStep;
-pub use lost::close_trails_of_the_lost;
 pub use reindex::reindex;
 pub use scope::Traps;
 pub use shown::WithFrontier;
 pub use source::FRONTIER;
 pub use start::{StartError, Started, add_sitemaps, begin, start};
-pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue};
+pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue, items};
 
 /// The flow's name, in trails and metrics.
 pub const FLOW: &str = "search";

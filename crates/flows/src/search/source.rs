@@ -133,6 +133,7 @@ impl FrontierSource {
                 rest: if ended.note.asked { rest } else { Duration::ZERO },
             },
             Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
+            Verdict::Requeue => Ending::Defer { until: self.clock.now() },
             Verdict::Defer { until } => Ending::Defer { until: *until },
             Verdict::Dead { reason } => Ending::Dead { reason: reason.clone(), rest },
         }

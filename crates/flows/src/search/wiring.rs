@@ -5,11 +5,11 @@ use super::{
     crawl::{CrawlOptions, CrawlStage},
     export::{Export, ExportStage},
     index::IndexStage,
-    source::FrontierSource,
+    source::{FRONTIER, FrontierSource},
 };
 use crawlway_broker::{QueueName, QueueSpec};
 use crawlway_fetch::{Fetcher, Waiting};
-use crawlway_flow::{Flow, HoldBack, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_flow::{Flow, HoldBack, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
 use crawlway_store::{Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -25,6 +25,16 @@ const AHEAD: usize = 8;
 pub fn crawler_queue() -> QueueName {
     // The constant is an allowed name.
     QueueName::new("crawler_queue").unwrap_or_else(|_| unreachable!())
+}
+
+/// Where the flow's items wait: in the frontier, and in the queue of pages.
+pub fn items() -> [ItemsOf; 2] {
+    // The constant is an allowed name.
+    let frontier = QueueName::new(FRONTIER).unwrap_or_else(|_| unreachable!());
+    [
+        ItemsOf { queue: frontier, flow: FLOW, stage: "crawl" },
+        ItemsOf { queue: crawler_queue(), flow: FLOW, stage: "index" },
+    ]
 }
 
 /// What the flow keeps things in.

@@ -1,6 +1,7 @@
 //! The routes: one file per subject, and a folder per flow for what is a flow's own.
 
 mod dead;
+pub(crate) mod inventory;
 mod queues;
 mod search;
 mod trails;
@@ -8,14 +9,16 @@ mod trails;
 use crate::{
     auth::{self, Token},
     callers::{self, AllowedHosts},
-    health, metrics, openapi,
+    health,
+    metrics::{self, RequestMeter},
+    openapi,
     parts::{Parts, Shared},
     problem::Problem,
     requests::{self, Frame},
 };
 use axum::{Router, extract::DefaultBodyLimit, middleware};
 use http::{Method, Uri};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// Who may ask, and how much.
@@ -48,21 +51,28 @@ pub fn router(parts: Parts, options: Options) -> Router {
     let shared = Shared::new(parts);
     tokio::spawn(watch_rates(shared.clone()));
     let (router, document) = described();
-    framed(router.merge(openapi::routes(document)).fallback(nothing_here), shared, options)
+    let router = router.merge(openapi::routes(document)).fallback(nothing_here);
+    framed(router.method_not_allowed_fallback(another_method), shared.requests.clone(), shared, options)
 }
 
 /// Health and metrics alone, for a process that does its work without a gateway.
 pub fn health_router(parts: Parts, options: Options) -> Router {
     let (router, _) = health_routes().split_for_parts();
-    framed(router.fallback(only_health_here), Shared::new(parts), options)
+    let shared = Shared::new(parts);
+    let router = router.fallback(only_health_here).method_not_allowed_fallback(another_method);
+    framed(router, shared.requests.clone(), shared, options)
 }
 
 /// What holds for every request, around all routes.
-fn framed(router: Router<Shared>, shared: Shared, options: Options) -> Router {
-    let frame = Frame { shared: shared.clone(), time_limit: options.time_limit };
+pub(crate) fn framed<S: Clone + Send + Sync + 'static>(
+    router: Router<S>,
+    requests: Arc<RequestMeter>,
+    state: S,
+    options: Options,
+) -> Router {
+    let frame = Frame { requests, time_limit: options.time_limit };
     router
-        .method_not_allowed_fallback(another_method)
-        .with_state(shared)
+        .with_state(state)
         .layer(DefaultBodyLimit::max(options.max_body))
         .layer(middleware::from_fn_with_state(options.token, auth::check))
         .layer(middleware::from_fn_with_state(options.hosts, callers::check))
@@ -73,6 +83,7 @@ fn framed(router: Router<Shared>, shared: Shared, options: Options) -> Router {
 pub(crate) fn described() -> (Router<Shared>, utoipa::openapi::OpenApi) {
     let (router, mut document) = OpenApiRouter::with_openapi(openapi::frame())
         .merge(search::routes())
+        .merge(inventory::routes())
         .merge(trails::routes())
         .merge(queues::routes())
         .merge(dead::routes())

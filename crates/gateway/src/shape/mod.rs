@@ -5,9 +5,11 @@ mod dead;
 mod page;
 mod queue;
 mod trail;
+mod url;
 
 pub use crawl::{Accepted, Counts, CrawlView, Definition};
 pub use dead::{DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
 pub use page::{Duplicate, Hit, Results};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
 pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};
+pub use url::{AcceptedUrl, Forgotten, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

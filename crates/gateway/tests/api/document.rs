@@ -29,6 +29,7 @@ async fn every_route_is_described_and_every_reference_leads_somewhere() {
     assert_eq!(
         routes,
         [
+            "DELETE /api/cache/urls",
             "DELETE /api/dead/{queue}",
             "DELETE /api/dead/{queue}/{id}",
             "GET /api/crawls",
@@ -39,9 +40,12 @@ async fn every_route_is_described_and_every_reference_leads_somewhere() {
             "GET /api/queues/{queue}",
             "GET /api/search",
             "GET /api/trails",
+            "GET /api/urls",
+            "GET /api/urls/{id}",
             "GET /health/live",
             "GET /health/ready",
             "GET /metrics",
+            "POST /",
             "POST /api/crawls",
             "POST /api/crawls/{id}/cancel",
             "POST /api/crawls/{id}/pause",
@@ -51,6 +55,7 @@ async fn every_route_is_described_and_every_reference_leads_somewhere() {
             "POST /api/queues/{queue}/pause",
             "POST /api/queues/{queue}/purge",
             "POST /api/queues/{queue}/resume",
+            "POST /api/urls",
         ]
     );
     let ids: Vec<&str> = document["paths"]

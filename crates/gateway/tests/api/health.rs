@@ -22,7 +22,7 @@ async fn a_process_is_ready_until_a_store_is_closed_and_says_which() {
     let ready = lab.get("/health/ready").await.ok(200);
     assert_eq!(ready["ready"], true);
     let names: Vec<String> = reasons(&ready).into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(names, ["queues", "records", "seen", "gate", "index", "stages", "process"]);
+    assert_eq!(names, ["queues", "records", "seen", "gate", "inventory", "index", "stages", "process"]);
 
     let out_of_order = async |name: &str| {
         let ready = lab.get("/health/ready").await.ok(503);

@@ -1,17 +1,18 @@
 //! A gateway on embedded backends in a directory of its own, with or without stages at work on a small web.
 
 use axum::{Router, body::Body};
-use crawlway_broker::{Broker, QueueName, QueueSpec};
+use crawlway_broker::{Broker, MaxLength, QueueName, QueueSpec};
 use crawlway_broker_embedded::EmbeddedBroker;
 use crawlway_clock::Clock;
 use crawlway_content::UrlOptions;
 use crawlway_demo_web::{Plan, Server, Web};
 use crawlway_fetch::{Fetcher, Guard, Request, Setup};
 use crawlway_flow::{Ran, Stop};
+use crawlway_flows::inventory::url_inventory;
 use crawlway_flows::search::{
     CrawlOptions, FLOW, PagesInto, Search, SearchSettings, Stages, Stores, Traps, WithFrontier, crawler_queue,
 };
-use crawlway_gateway::{CrawlDefaults, Options, Parts, StageMeter, router};
+use crawlway_gateway::{CrawlDefaults, Inventory, InventoryOptions, Options, Parts, StageMeter, router};
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{FrontierPolicy, PageIndex, gate::Limits};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
@@ -23,6 +24,9 @@ use std::{sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
+
+/// How many URLs may wait.
+pub(crate) const URLS: u64 = 3;
 
 pub(crate) struct Lab {
     pub(crate) parts: Parts,
@@ -157,6 +161,22 @@ impl Lab {
         let meters = search.flow().meters();
         let wake = Arc::new(search.wake());
         let running = server.is_some().then(|| tokio::spawn(search.run()));
+        let urls = QueueSpec::new(url_inventory()).prefetch(1).max_length(MaxLength::Exact(URLS));
+        broker.declare(std::slice::from_ref(&urls)).await.unwrap();
+        let inventory = Inventory::new(
+            broker.clone(),
+            InventoryOptions {
+                queue: urls.name.clone(),
+                guard: Guard::default(),
+                cache_ttl: Duration::from_secs(3600),
+                cache_size: 1 << 20,
+                most_accepted: 100,
+            },
+            Clock::System,
+            stop.clone(),
+        );
+        inventory.queue_is_declared();
+        inventory.read_from(shared.clone());
         let parts = Parts {
             broker: Arc::new(WithFrontier::new(broker.clone(), shared.clone())),
             frontier: shared.clone(),
@@ -164,6 +184,7 @@ impl Lab {
             gate,
             trails: shared,
             index: Some(index.clone()),
+            inventory,
             fetcher,
             request,
             crawl_defaults: CrawlDefaults {

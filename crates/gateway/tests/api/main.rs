@@ -11,3 +11,4 @@ mod lab;
 mod limits;
 mod queues;
 mod search;
+mod urls;

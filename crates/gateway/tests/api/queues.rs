@@ -14,7 +14,7 @@ async fn queues_are_listed_shown_paused_resumed_and_purged() {
     let listed = lab.get("/api/queues").await.ok(200);
     let names: Vec<_> =
         listed["queues"].as_array().unwrap().iter().map(|queue| queue["name"].clone()).collect();
-    assert_eq!(names, ["crawler_queue", "frontier"]);
+    assert_eq!(names, ["crawler_queue", "frontier", "url_inventory"]);
     let one = lab.get("/api/queues/crawler_queue").await.ok(200);
     assert!(one["oldest_age_ms"].as_u64().is_some(), "{one}");
     let mut shown = one.clone();

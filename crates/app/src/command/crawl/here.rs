@@ -10,7 +10,7 @@ use crate::{
     config::Config,
     failure::UsageError,
     output::{Output, warn},
-    worker::{Terms, Worker, stop_on_signals},
+    worker::{Runs, Terms, Worker, stop_on_signals},
 };
 use anyhow::bail;
 use crawlway_flow::Stop;
@@ -53,8 +53,15 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let began = Instant::now();
     let only = Some(definition.id());
     let terms = Terms { allow: args.allow, robots: !args.no_robots, ..Terms::default() };
-    let mut worker =
-        Worker::start_into(file.clone(), &config, terms, stages, only.as_ref(), stop.clone()).await?;
+    let mut worker = Worker::start_into(
+        file.clone(),
+        &config,
+        terms,
+        Runs::only_search(stages),
+        only.as_ref(),
+        stop.clone(),
+    )
+    .await?;
     let started = crawl(&worker, definition, file, &stop).await;
     let drained = worker.drain().await;
     let ended = match &started {
@@ -98,8 +105,8 @@ pub(in crate::command) fn crawled(
 
 /// How often a stage of this process has ended with this outcome.
 fn ended(worker: &Worker, stage: &str, outcome: &str) -> u64 {
-    let meter = worker.meters.iter().find(|(name, _)| *name == stage);
-    meter.and_then(|(_, meter)| meter.read().outcomes.get(outcome).copied()).unwrap_or_default()
+    let meter = worker.meters.iter().find(|meter| meter.stage == stage);
+    meter.and_then(|of| of.meter.read().outcomes.get(outcome).copied()).unwrap_or_default()
 }
 
 /// Crawls until the crawl is finished and its pages are where they end, or until asked to stop. Answers how it began.
@@ -142,8 +149,8 @@ pub(in crate::command) async fn crawl(
 }
 
 fn fetching(worker: &Worker) -> u64 {
-    let crawl = worker.meters.iter().find(|(name, _)| *name == "crawl");
-    crawl.map_or(0, |(_, meter)| meter.read().running)
+    let crawl = worker.meters.iter().find(|meter| meter.stage == "crawl");
+    crawl.map_or(0, |crawl| crawl.meter.read().running)
 }
 
 /// The crawl as it is now, and how many pages are still to be indexed or written.

@@ -9,7 +9,7 @@ use crate::{
     ask::{Place, Queues},
     config::Config,
     output::Output,
-    time::parse_time,
+    time::time_of_flag,
 };
 use clap::{ArgGroup, Args, Subcommand};
 use crawlway_broker::{DeadFilter, DeadId, QueueName, Timestamp};
@@ -147,10 +147,10 @@ struct FilterArgs {
     #[arg(long, value_name = "ID", help_heading = "Which ones")]
     message_id: Option<String>,
     /// Given up at this time or later
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Which ones")]
+    #[arg(long, value_name = "TIME", value_parser = time_of_flag, help_heading = "Which ones")]
     since: Option<Timestamp>,
     /// Given up before this time
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Which ones")]
+    #[arg(long, value_name = "TIME", value_parser = time_of_flag, help_heading = "Which ones")]
     until: Option<Timestamp>,
 }
 
@@ -165,10 +165,6 @@ impl FilterArgs {
             until: self.until,
         }
     }
-}
-
-fn time(text: &str) -> Result<Timestamp, String> {
-    parse_time(text, Timestamp::now())
 }
 
 pub(super) async fn run(args: DeadArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ use crate::{
     failure::{ExitKind, Told, UsageError},
     output::Output,
     serving::Serving,
-    worker::{Terms, Worker, stop_on_signals},
+    worker::{Runs, Terms, Urls, Worker, stop_on_signals},
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -123,10 +123,10 @@ async fn crawl_and_serve(
         told::begin(server.web(), home, output)?;
         output.flush()?;
     }
-    let stages = Stages { crawl: true, index: true };
-    let mut worker = Worker::start(&config, terms(&server)?, stages, None, stop.clone()).await?;
+    let runs = Runs { search: Stages { crawl: true, index: true }, inventory: Urls::Fetched };
+    let mut worker = Worker::start(&config, terms(&server)?, runs, None, stop.clone()).await?;
     let ended = async {
-        let serving = Serving::start(listening, &worker, &config, stop)?;
+        let serving = Serving::start(listening, &worker, &config, terms(&server)?.allow, stop)?;
         let scene =
             Scene { worker: &worker, serving: &serving, taken, server: &server, home, config: &config, stop };
         let shown = show(&scene, exit, output).await;

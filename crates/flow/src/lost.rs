@@ -1,9 +1,8 @@
 //! Closing the trails of items that died because their workers were lost: nobody was left to write the last entry.
 
-use super::{FLOW, FRONTIER};
-use crawlway_broker::{Broker, BrokerError, DeadFilter, QueueName};
+use crate::ReplayError;
+use crawlway_broker::{Broker, DeadFilter, QueueName};
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_flow::ReplayError;
 use crawlway_store::{End, TrailEntry, Trails};
 
 /// How many dead letters are looked at together.
@@ -11,19 +10,28 @@ const PAGE: usize = 200;
 /// What the reasons of the lost have in common, on every backend.
 const LOST: &str = "worker was lost";
 
-/// Writes the last entry of every dead item of these queues, the frontier among them, whose worker was lost in its last
-/// attempt and whose trail therefore does not say how it ended. Says how many. Repeating it changes nothing.
+/// A queue, and whose items are in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemsOf {
+    /// The queue.
+    pub queue: QueueName,
+    /// The flow, as trails name it.
+    pub flow: &'static str,
+    /// The stage that takes from the queue.
+    pub stage: &'static str,
+}
+
+/// Writes the last entry of every dead item of these queues whose worker was lost in its last attempt and whose trail
+/// therefore does not say how it ended. Says how many. Repeating it changes nothing.
 pub async fn close_trails_of_the_lost(
     broker: &dyn Broker,
     trails: &dyn Trails,
     clock: &Clock,
     worker: &str,
-    queue: &QueueName,
+    queues: &[ItemsOf],
 ) -> Result<u64, ReplayError> {
-    let frontier =
-        QueueName::new(FRONTIER).map_err(|error| BrokerError::Unavailable { detail: error.to_string() })?;
     let mut closed = 0;
-    for (queue, stage) in [(&frontier, "crawl"), (queue, "index")] {
+    for ItemsOf { queue, flow, stage } in queues {
         let filter = DeadFilter { reason: Some(LOST.to_owned()), ..DeadFilter::all() };
         let mut after = None;
         loop {
@@ -38,8 +46,8 @@ pub async fn close_trails_of_the_lost(
                 entries.push(TrailEntry {
                     item: item.to_owned(),
                     subject: letter.message.key.clone(),
-                    flow: FLOW.to_owned(),
-                    stage: stage.to_owned(),
+                    flow: (*flow).to_owned(),
+                    stage: (*stage).to_owned(),
                     at: letter.dead_at.max(latest(&trail)).max(Timestamp::from_millis(1)).min(clock.now()),
                     end: End::Dead,
                     outcome: "dead".to_owned(),

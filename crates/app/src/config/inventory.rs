@@ -1,0 +1,96 @@
+//! `[inventory]`: how the flow `inventory` works, and how long its records are answered from the cache.
+
+use super::{
+    secret::Secret,
+    value::{ByteSize, Count, Span},
+};
+use crawlway_broker::{MaxLength, QueueSpec};
+use crawlway_fetch::{Guard, Request};
+use crawlway_flows::inventory::{InventorySettings, url_inventory};
+use crawlway_gateway::InventoryOptions;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// No store keeps more in one record, and the headers have to fit in as well.
+const MOST_SOURCE: ByteSize = ByteSize(14 << 20);
+
+/// How the flow `inventory` works.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InventoryTable {
+    pub(crate) store: InventoryKind,
+    max_length: Count,
+    max_tries: Count,
+    max_source: ByteSize,
+    cache_ttl: Span,
+    cache_size: ByteSize,
+    most_accepted: Count,
+    pub(crate) mongodb: MongoSettings,
+}
+
+/// How MongoDB is reached.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MongoSettings {
+    pub(crate) url: Secret,
+    pub(crate) database: String,
+    pub(crate) collection: String,
+    pub(crate) open_within: Span,
+}
+
+/// Where the records of URLs are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum InventoryKind {
+    /// With the other records.
+    Records,
+    /// As documents that others can read by their fields.
+    Mongodb,
+}
+
+impl InventoryTable {
+    /// The queue of URLs: what holds for it, and its limit.
+    pub(crate) fn queue(&self, spec: QueueSpec) -> QueueSpec {
+        spec.max_length(MaxLength::Exact(self.max_length.0.get().into()))
+    }
+
+    /// The flow's settings; URLs are fetched on the terms of this request.
+    pub(crate) fn settings(&self, request: Request, drain: Duration) -> InventorySettings {
+        InventorySettings {
+            request,
+            most_tries: self.max_tries.0.get(),
+            most_source: bytes(self.max_source),
+            drain,
+        }
+    }
+
+    /// How the gateway answers for the flow.
+    pub(crate) fn options(&self, guard: Guard) -> InventoryOptions {
+        InventoryOptions {
+            queue: url_inventory(),
+            guard,
+            cache_ttl: self.cache_ttl.0,
+            cache_size: bytes(self.cache_size),
+            most_accepted: usize::try_from(self.most_accepted.0.get()).unwrap_or(usize::MAX),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.max_source > MOST_SOURCE {
+            return Err("expected up to 14MiB".to_owned());
+        }
+        let MongoSettings { url, database, collection, .. } = &self.mongodb;
+        let url = url.expose();
+        if !url.is_empty() && !url.starts_with("mongodb://") && !url.starts_with("mongodb+srv://") {
+            return Err("expected an address such as \"mongodb://user:password@host:27017/\"".to_owned());
+        }
+        if database.is_empty() || collection.is_empty() {
+            return Err("expected a name that is not empty".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn bytes(ByteSize(bytes): ByteSize) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,108 @@
+//! Accepting a URL: what is wrong with it is said at once, and what is right is in the queue before anyone is told.
+
+use super::message::UrlMessage;
+use crawlway_broker::{Broker, MessageId, Outgoing, PublishError, QueueName};
+use crawlway_clock::Timestamp;
+use crawlway_content::{NormalUrl, UrlError, UrlOptions, url::normalise};
+use crawlway_fetch::Guard;
+use crawlway_store::inventory::RecordId;
+use std::net::{IpAddr, SocketAddr};
+
+/// A URL that is in the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The id of the record that it will have.
+    pub id: RecordId,
+    /// The URL, in normal form.
+    pub url: NormalUrl,
+    /// The id of the message, by which its trail goes.
+    pub message_id: String,
+    /// When it was asked for.
+    pub requested_at: Timestamp,
+}
+
+/// Why a URL is not in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAccepted {
+    /// It cannot be fetched, ever.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// It names an address that must not be reached from here.
+    #[error(
+        "url with address {address} is refused, expected a host that everybody can reach; allow that range in `fetch.allow` if it is meant"
+    )]
+    Address {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The broker did not take it.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+/// The normal form of a URL, if it is one that can be asked for.
+pub fn check(url: &str, guard: &Guard) -> Result<NormalUrl, NotAccepted> {
+    let url = normalise(url, &UrlOptions::default())?;
+    refuse_address(&url, guard)?;
+    Ok(url)
+}
+
+/// Puts a URL into the queue. Ok means that the broker has it durably.
+pub async fn accept(
+    broker: &dyn Broker,
+    queue: &QueueName,
+    guard: &Guard,
+    url: &str,
+    now: Timestamp,
+) -> Result<Accepted, NotAccepted> {
+    let url = check(url, guard)?;
+    let message_id = MessageId::random();
+    let message = UrlMessage {
+        url: url.as_str().to_owned(),
+        requested_at: now.to_iso(),
+        message_id: message_id.as_str().to_owned(),
+    };
+    // Nothing in the message can fail to be written.
+    let body = serde_json::to_vec(&message).unwrap_or_default();
+    let outgoing = Outgoing::to_queue(queue, body).id(message_id);
+    let silence = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+    broker.publish(vec![outgoing]).await.pop().unwrap_or_else(silence)?;
+    let id = RecordId::of_url(url.as_str());
+    Ok(Accepted { id, url, message_id: message.message_id, requested_at: now })
+}
+
+/// Refuses a literal address that the guard forbids. What a name resolves to is seen by the worker.
+fn refuse_address(url: &NormalUrl, guard: &Guard) -> Result<(), NotAccepted> {
+    let host = url.host().trim_start_matches('[').trim_end_matches(']');
+    let Ok(ip) = host.parse::<IpAddr>() else { return Ok(()) };
+    let address = SocketAddr::new(ip, url.port());
+    if guard.allows(address) { Ok(()) } else { Err(NotAccepted::Address { address }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(url: &str, allow: &[&str]) -> Result<(), NotAccepted> {
+        let guard = Guard::new(allow.iter().map(|range| range.parse().unwrap()).collect());
+        check(url, &guard).map(drop)
+    }
+
+    #[test]
+    fn literal_addresses_that_the_guard_forbids_are_refused_and_names_are_left_to_the_worker() {
+        for refused in [
+            "http://127.0.0.1/",
+            "http://[::1]:8080/x",
+            "http://0x7f.1/",
+            "https://10.0.0.1/",
+            "http://1.1.1.1:22/",
+        ] {
+            let told = checked(refused, &[]).unwrap_err().to_string();
+            assert!(told.contains("is refused"), "{refused}: {told}");
+        }
+        for taken in ["http://localhost/", "https://1.1.1.1/", "https://a.example:8443/"] {
+            assert_eq!(checked(taken, &[]), Ok(()), "{taken}");
+        }
+        assert_eq!(checked("http://127.0.0.1:9/", &["127.0.0.1/32:9"]), Ok(()));
+    }
+}

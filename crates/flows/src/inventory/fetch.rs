@@ -1,0 +1,232 @@
+//! The stage `fetch`: begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
+
+use super::{
+    message::{self, Asked},
+    page,
+    wiring::InventorySettings,
+};
+use crawlway_broker::{Delivery, MessageId};
+use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
+use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_store::{
+    StoreError, Ticket, Timestamp, UrlRecords,
+    inventory::{self, Attempt, Begun, Ended, Status},
+};
+use futures::future::join_all;
+use http::StatusCode;
+use std::{sync::Arc, time::Duration};
+
+/// Pages above this size are read on a thread of their own.
+const LARGE: usize = 256 << 10;
+
+/// The steps of a URL's way that are this stage's own, for fail points; the runner has its own besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InventoryStep {
+    /// The record is in progress.
+    Begun,
+    /// The answer is here.
+    Fetched,
+    /// The record is completed.
+    Completed,
+    /// The record has failed, to be tried again or for good.
+    Failed,
+}
+
+impl InventoryStep {
+    /// All of them, in order.
+    pub const ALL: [InventoryStep; 4] = [Self::Begun, Self::Fetched, Self::Completed, Self::Failed];
+
+    /// Its name in the variable that names where to die.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Fetched => "fetched",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The stage's name, in trails, metrics and fail points.
+pub(super) const NAME: &str = "fetch";
+
+type Done = Output<(), ()>;
+
+/// Why an answer is no success.
+struct Failure {
+    error: String,
+    /// No further try can help.
+    permanent: bool,
+}
+
+/// The stage.
+#[derive(Debug)]
+pub(super) struct FetchStage {
+    records: Arc<dyn UrlRecords>,
+    fetcher: Arc<Fetcher>,
+    settings: InventorySettings,
+}
+
+impl FetchStage {
+    pub(super) fn new(
+        records: Arc<dyn UrlRecords>,
+        fetcher: Arc<Fetcher>,
+        settings: InventorySettings,
+    ) -> Self {
+        Self { records, fetcher, settings }
+    }
+
+    async fn one(&self, item: Item<Asked>, context: &Context) -> Result<Done, StageError> {
+        let Asked { url, requested_at, message_id } = item.value;
+        let request =
+            inventory::Request { url: url.as_str().to_owned(), message_id: message_id.clone(), requested_at };
+        let attempt = match self.records.begin(&request, context.clock.now()).await? {
+            Begun::Yours { attempt, .. } => attempt,
+            Begun::Finished { status, .. } => return Ok(told("finished_before", status.to_string())),
+            Begun::Superseded { by } => return Ok(told("superseded", format!("by message {by}"))),
+        };
+        fail::passed(NAME, InventoryStep::Begun.name());
+        let request = Request {
+            ticket: Ticket::of(&format!("{message_id} {url}")),
+            url,
+            waiting: Waiting::Elsewhere,
+            ..self.settings.request.clone()
+        };
+        let fetched = self.fetcher.fetch(&request).await;
+        fail::passed(NAME, InventoryStep::Fetched.name());
+        match judged(fetched, context.clock.now())? {
+            Ok(answer) => self.complete(&attempt, answer, context).await,
+            Err(failure) => self.failed(&attempt, failure, context).await,
+        }
+    }
+
+    async fn complete(
+        &self,
+        attempt: &Attempt,
+        answer: Fetched,
+        context: &Context,
+    ) -> Result<Done, StageError> {
+        let most = self.settings.most_source;
+        let status = answer.status;
+        let kept = if answer.body.len() < LARGE {
+            page::kept(&answer, most)
+        } else {
+            let reading = tokio::task::spawn_blocking(move || page::kept(&answer, most)).await;
+            reading.map_err(|error| StageError::Transient {
+                after: None,
+                error: format!("reading the answer: {error}"),
+            })?
+        };
+        let ended = match self.records.complete(attempt, &kept, context.clock.now()).await {
+            Err(StoreError::Invalid { problem }) => {
+                return self.failed(attempt, Failure { error: problem, permanent: true }, context).await;
+            }
+            ended => ended?,
+        };
+        fail::passed(NAME, InventoryStep::Completed.name());
+        match ended {
+            Ended::As { status: Status::Completed, .. } => {
+                Ok(told("completed", format!("answered {status}")))
+            }
+            other => otherwise(other, context.clock.now()),
+        }
+    }
+
+    async fn failed(
+        &self,
+        attempt: &Attempt,
+        failure: Failure,
+        context: &Context,
+    ) -> Result<Done, StageError> {
+        let Failure { error, permanent } = failure;
+        let most_tries = if permanent { 1 } else { self.settings.most_tries };
+        let ended = self.records.fail(attempt, &error, most_tries, context.clock.now()).await?;
+        fail::passed(NAME, InventoryStep::Failed.name());
+        match ended {
+            Ended::As { status: Status::FailedRetryable, retry_count } => {
+                Err(StageError::Again { error: format!("try {retry_count} of {most_tries}: {error}") })
+            }
+            Ended::As { status: Status::FailedPermanent, retry_count } => {
+                Ok(told("failed", format!("after {retry_count} failed tries: {error}")))
+            }
+            other => otherwise(other, context.clock.now()),
+        }
+    }
+}
+
+/// What becomes of an item whose attempt did not end as its worker meant it to.
+fn otherwise(ended: Ended, now: Timestamp) -> Result<Done, StageError> {
+    match ended {
+        Ended::As { status, .. } => Ok(told("finished_before", status.to_string())),
+        Ended::Overtaken => Ok(told("overtaken", "a later attempt has the record".to_owned())),
+        Ended::Lost => {
+            Err(StageError::NotYet { until: now, why: "its record is gone, so it begins again".into() })
+        }
+    }
+}
+
+fn told(outcome: &'static str, detail: String) -> Done {
+    Output { detail: Some(detail), ..Output::nothing(outcome) }
+}
+
+/// What a fetch means: an answer, a failure that counts, or a wait that does not.
+fn judged(
+    fetched: Result<Fetched, FetchError>,
+    now: Timestamp,
+) -> Result<Result<Fetched, Failure>, StageError> {
+    let error = match fetched {
+        Ok(answer) if answer.status.is_success() => return Ok(Ok(answer)),
+        Ok(answer) => return Ok(Err(of_status(answer.status))),
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    match error.code {
+        Code::GateWait | Code::GateOpen => Err(StageError::NotYet {
+            until: error.not_before.unwrap_or(now + Duration::from_secs(1)),
+            why: text.into(),
+        }),
+        Code::GateUnavailable => Err(StageError::Ours { error: text }),
+        code => Ok(Err(Failure { error: text, permanent: !code.is_transient() })),
+    }
+}
+
+/// An answer that is no page: what the server may answer otherwise next time is tried again.
+fn of_status(status: StatusCode) -> Failure {
+    let passing =
+        matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
+    Failure {
+        error: format!("http.{}: answered {status}", status.as_u16()),
+        permanent: status.is_client_error() && !passing,
+    }
+}
+
+#[async_trait::async_trait]
+impl Stage for FetchStage {
+    type In = Asked;
+    type Effect = ();
+    type Note = ();
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, delivery: &Delivery) -> Result<Asked, Invalid> {
+        message::read(&delivery.message.body)
+    }
+
+    fn subject(&self, asked: &Asked) -> Option<String> {
+        Some(asked.url.as_str().to_owned())
+    }
+
+    fn own_id(&self, asked: &Asked) -> Option<MessageId> {
+        Some(MessageId::from(asked.message_id.as_str()))
+    }
+
+    async fn run(&self, batch: Vec<Item<Asked>>, context: &Context) -> Vec<Result<Done, StageError>> {
+        join_all(batch.into_iter().map(|item| self.one(item, context))).await
+    }
+
+    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
+        Ok(())
+    }
+}

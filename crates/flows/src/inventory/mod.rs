@@ -1,0 +1,21 @@
+//! The flow `inventory`: a URL is asked for, a worker stores its headers, cookies and page source.
+//!
+//! ```text
+//! POST ─▶ url_inventory ─▶ fetch: begin → fetch → complete ─▶ records ─▶ GET
+//!              ▲             │
+//!              └── requeue ──┘ fail, below the most tries
+//! ```
+
+mod accept;
+mod fetch;
+mod message;
+mod page;
+mod wiring;
+
+pub use accept::{Accepted, NotAccepted, accept, check};
+pub use fetch::InventoryStep;
+pub use message::{SCHEMA, UrlMessage};
+pub use wiring::{Inventory, InventorySettings, items, url_inventory};
+
+/// The flow's name, in trails and metrics.
+pub const FLOW: &str = "inventory";

@@ -1,0 +1,7 @@
+//! The flow `inventory` through the binary: a URL is posted, fetched, stored and read back, whatever fails meanwhile.
+
+mod kills;
+mod outages;
+mod serves;
+mod shared;
+mod site;
