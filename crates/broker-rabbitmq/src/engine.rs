@@ -206,18 +206,26 @@ impl Engine {
         let (engine, intake) = (self.clone(), intake.clone());
         let moving = (arrived.source == Source::Main).then(|| intake.moving());
         self.runtime.spawn(async move {
-            engine.moved_on(&intake, arrived, history).await;
+            if let Some((arrived, history)) = engine.moved_on(&intake, arrived, history).await {
+                engine.stayed(&intake, arrived, history).await;
+            }
             drop(moving);
             intake.wake();
         });
     }
 
-    async fn moved_on(&self, intake: &Intake, arrived: Arrived, history: History) {
+    /// Returns what the server did not take.
+    async fn moved_on(
+        &self,
+        intake: &Intake,
+        arrived: Arrived,
+        history: History,
+    ) -> Option<(Arrived, History)> {
         // Should it come back, nobody had it meanwhile. What is being counted is counted again then.
         if history.attempt == arrived.carried.history.attempt {
             self.forgive(&intake.queue, &arrived);
         }
-        let (parcel, _) = self.parcel(&intake.spec(), &arrived, history);
+        let (parcel, _) = self.parcel(&intake.spec(), &arrived, history.clone());
         let fate = match self.session().await {
             Ok(session) => session.publish(vec![parcel]).await.remove(0),
             Err(error) => Fate::Unsent(error.to_string()),
@@ -228,14 +236,36 @@ impl Engine {
             if arrived.lane.ack_for_certain(&[arrived.tag]).await.is_ok() {
                 self.unforgive(&intake.queue, &arrived);
             }
-        } else {
-            tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on, and is given back");
-            if fate == Fate::Unroutable {
-                self.has_to_be_made_again(&intake.queue);
-            }
-            tokio::time::sleep(BEFORE_GIVING_BACK).await;
-            let _ = arrived.lane.give_back(&[arrived.tag]).await;
+            return None;
         }
+        tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on");
+        if fate == Fate::Unroutable {
+            self.has_to_be_made_again(&intake.queue);
+        }
+        Some((arrived, history))
+    }
+
+    /// What could not be moved on is for whoever asks, and else goes back. A server that takes no publishes for want of
+    /// memory or disk gets some only by what is finished.
+    async fn stayed(&self, intake: &Intake, mut arrived: Arrived, history: History) {
+        let early = history.not_before.is_some_and(|time| time > Timestamp::now());
+        let given_up = history.attempt > intake.spec().max_attempts;
+        if !early && !given_up && !self.is_lost(&arrived.lane) {
+            self.unforgive(&intake.queue, &arrived);
+            arrived.carried.history = history;
+            match intake.offer(arrived) {
+                None => return,
+                Some(unwanted) => arrived = unwanted,
+            }
+            self.forgive(&intake.queue, &arrived);
+        }
+        self.return_later(&arrived).await;
+    }
+
+    /// Gives back what comes again at once, but not at once.
+    async fn return_later(&self, arrived: &Arrived) {
+        tokio::time::sleep(BEFORE_GIVING_BACK).await;
+        let _ = arrived.lane.give_back(&[arrived.tag]).await;
     }
 
     /// Gives back what was taken and never handed out.
@@ -246,7 +276,9 @@ impl Engine {
                 // What comes back to this queue counts as a lost worker, and there was none.
                 Source::Due => {
                     let history = arrived.carried.history.clone();
-                    self.moved_on(intake, arrived, history).await;
+                    if let Some((arrived, _)) = self.moved_on(intake, arrived, history).await {
+                        self.return_later(&arrived).await;
+                    }
                 }
             }
         }

@@ -340,8 +340,21 @@ impl Intake {
         self.books().wanted > 0
     }
 
+    /// Has somebody take this, unless nobody is interested, or may be; then it is returned.
+    pub(crate) fn offer(&self, arrived: Arrived) -> Option<Arrived> {
+        let books = self.books();
+        if !books.running || books.paused || books.halted {
+            return Some(arrived);
+        }
+        self.put_into(books, arrived);
+        None
+    }
+
     pub(crate) fn put(&self, arrived: Arrived) {
-        let mut books = self.books();
+        self.put_into(self.books(), arrived);
+    }
+
+    fn put_into(&self, mut books: MutexGuard<'_, Books>, arrived: Arrived) {
         match arrived.source {
             Source::Main => books.buffer.push_back(arrived),
             // Handed out next, so that there is hardly a time in which it is here and nobody has it.
@@ -361,7 +374,8 @@ impl Intake {
     /// Ends the task unless somebody has asked meanwhile.
     pub(crate) fn try_stop(&self) -> bool {
         let mut books = self.books();
-        let idle = books.wanted == 0 && books.asked.elapsed() > IDLE;
+        // What came in meanwhile is given back first.
+        let idle = books.wanted == 0 && books.asked.elapsed() > IDLE && books.buffer.is_empty();
         if idle {
             books.running = false;
         }

@@ -169,7 +169,9 @@ impl Engine {
                 (ready.parcel, (ready.index, ready.to, id, size as u64))
             })
             .unzip();
-        for (fate, (index, to, id, size)) in session.publish(parcels).await.into_iter().zip(rest) {
+        for (fate, (index, to, id, size)) in
+            session.publish_patiently(parcels, self.options.patience).await.into_iter().zip(rest)
+        {
             outcomes[index] = match fate {
                 Fate::TooLarge(limit) => {
                     let id = id.map(|id| id.to_string()).unwrap_or_default();

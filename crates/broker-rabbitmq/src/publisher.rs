@@ -58,9 +58,13 @@ pub(crate) struct Publisher {
     rounds: Semaphore,
     /// Channels in confirm mode that are free now.
     free: Mutex<Vec<Channel>>,
+    /// Channels on which something is still to be sent, and whose confirms nobody waits for any more.
+    awaited: Mutex<Vec<Channel>>,
     /// Tells the supervisor that the server is silent.
     condemned: Arc<Notify>,
 }
+
+const BLOCKED: &str = "RabbitMQ is short of memory or disk and takes no publishes; make room there";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -79,6 +83,7 @@ impl Publisher {
             inbox: Mutex::default(),
             rounds: Semaphore::new(ROUNDS),
             free: Mutex::default(),
+            awaited: Mutex::default(),
             condemned,
         }
     }
@@ -88,6 +93,9 @@ impl Publisher {
         let count = parcels.len();
         if count == 0 {
             return Vec::new();
+        }
+        if self.connection.status().blocked() {
+            return vec![Fate::Unsent(BLOCKED.into()); count];
         }
         let (tell, told) = oneshot::channel();
         lock(&self.inbox).push_back(Request { parcels, tell });
@@ -146,6 +154,10 @@ impl Publisher {
     }
 
     async fn send_some(&self, parcels: &[Parcel]) -> Vec<Fate> {
+        // It may have been otherwise when these were put into the inbox.
+        if self.connection.status().blocked() {
+            return vec![Fate::Unsent(BLOCKED.into()); parcels.len()];
+        }
         let channel = match self.channel().await {
             Ok(channel) => channel,
             Err(error) => return vec![Fate::Unsent(error.to_string()); parcels.len()],
@@ -169,7 +181,11 @@ impl Publisher {
         // One limit for all: a server that confirms some and then stops is as silent as one that confirms none.
         let Ok(answers) = tokio::time::timeout(limit, answers).await else {
             // A server that has told us to wait is not lost.
-            if !self.connection.status().blocked() {
+            if self.connection.status().blocked() {
+                // What was not sent yet follows when it may. Were the channel closed before, the server would close the
+                // connection for it.
+                lock(&self.awaited).push(channel);
+            } else {
                 self.condemned.notify_one();
             }
             return vec![Fate::Unknown(format!("no confirm within {limit:?}")); parcels.len()];

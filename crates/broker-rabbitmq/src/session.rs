@@ -29,6 +29,9 @@ use tokio::sync::Notify;
 /// How often a connection is looked at, should it not tell that it has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How often is looked whether publishes are taken again.
+const BLOCKED_LOOK: Duration = Duration::from_millis(50);
+
 pub(crate) struct Session {
     pub(crate) number: u64,
     connection: Connection,
@@ -199,9 +202,22 @@ impl Session {
         answer
     }
 
-    /// Publishes the parcels in their order, mandatory and confirmed, and says what became of each.
+    /// Publishes the parcels in their order, mandatory and confirmed, and says what became of each. While the server is short
+    /// of memory or disk, nothing is sent, which is said at once.
     pub(crate) async fn publish(&self, parcels: Vec<Parcel>) -> Vec<Fate> {
         self.publisher.publish(parcels).await
+    }
+
+    /// The same, but waits for so long until the server is no longer short of anything.
+    pub(crate) async fn publish_patiently(&self, parcels: Vec<Parcel>, patience: Duration) -> Vec<Fate> {
+        let unblocked = async {
+            while self.publishing.status().blocked() && self.is_connected() {
+                tokio::time::sleep(BLOCKED_LOOK).await;
+            }
+        };
+        // Should it last longer, the answer says so.
+        let _ = tokio::time::timeout(patience, unblocked).await;
+        self.publish(parcels).await
     }
 }
 

@@ -86,7 +86,7 @@ impl Engine {
         }
         let parcels: Vec<Parcel> = copies.iter().map(|copy| copy.parcel.clone()).collect();
         let fates = match self.session().await {
-            Ok(session) => session.publish(parcels).await,
+            Ok(session) => session.publish_patiently(parcels, self.options.patience).await,
             Err(error) => vec![Fate::Unsent(error.to_string()); copies.len()],
         };
         let now = Timestamp::now();
@@ -155,7 +155,7 @@ impl Engine {
         }
     }
 
-    fn is_lost(&self, lane: &Lane) -> bool {
+    pub(crate) fn is_lost(&self, lane: &Lane) -> bool {
         !lane.channel.status().connected()
             || self.link.now().is_none_or(|session| session.number != lane.session)
     }

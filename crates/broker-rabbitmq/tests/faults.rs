@@ -10,7 +10,7 @@ use crawlway_testkit::{
     servers::{self, RabbitMq},
 };
 use lapin::{
-    options::{QueueDeclareOptions, QueueDeleteOptions},
+    options::{BasicGetOptions, QueueDeclareOptions, QueueDeleteOptions},
     types::{AMQPValue, FieldTable},
 };
 use std::{
@@ -331,4 +331,49 @@ async fn a_queue_that_comes_back_otherwise_is_not_used_and_the_others_are() {
         .expect("their delete");
     until("it is made again", async || publish(&other.name).await.is_ok()).await;
     one_of(&broker, &other.name).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_short_of_disk_is_drained_of_what_lost_workers_had() {
+    let mut server = tokio::task::spawn_blocking(PrivateRabbitMq::start).await.unwrap();
+    let mut options = options(&server.server());
+    options.confirm_timeout = Duration::from_secs(2);
+    options.patience = Duration::from_secs(1);
+    let spec = queue("drained");
+    let broker = RabbitBroker::connect(options.clone()).await.expect("the server answers");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let batch = (0..20).map(|i| Outgoing::to_queue(&spec.name, format!("{i}"))).collect();
+    assert!(broker.publish(batch).await.iter().all(Result::is_ok));
+    drop(broker);
+    server = tokio::task::spawn_blocking(move || {
+        server.stop();
+        server.start_again_short_of_disk();
+        server
+    })
+    .await
+    .unwrap();
+    // A worker that is lost with all of them.
+    let (connection, channel) = stranger(&server.server()).await;
+    for _ in 0..20 {
+        let got =
+            channel.basic_get(spec.name.as_str().into(), BasicGetOptions::default()).await.expect("a get");
+        got.expect("one of them");
+    }
+    connection.close(200, "gone".into()).await.expect("a goodbye");
+
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let mut done = BTreeSet::new();
+    until("all of them are finished", async || {
+        let got = broker.receive(&spec.name, 5, Duration::from_millis(500)).await.unwrap_or_default();
+        let bodies: Vec<_> = got.iter().map(|delivery| delivery.message.body.clone()).collect();
+        let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
+        let answers = broker.settle(verdicts).await;
+        done.extend(bodies.into_iter().zip(answers).filter_map(|(body, answer)| answer.ok().map(|_| body)));
+        done.len() == 20
+    })
+    .await;
+    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await.remove(0);
+    let Err(PublishError::Unavailable { detail }) = outcome else { panic!("there is no room: {outcome:?}") };
+    assert!(detail.contains("short of memory or disk"), "{detail}");
 }

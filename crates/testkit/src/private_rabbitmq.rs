@@ -59,6 +59,18 @@ impl PrivateRabbitMq {
     /// # Panics
     /// If it runs, or cannot be started.
     pub fn start_again(&mut self) {
+        self.start_with(&[]);
+    }
+
+    /// The same, short of disk: it delivers and takes no publishes.
+    ///
+    /// # Panics
+    /// If it runs, or cannot be started.
+    pub fn start_again_short_of_disk(&mut self) {
+        self.start_with(&[("DISK_FREE_LIMIT", "1000000GB")]);
+    }
+
+    fn start_with(&mut self, settings: &[(&str, &str)]) {
         assert!(self.running.is_none(), "the server runs already");
         let log_path = self.folder.path().join("log");
         let log = File::options().create(true).append(true).open(&log_path).expect("a log file");
@@ -69,6 +81,7 @@ impl PrivateRabbitMq {
             .arg(&programs)
             .args(self.ports.iter().map(ToString::to_string))
             .env("LIFELINE", "1")
+            .envs(settings.iter().copied())
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("the log file once more"))
             .stderr(log)

@@ -5,7 +5,8 @@
 #
 # FOLDER holds its data and outlives it, so that a second run goes on where the first one ended. PROGRAMS is the folder
 # of rabbitmq-server; the last four are ports. The tests start servers with this too, to kill them as they like; with
-# LIFELINE set, the server ends when the standard input does, so that it does not outlive a test that was killed.
+# LIFELINE set, the server ends when the standard input does, so that it does not outlive a test that was killed, and with
+# DISK_FREE_LIMIT set it takes no publishes unless so much is free.
 set -u
 folder=$1 programs=$2 amqp=$3 management=$4 distribution=$5 epmd=$6
 
@@ -15,7 +16,7 @@ listeners.tcp.1 = 127.0.0.1:$amqp
 management.tcp.ip = 127.0.0.1
 management.tcp.port = $management
 vm_memory_high_watermark.absolute = 2GiB
-disk_free_limit.absolute = 50MB
+disk_free_limit.absolute = ${DISK_FREE_LIMIT:-50MB}
 log.console = true
 log.console.level = info
 log.file = false
