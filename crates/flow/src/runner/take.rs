@@ -37,6 +37,14 @@ struct Batch<S: Stage> {
     items: Vec<Item<S::In>>,
 }
 
+/// What a stage makes of a delivery.
+struct Understood<S: Stage> {
+    value: S::In,
+    subject: Option<String>,
+    /// The id that the item has of its own, if that is another than its message's.
+    own_id: Option<MessageId>,
+}
+
 /// What was taken, read.
 struct Read<S: Stage> {
     batches: Vec<Batch<S>>,
@@ -165,8 +173,8 @@ impl<S: Stage> Engine<S> {
         let suspect_from = SUSPECT.min(self.source.max_attempts().max(2));
         let mut open = false;
         for delivery in gathered {
-            let (value, subject, own_id) = match self.read_one(&delivery) {
-                Ok(value) => value,
+            let Understood { value, subject, own_id } = match self.read_one(&delivery) {
+                Ok(understood) => understood,
                 Err(error) => {
                     read.unread.push(Worked::unworked(&delivery, error, self.parts.clock.now()));
                     continue;
@@ -191,14 +199,11 @@ impl<S: Stage> Engine<S> {
         read
     }
 
-    fn read_one(
-        &self,
-        delivery: &Delivery,
-    ) -> Result<(S::In, Option<String>, Option<MessageId>), StageError> {
+    fn read_one(&self, delivery: &Delivery) -> Result<Understood<S>, StageError> {
         let reading = || {
             let value = self.stage.decode(delivery)?;
             let (subject, own_id) = (self.stage.subject(&value), self.stage.own_id(&value));
-            Ok((value, subject, own_id))
+            Ok(Understood { value, subject, own_id })
         };
         catch_unwind(AssertUnwindSafe(reading))
             .unwrap_or_else(|panic| {

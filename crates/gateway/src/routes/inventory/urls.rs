@@ -98,7 +98,11 @@ pub(super) struct FindQuery {
 /// One record, or several.
 #[derive(Debug, ToSchema)]
 #[schema(as = UrlRecordOrList)]
-#[allow(dead_code, reason = "only described: one is answered from bytes, the other by itself")]
+#[allow(
+    dead_code,
+    clippy::large_enum_variant,
+    reason = "only described: one is answered from bytes, the other by itself"
+)]
 pub(super) enum OneOrMany {
     #[schema(title = "one")]
     One(UrlRecord),
