@@ -2,7 +2,13 @@
 
 use crawlway_broker::{Broker, Timestamp, conformance::Harness};
 use crawlway_broker_embedded::{Clock, EmbeddedBroker, ManualClock, Options};
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tempfile::TempDir;
 
 struct EmbeddedHarness {
@@ -35,6 +41,17 @@ impl EmbeddedHarness {
     }
 }
 
+/// Copies all files, unless housekeeping came or went with one of them meanwhile: such a copy is of no one moment.
+fn copied_at_one_moment(from: &Path, to: &Path) -> bool {
+    let names = || -> BTreeSet<_> {
+        let entries = fs::read_dir(from).expect("the directory can be listed");
+        entries.map(|entry| entry.expect("the directory can be listed").file_name()).collect()
+    };
+    fs::create_dir_all(to).expect("a folder for what is left");
+    let listed = names();
+    listed.iter().all(|name| fs::copy(from.join(name), to.join(name)).is_ok()) && names() == listed
+}
+
 #[async_trait::async_trait]
 impl Harness for EmbeddedHarness {
     async fn fresh(&mut self) -> Arc<dyn Broker> {
@@ -51,15 +68,12 @@ impl Harness for EmbeddedHarness {
     /// Goes on with the files as they are at this moment, which is what a killed process leaves.
     async fn cut(&mut self) -> Arc<dyn Broker> {
         let before = self.directory();
-        self.generation += 1;
-        let after = self.directory();
-        fs::create_dir_all(&after).expect("a folder for what is left");
-        for entry in fs::read_dir(before).expect("the directory can be listed") {
-            let entry = entry.expect("the directory can be listed");
-            // A file may be renamed or removed by housekeeping while we copy, as while a process dies.
-            let _ = fs::copy(entry.path(), after.join(entry.file_name()));
+        loop {
+            self.generation += 1;
+            if copied_at_one_moment(&before, &self.directory()) {
+                return self.open();
+            }
         }
-        self.open()
     }
 
     fn now(&self) -> Timestamp {
