@@ -23,7 +23,8 @@ Examples:
 
 JSON:
   {\"queues\": [{\"name\", \"ready\", \"in_flight\", \"delayed\", \"dead\", \"oldest_age_ms\",
-    \"published_per_s\", \"settled_per_s\", \"exact\", \"paused\", \"prefetch\", \"lease_ms\", \"max_attempts\", \"max_length\": null | {\"limit\", \"slack\"}, \"groups\",
+    \"published_per_s\", \"settled_per_s\", \"exact\", \"paused\", \"prefetch\", \"lease_ms\", \"max_attempts\",
+    \"max_length\": null | {\"limit\", \"slack\"}, \"groups\",
     \"bindings\": [{\"exchange\", \"pattern\"}]}]}
   `show` gives one such object, `pause` and `resume` give {\"queue\", \"paused\"},
   `purge` gives {\"queue\", \"purged\"}.
