@@ -251,13 +251,17 @@ impl Engine {
         let early = history.not_before.is_some_and(|time| time > Timestamp::now());
         let given_up = history.attempt > intake.spec().max_attempts;
         if !early && !given_up && !self.is_lost(&arrived.lane) {
-            self.unforgive(&intake.queue, &arrived);
-            arrived.carried.history = history;
+            // Should it come back from now on, that is because of whoever has it.
+            let forgiven = self.unforgive(&intake.queue, &arrived);
+            let was = std::mem::replace(&mut arrived.carried.history, history);
             match intake.offer(arrived) {
                 None => return,
                 Some(unwanted) => arrived = unwanted,
             }
-            self.forgive(&intake.queue, &arrived);
+            arrived.carried.history = was;
+            if forgiven {
+                self.forgive(&intake.queue, &arrived);
+            }
         }
         self.return_later(&arrived).await;
     }
@@ -330,11 +334,9 @@ impl Engine {
         forgiven.remove(&(queue.clone(), arrived.carried.message.id.clone(), arrived.carried.history.attempt))
     }
 
-    /// Notes that a message that was forgiven cannot come back, or is in somebody's hands again.
-    pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) {
-        if arrived.source == Source::Due {
-            self.is_forgiven(queue, arrived);
-        }
+    /// Notes that a message that was forgiven cannot come back, or is in somebody's hands again. Says whether it was.
+    pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) -> bool {
+        arrived.source == Source::Due && self.is_forgiven(queue, arrived)
     }
 
     /// Takes back what was not settled within its lease, and counts it.

@@ -23,6 +23,7 @@ mod dead;
 mod declare;
 mod engine;
 mod error;
+mod fitting;
 mod guarantees;
 mod held;
 mod intake;

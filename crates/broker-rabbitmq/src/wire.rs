@@ -3,6 +3,7 @@
 //! A message as it is first published carries nothing of ours but its key and group, if it has them. What is written
 //! again (a retry, a deferral, a dead letter) keeps every property and header it came with, a stranger's included.
 
+use crate::fitting::{LEFT_OUT, fitting};
 use bytes::Bytes;
 use crawlway_broker::{
     DeadId, DeadLetter, Failure, Headers, Message, MessageId, Outgoing, QueueName, Timestamp,
@@ -139,14 +140,8 @@ impl Carried {
 
     /// The properties of this message when it is written again with this history.
     pub(crate) fn again(&self, history: &History) -> BasicProperties {
-        let mut headers = FieldTable::default();
-        if let Some(table) = self.properties.headers() {
-            for (name, value) in table {
-                if is_kept(name.as_str()) {
-                    headers.insert(name.clone(), value.clone());
-                }
-            }
-        }
+        let came = self.properties.headers().iter().flatten();
+        let mut headers = fitting(came.filter(|(name, _)| is_kept(name.as_str())).collect());
         if history.attempt > 1 {
             headers.insert(short(ATTEMPT), number(history.attempt.into()));
         }
@@ -248,7 +243,7 @@ fn is_ours(name: &str) -> bool {
 
 /// Whether a header belongs to the message rather than to its way so far.
 fn is_kept(name: &str) -> bool {
-    let of_its_way = is_ours(name) && name != KEY && name != GROUP;
+    let of_its_way = is_ours(name) && ![KEY, GROUP, LEFT_OUT].contains(&name);
     !of_its_way
         && !SERVERS_OWN.contains(&name)
         && !SERVERS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))

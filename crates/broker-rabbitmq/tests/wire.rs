@@ -154,6 +154,31 @@ async fn names_that_are_not_utf8_cost_nobody_the_connection() {
 }
 
 #[tokio::test]
+async fn a_strangers_headers_that_fill_a_frame_do_not_cost_the_connection() {
+    let server = servers::rabbitmq();
+    let broker = connect(&server).await;
+    let spec = queue("brim");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (_connection, channel) = stranger(&server).await;
+    let mut headers = FieldTable::default();
+    headers.insert("huge".into(), AMQPValue::LongString(vec![b'x'; 130_000].into()));
+    headers.insert("small".into(), AMQPValue::LongString("kept".into()));
+    let properties = BasicProperties::default().with_headers(headers);
+    let options = BasicPublishOptions::default();
+    let publish = channel.basic_publish("".into(), spec.name.as_str().into(), options, b"a", properties);
+    publish.await.expect("a publish").await.expect("no confirm asked for");
+
+    let got = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
+    assert_eq!(got.message.headers["huge"].len(), 130_000, "it is handed out whole");
+    let dead = Verdict::Dead { reason: "e".repeat(2000) };
+    let settled = broker.settle(vec![(got.receipt, dead)]).await.remove(0);
+    assert_eq!(settled, Ok(Settled::Dead), "the copy is taken, and the connection lives");
+    let page = broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the letters");
+    let kept: Vec<_> = page.letters[0].message.headers.keys().map(String::as_str).collect();
+    assert_eq!(kept, ["small"], "without what does not fit");
+}
+
+#[tokio::test]
 async fn our_messages_are_plain_and_persistent() {
     let server = servers::rabbitmq();
     let broker = connect(&server).await;
