@@ -117,6 +117,10 @@ fn what_is_looked_at_is_the_same_both_ways() {
     let (server, lab) = site(&runtime, Plan::crash_of(200));
     let crawled = lab.run(&crawl(&server, &["--json"]));
     assert_eq!(crawled.status.code(), Some(0), "{}", text(&crawled.stderr));
+    // Makes the queues of all flows.
+    let mut up = lab.up();
+    up.signal(Signal::TERM);
+    assert_eq!(up.ended().code(), Some(0));
     fill(&runtime, &lab.data());
     let truth = server.web().truth();
     let (url, page) = truth.indexed.iter().find(|(_, page)| page.word.is_some()).unwrap();
