@@ -68,47 +68,61 @@ async fn add_new(
     let mut budgets = used(tx, crawl, fresh.filter_map(|(url, _)| url.budget.as_ref())).await?;
     let mut tally = Tally::default();
     let mut new = Vec::new();
-    let mut charged: BTreeMap<Key, i64> = BTreeMap::new();
     let mut answers = Vec::with_capacity(urls.len());
-    for (url, key) in urls.iter().zip(keys) {
+    for (place, (url, key)) in urls.iter().zip(keys).enumerate() {
         if known.contains(key) {
             answers.push(Added::Known);
             continue;
         }
         if let Some(budget) = &url.budget {
-            let kind = Key::of(&budget.kind);
-            let used = budgets.entry(kind).or_default();
+            let used = budgets.entry(Key::of(&budget.kind)).or_default();
             if u64::try_from(*used).unwrap_or(0) >= budget.most {
                 tally.left_out(crawl, &budget.reason);
                 answers.push(Added::OverBudget);
                 continue;
             }
             *used += 1;
-            *charged.entry(kind).or_default() += 1;
         }
         known.insert(*key);
-        new.push((url, *key));
+        new.push((place, url, *key));
         answers.push(Added::New);
     }
-    let mut changes = HostChanges::default();
     if !new.is_empty() {
-        charge(tx, crawl, &charged).await?;
-        let names = new.iter().map(|(url, _)| url.host.as_str()).collect();
+        let names = new.iter().map(|(_, url, _)| url.host.as_str()).collect();
         let numbers = hosts::numbers(tx, crawl, &names).await?;
         let mut rows = Vec::with_capacity(new.len());
-        for ((url, key), num) in new.iter().zip(allocate(tx, new.len()).await?) {
+        for ((_, url, key), num) in new.iter().zip(allocate(tx, new.len()).await?) {
             let name = crate::rows::storable(&url.host);
             let missing = || Fault::InTheWay(format!("host `{name}` is not there yet"));
             let host = *numbers.get(name.as_ref()).ok_or_else(missing)?;
-            changes.touch(host);
             rows.push((*key, num, host, *url));
         }
-        let many = rows.len();
-        if !insert(tx, crawl, rows, now).await? {
-            // Budgets were charged wrongly then. All is undone, and the next time the URL is known.
-            return Err(Fault::InTheWay("somebody added the same URL".to_owned()));
+        let inserted = insert(tx, crawl, &mut rows, now).await?;
+        if inserted.len() < new.len() {
+            // Somebody else has added some meanwhile.
+            if answers.contains(&Added::OverBudget) {
+                // The budget may have room after all. All is undone, and the next time those are known.
+                return Err(Fault::InTheWay("somebody added the same URL".to_owned()));
+            }
+            new.retain(|(place, _, key)| {
+                let is_new = inserted.contains(key);
+                if !is_new {
+                    answers[*place] = Added::Known;
+                }
+                is_new
+            });
+            rows.retain(|(key, ..)| inserted.contains(key));
         }
-        tx.added(many).await?;
+        let mut charged: BTreeMap<Key, i64> = BTreeMap::new();
+        for budget in new.iter().filter_map(|(_, url, _)| url.budget.as_ref()) {
+            *charged.entry(Key::of(&budget.kind)).or_default() += 1;
+        }
+        charge(tx, crawl, &charged).await?;
+        tx.added(new.len()).await?;
+        let mut changes = HostChanges::default();
+        for (_, _, host, _) in &rows {
+            changes.touch(*host);
+        }
         hosts::lock(tx, changes.hosts()).await?;
         changes.make(tx).await?;
         tally.of(crawl).waiting += i64::try_from(new.len()).unwrap_or(i64::MAX);
@@ -173,14 +187,14 @@ async fn allocate(tx: &mut Tx, many: usize) -> Result<Vec<i64>, Fault> {
     Ok((first..first.saturating_add(many)).collect())
 }
 
-/// Inserts in the order of the keys, so that no two who insert the same wait for each other. Says whether
-/// all of them were new.
+/// Inserts in the order of the keys, so that no two who insert the same wait for each other. Says which of them were
+/// new.
 async fn insert(
     tx: &mut Tx,
     crawl: i64,
-    mut new: Vec<(Key, i64, i64, &NewUrl)>,
+    new: &mut [(Key, i64, i64, &NewUrl)],
     now: i64,
-) -> Result<bool, Fault> {
+) -> Result<HashSet<Key>, Fault> {
     // On SQLite nobody else can have added them since they were looked for.
     static INSERT: Sql = Sql::new(
         "INSERT INTO entries (num, crawl, host, hash, added_at, due, taking, state, attempts, depth, chain, insist,
@@ -188,18 +202,17 @@ async fn insert(
          SELECT r.num, $2, r.host, r.hash, $3, $3, 0, 0, 0, r.depth, r.chain, r.insist, 0, r.item, r.url, r.found_on
          FROM {rows hash key, num int, host int, depth int, chain int, insist int, item text, url text, \
          found_on text} r WHERE true
-         {unless known} RETURNING 1",
+         {told new}",
     );
     if tx.is_shared() {
         new.sort_unstable_by_key(|(key, ..)| *key);
     }
-    let many = new.len();
     let mut rows = Rows::new();
-    for (key, num, host, url) in new {
+    for (key, num, host, url) in new.iter() {
         rows.row()
-            .key(key)
-            .int(num)
-            .int(host)
+            .key(*key)
+            .int(*num)
+            .int(*host)
             .int(small(url.depth))
             .int(small(url.chain))
             .int(i64::from(url.insist))
@@ -208,7 +221,10 @@ async fn insert(
             .opt_text(url.found_on.as_deref());
     }
     let inserted = tx.run(&INSERT, vec![Arg::Rows(rows), Arg::Int(crawl), Arg::Int(now)]).await?;
-    Ok(inserted.len() == many)
+    if !tx.is_shared() {
+        return Ok(new.iter().map(|(key, ..)| *key).collect());
+    }
+    inserted.iter().map(|row| row.key(0)).collect()
 }
 
 /// As the column holds it; nobody follows two thousand million links in a row.
