@@ -79,6 +79,7 @@ impl Writer {
             if writing.connection.execute(sqlx::raw_sql(UNDO)).await.is_err() {
                 writing = self.connect().await?;
             }
+            writing.keys = writing.keys.map(Keys::again);
         }
         if writing.keys.is_none() && self.has_tables.load(Ordering::Relaxed) {
             keys::attach(&mut writing.connection).await?;
@@ -126,6 +127,8 @@ pub(crate) struct Tx {
     lasts: Lasts,
     /// What is known of the keys if this is committed.
     keys: Option<Keys>,
+    /// Whether keys in memory may have changed.
+    wrote: bool,
 }
 
 /// What a transaction on SQLite outlives. On PostgreSQL every one outlives what its server does.
@@ -145,7 +148,7 @@ impl Tx {
             Link::Writer(slot) => slot.as_ref().and_then(|writing| writing.keys),
             Link::Reader(_) | Link::Postgres(_) => None,
         };
-        let mut tx = Self { link: Some(link), answer_within, clean: false, lasts, keys };
+        let mut tx = Self { link: Some(link), answer_within, clean: false, lasts, keys, wrote: false };
         if lasts == Lasts::PowerCut {
             tx.sync_commits("PRAGMA synchronous = FULL").await?;
         }
@@ -168,7 +171,7 @@ impl Tx {
 
     /// Only reads, each statement for itself.
     pub(crate) fn reading(link: Link, answer_within: Duration) -> Self {
-        Self { link: Some(link), answer_within, clean: true, lasts: Lasts::Process, keys: None }
+        Self { link: Some(link), answer_within, clean: true, lasts: Lasts::Process, keys: None, wrote: false }
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), Fault> {
@@ -186,6 +189,11 @@ impl Tx {
     pub(crate) async fn roll_back(mut self) {
         static ROLLBACK: Sql = Sql::new("ROLLBACK");
         if self.run(&ROLLBACK, vec![]).await.is_ok() {
+            if let (true, Some(Link::Writer(slot))) = (self.wrote, self.link.as_mut())
+                && let Some(writing) = slot.as_mut()
+            {
+                writing.keys = writing.keys.map(Keys::again);
+            }
             self.end().await;
         }
     }
@@ -220,6 +228,7 @@ impl Tx {
 
     pub(crate) async fn run(&mut self, sql: &'static Sql, args: Vec<Arg<'_>>) -> Result<Vec<Row>, Fault> {
         let text = sql.text(self.dialect());
+        self.wrote |= ["INSERT", "UPDATE", "DELETE", "WITH"].iter().any(|word| text.starts_with(word));
         self.run_text(text, args).await
     }
 

@@ -298,11 +298,12 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
                 .pragma("temp_store", "memory")
                 .statement_cache_capacity(200)
                 .disable_statement_logging();
-            // A page that changes often is written back once per checkpoint, so larger steps write less.
+            // A page that changes often is written back once per checkpoint, so larger steps write less. The cache is no
+            // larger than what helps: after each commit in which pages changed places, SQLite goes through all of it.
             let writing = common
                 .clone()
                 .create_if_missing(true)
-                .pragma("cache_size", "-65536")
+                .pragma("cache_size", "-16384")
                 .pragma("wal_autocheckpoint", "8000")
                 .pragma("journal_size_limit", "67108864");
             let reading = common.pragma("cache_size", "-8192").pragma("query_only", "on");
@@ -352,6 +353,7 @@ impl std::fmt::Debug for SqlStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{key::Key, link::Arg};
 
     #[tokio::test]
     async fn only_what_must_outlast_a_power_cut_syncs_its_commit() {
@@ -368,5 +370,38 @@ mod tests {
             assert_eq!(tx.run(&LEVEL, vec![]).await.unwrap()[0].int(0).unwrap(), expected, "{lasts:?}");
             tx.roll_back().await;
         }
+    }
+    #[tokio::test]
+    async fn what_is_undone_leaves_no_key() {
+        static SEEN: Sql =
+            Sql::new("INSERT INTO seen (hash, until, crawled, owner) VALUES ($1, 1, 1, 'somebody')");
+        static FOUND: Sql = Sql::new("SELECT owner FROM seen s WHERE {hashed seen s $1}");
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(folder.path().join("store.db"));
+        let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
+        let [kept, undone, given_up, other] = ["kept", "undone", "given up", "other"].map(Key::of);
+        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        tx.run(&SEEN, vec![Arg::Key(kept)]).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        tx.run(&SEEN, vec![Arg::Key(undone)]).await.unwrap();
+        tx.roll_back().await;
+        // Its row has the number of the one that was undone.
+        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        tx.run(&SEEN, vec![Arg::Key(other)]).await.unwrap();
+        let many = |rows: Vec<_>| rows.len();
+        assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(undone)]).await.unwrap()), 0);
+        assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(kept)]).await.unwrap()), 1);
+        tx.commit().await.unwrap();
+        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        tx.run(&SEEN, vec![Arg::Key(given_up)]).await.unwrap();
+        drop(tx);
+        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        tx.run(&SEEN, vec![Arg::Key(undone)]).await.unwrap();
+        assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(given_up)]).await.unwrap()), 0);
+        for key in [kept, other, undone] {
+            assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(key)]).await.unwrap()), 1);
+        }
+        tx.commit().await.unwrap();
     }
 }

@@ -2,6 +2,10 @@
 -- ours alone has names of its own. Nor do they replace a row by `OR REPLACE` if the statement that set them off says
 -- how it fails.
 
+-- Each transaction would first copy every page of this memory that it changes. Instead, all is read again after one
+-- that is given up.
+PRAGMA temp.journal_mode = OFF;
+
 CREATE TEMP TABLE new_keys (
     hash BLOB NOT NULL,
     kind INTEGER NOT NULL,

@@ -36,6 +36,8 @@ pub(crate) struct Keys {
     new: usize,
     /// Which part is the next to move.
     next: u8,
+    /// Whether what is in memory counts for nothing, since a transaction was given up.
+    is_stale: bool,
 }
 
 /// Makes room for the keys in the memory of this connection. The next transaction fills it.
@@ -46,18 +48,28 @@ pub(crate) async fn attach(connection: &mut SqliteConnection) -> Result<(), Faul
 
 impl Keys {
     pub(crate) fn new(step: usize) -> Self {
-        Self { step, version: None, loaded: [0; 3], new: 0, next: 0 }
+        Self { step, version: None, loaded: [0; 3], new: 0, next: 0, is_stale: false }
+    }
+
+    /// After a transaction that was given up: memory keeps no journal that would undo it there.
+    pub(crate) fn again(self) -> Self {
+        Self { is_stale: true, ..Self::new(self.step) }
     }
 
     /// Brings the keys up to date, at the beginning of a transaction.
     pub(crate) async fn follow(&mut self, tx: &mut Tx) -> Result<(), Fault> {
         static VERSION: Sql = Sql::new("PRAGMA data_version");
+        static FORGET: Sql = Sql::new("DELETE FROM new_keys");
         static FROM: Sql = Sql::new("SELECT min(entries), min(seen), min(subjects) FROM keys_upto");
         static BEHIND: Sql =
             Sql::new("SELECT range FROM keys_upto ORDER BY entries + seen + subjects, range LIMIT 1");
         let version = tx.run(&VERSION, vec![]).await?.first().map(|row| row.int(0)).transpose()?;
         if version == self.version {
             return Ok(());
+        }
+        if self.is_stale {
+            tx.run(&FORGET, vec![]).await?;
+            self.is_stale = false;
         }
         if self.version.is_none() {
             self.loaded = three(&tx.run(&FROM, vec![]).await?)?;
