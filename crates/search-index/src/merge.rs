@@ -5,8 +5,8 @@ use tantivy::{
     indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
 };
 
-/// Segments with more pages are left as they are.
-const LARGE: usize = 200_000;
+/// Segments with more pages are left as they are, so that no page is merged more often in a large index than in a small one.
+const LARGE: usize = 50_000;
 
 /// Share of replaced and removed pages from which a segment is written anew.
 const TOO_MANY_DELETED: f64 = 0.3;
