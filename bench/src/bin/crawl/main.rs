@@ -49,7 +49,7 @@ struct Arguments {
     /// Measures what a URL costs in crawls of 10,000, 100,000, … tiny pages, up to so many, instead.
     #[arg(long, value_name = "URLS")]
     frontier: Option<usize>,
-    /// Where the chart goes; `docs/bench-crawl.svg` if the site has the usual number of pages, else nowhere.
+    /// Where the chart goes; `docs/bench-crawl.svg` if there are peers and the usual number of pages, else nowhere.
     #[arg(long)]
     chart: Option<PathBuf>,
     /// The program to measure, instead of the one that is built from this source.
@@ -90,7 +90,7 @@ fn main() -> anyhow::Result<()> {
     let target = target_directory()?;
     let scratch = tempfile::Builder::new().prefix("bench-crawl-").tempdir_in(&target)?;
     if let Some(most) = arguments.frontier {
-        return frontier::run(&program, scratch.path(), most, arguments.json);
+        return frontier::run(&program, scratch.path(), most, arguments.runs.max(1), arguments.json);
     }
     let peers = if arguments.peers { peers::install(&target, &arguments.only)? } else { Vec::new() };
     let site = Site::start(Kind::Pages, pages)?;
@@ -111,7 +111,7 @@ fn main() -> anyhow::Result<()> {
     if arguments.broker == Broker::Rabbitmq {
         return Ok(());
     }
-    let default = (pages == DEFAULT_PAGES).then(|| docs().join("bench-crawl.svg"));
+    let default = (pages == DEFAULT_PAGES && arguments.peers).then(|| docs().join("bench-crawl.svg"));
     if let Some(chart) = arguments.chart.or(default) {
         fs::write(&chart, chart::svg(&rows, pages)).with_context(|| format!("`{}`", chart.display()))?;
         eprintln!("wrote {}", chart.display());

@@ -50,7 +50,8 @@ impl Row {
         self.peaks.iter().max().map_or(0.0, |peak| *peak as f64 / 1e6)
     }
 
-    fn others(&self) -> f64 {
+    /// How many cores were busy with other things, on average.
+    pub(crate) fn others(&self) -> f64 {
         self.others.iter().sum::<f64>() / self.others.len().max(1) as f64
     }
 }
