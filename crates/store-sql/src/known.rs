@@ -7,46 +7,52 @@ use crate::key::Key;
 use std::sync::{Mutex, PoisonError};
 
 pub(crate) struct Known {
-    places: Vec<Mutex<Vec<[u8; 16]>>>,
+    shards: Vec<Mutex<Vec<Bucket>>>,
 }
 
 /// Enough that threads seldom meet.
 const SHARDS: usize = 16;
 
+/// The places that one URL may have: as many as one line of a processor's cache holds. Of a URL half its key is kept, and
+/// the other half says where. 0 is nobody.
+type Bucket = [u64; 8];
+
 impl Known {
     pub(crate) fn new(most: usize) -> Self {
-        let each = most / SHARDS;
-        let shard = || Mutex::new(vec![[0; 16]; each]);
-        Self { places: if each == 0 { Vec::new() } else { (0..SHARDS).map(|_| shard()).collect() } }
+        let each = most / SHARDS / size_of::<Bucket>() * size_of::<u64>();
+        let shard = || Mutex::new(vec![Bucket::default(); each]);
+        Self { shards: if each == 0 { Vec::new() } else { (0..SHARDS).map(|_| shard()).collect() } }
     }
 
     pub(crate) fn has(&self, crawl: i64, key: Key) -> bool {
-        let key = mixed(crawl, key);
-        self.place(key, |place| *place == key).unwrap_or(false)
+        self.bucket(crawl, key, |bucket, kept| bucket.contains(&kept)).unwrap_or(false)
     }
 
     /// To be called only once the URL is in the frontier for good.
     pub(crate) fn note(&self, crawl: i64, key: Key) {
-        let key = mixed(crawl, key);
-        self.place(key, |place| *place = key);
+        self.bucket(crawl, key, |bucket, kept| {
+            if bucket.contains(&kept) {
+                return;
+            }
+            let free = bucket.iter().position(|place| *place == 0);
+            bucket[free.unwrap_or(kept as usize % bucket.len())] = kept;
+        });
     }
 
-    fn place<T>(&self, key: [u8; 16], with: impl FnOnce(&mut [u8; 16]) -> T) -> Option<T> {
-        let spread = u64::from_le_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]);
-        let shard = self.places.get(usize::from(key[15]) % SHARDS)?;
+    fn bucket<T>(&self, crawl: i64, key: Key, with: impl FnOnce(&mut Bucket, u64) -> T) -> Option<T> {
+        let [where_to, kept] = mixed(crawl, key);
+        let shard = self.shards.get(where_to as usize % SHARDS)?;
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         let many = u64::try_from(shard.len()).ok()?;
-        let place = usize::try_from(spread % many).ok()?;
-        shard.get_mut(place).map(with)
+        let bucket = usize::try_from(where_to / SHARDS as u64 % many).ok()?;
+        shard.get_mut(bucket).map(|bucket| with(bucket, kept.max(1)))
     }
 }
 
 /// One crawl's URL is another entry than another's. The key is as good as random, so this cannot be steered.
-fn mixed(crawl: i64, Key(mut key): Key) -> [u8; 16] {
-    for (octet, part) in key[4..12].iter_mut().zip(crawl.to_le_bytes()) {
-        *octet ^= part;
-    }
-    key
+fn mixed(crawl: i64, Key(key): Key) -> [u64; 2] {
+    let key = u128::from_le_bytes(key);
+    [key as u64, (key >> 64) as u64 ^ crawl.cast_unsigned()]
 }
 
 impl std::fmt::Debug for Known {
@@ -69,5 +75,24 @@ mod tests {
         let nothing = Known::new(0);
         nothing.note(1, key);
         assert!(!nothing.has(1, key));
+    }
+
+    #[test]
+    fn few_are_forgotten_while_there_is_room_and_nobody_is_made_up() {
+        const MOST: usize = 1 << 14;
+        let known = Known::new(MOST);
+        let keys: Vec<Key> =
+            (0..MOST).map(|number| Key::of(&format!("https://example.org/{number}"))).collect();
+        let (noted, others) = keys.split_at(MOST / 2);
+        for key in noted {
+            known.note(7, *key);
+        }
+        let forgotten = noted.iter().filter(|key| !known.has(7, **key)).count();
+        assert!(forgotten < noted.len() / 50, "{forgotten} of {} are forgotten", noted.len());
+        assert_eq!(others.iter().filter(|key| known.has(7, **key)).count(), 0);
+        for key in keys.iter().cycle().take(5 * MOST) {
+            known.note(8, *key);
+        }
+        assert!(keys.last().is_some_and(|key| known.has(8, *key)), "the last one always has a place");
     }
 }

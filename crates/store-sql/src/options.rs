@@ -41,7 +41,7 @@ pub struct SqlOptions {
     /// How long one call waits for a connection, and one statement for its answer, before the store counts as
     /// unavailable.
     pub answer_within: Duration,
-    /// How many URLs known to be in the frontier are remembered in memory, 16 bytes each, so that links to
+    /// How many URLs known to be in the frontier are remembered in memory, 8 bytes each, so that links to
     /// them cost no statement. 0 for none.
     pub remembered: usize,
     /// After so many new URLs and subjects a part of their keys moves from memory to the file of SQLite. About eight
@@ -59,7 +59,7 @@ impl SqlOptions {
             connections: 8,
             open_within: Duration::from_secs(30),
             answer_within: Duration::from_secs(15),
-            remembered: 1 << 20,
+            remembered: 1 << 21,
             keys_at_once: 12_288,
         }
     }
