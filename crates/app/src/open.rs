@@ -307,6 +307,16 @@ fn has_records(config: &Config) -> bool {
     config.records.kind != RecordKind::Embedded || config.data_dir.join(RECORDS_FILE).exists()
 }
 
+/// Opens the stores of records for who wants to look, if anything was recorded yet. That there is no data directory is an
+/// error.
+pub(crate) async fn records_if_any(config: &Config) -> anyhow::Result<Option<Records>> {
+    if has_records(config) {
+        return records(config).await.map(Some);
+    }
+    must_be_a_directory(&config.data_dir)?;
+    Ok(None)
+}
+
 /// Opens the stores of records for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records> {
     if !has_records(config) {
@@ -449,19 +459,23 @@ impl EmbeddedSettings {
     }
 }
 
-fn must_exist(data: &Path, queue: &Path) -> anyhow::Result<()> {
+fn must_be_a_directory(data: &Path) -> anyhow::Result<()> {
     match fs::metadata(data) {
         Ok(found) if !found.is_dir() => {
             bail!("`{}` is not a directory; name the data directory with --data", data.display())
         }
-        Ok(_) => {}
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             bail!("there is no data directory `{}`; name another with --data or `data_dir`", data.display())
         }
         Err(error) => {
-            return Err(error).with_context(|| format!("cannot look at data directory `{}`", data.display()));
+            Err(error).with_context(|| format!("cannot look at data directory `{}`", data.display()))
         }
     }
+}
+
+fn must_exist(data: &Path, queue: &Path) -> anyhow::Result<()> {
+    must_be_a_directory(data)?;
     let nothing_yet = match fs::read_dir(queue) {
         Ok(mut files) => files.next().is_none(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,

@@ -51,6 +51,12 @@ pub trait Broker: Debug + Send + Sync {
     /// The queues this broker handle knows, sorted by name.
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError>;
 
+    /// Says no when the broker is known to be away just now, and asks nobody, so that whoever has no time to wait for a
+    /// lost connection need not. Yes promises nothing. What is part of the process is never away.
+    fn reachable(&self) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
     /// Publishes each message; `Ok` means that it is durable in every queue it was routed to.
     ///
     /// One message's failure does not stop the others. After [`PublishError::Unknown`] the message may

@@ -61,7 +61,7 @@ pub(crate) async fn get(place: Place<'_>, of: &str) -> anyhow::Result<Option<Val
             told => told.map(Some),
         },
         Place::Data(config) => {
-            let records = open::existing_records(config).await?;
+            let Some(records) = open::records_if_any(config).await? else { return Ok(None) };
             let found = answers::url_record(&*records.urls, id).await;
             records.close().await;
             Ok(found?.map(serde_json::to_value).transpose()?)
@@ -89,7 +89,9 @@ pub(crate) async fn list(place: Place<'_>, wanted: &Wanted) -> anyhow::Result<Ur
             client.get(&address).await
         }
         Place::Data(config) => {
-            let records = open::existing_records(config).await?;
+            let Some(records) = open::records_if_any(config).await? else {
+                return Ok(Urls { urls: Vec::new(), next: None });
+            };
             let listed = answers::url_list(&*records.urls, wanted).await;
             records.close().await;
             let listed = listed?;
