@@ -72,12 +72,12 @@ fn a_valid_config_is_said_to_be() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 86 settings are given, the others have their defaults\n"
+        "ok: no config file; 0 of 87 settings are given, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 86 settings are given, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 87 settings are given, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
 }
@@ -91,6 +91,10 @@ fn stores_are_shared_all_or_none() {
     assert!(refused.contains(
         "each would have its own of the records, the seen URLs, the gate, the search index and the inventory"
     ));
+    home.write(
+        "crawlway.toml",
+        "[broker.rabbitmq]\nuser = \"a\"\npassword = \"b\"\n[redis]\nurl = \"redis://a\"\n[records.postgresql]\nurl = \"postgres://a/b\"\n",
+    );
     home.run_with("config check", &[rabbitmq, ("CRAWLWAY_ONLY_PROCESS", "true")]).ok();
     let all = [
         rabbitmq,
@@ -256,4 +260,64 @@ fn the_log_speaks_json_when_told_to() {
     assert_eq!((&logged["level"], &logged["fields"]["message"]), (&json!("INFO"), &json!("queue opened")));
     let ran = home.run_with("queues", &[("CRAWLWAY_LOG__LEVEL", "info")]);
     assert!(ran.stderr.contains("INFO") && ran.stderr.contains("queue opened"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_server_that_is_asked_for_and_not_set_is_named_with_the_setting() {
+    let home = Home::new();
+    for (settings, named) in [
+        ("[broker]\nkind = \"rabbitmq\"", "`broker.rabbitmq.user` and `broker.rabbitmq.password`"),
+        (
+            "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nhost = \"\"\nuser = \"a\"\npassword = \"b\"",
+            "`broker.rabbitmq.host` is empty",
+        ),
+        ("[records]\nkind = \"postgresql\"", "`records.postgresql.url` is empty"),
+        ("[seen]\nkind = \"redis\"", "`seen.kind` is \"redis\", but `redis.url` is empty"),
+        ("[gate]\nkind = \"redis\"", "`gate.kind` is \"redis\", but `redis.url` is empty"),
+        ("[inventory]\nstore = \"mongodb\"", "`inventory.mongodb.url` is empty"),
+    ] {
+        home.write("crawlway.toml", &format!("only_process = true\n{settings}\n"));
+        for line in ["config check", "up"] {
+            let said = home.run(line).refused(2);
+            assert!(said.contains(named), "{line}: {said}");
+        }
+        let told: serde_json::Value = serde_json::from_str(&home.run("config check --json").stdout).unwrap();
+        assert_eq!((&told["ok"], told["problems"].as_array().unwrap().len()), (&json!(false), 1), "{told}");
+        assert!(!home.data().exists(), "who is refused has changed nothing");
+    }
+}
+
+#[test]
+fn a_gateway_and_one_worker_may_share_the_broker_and_the_inventory_alone() {
+    let home = Home::new();
+    let broker = "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nuser = \"a\"\npassword = \"b\"\n";
+    let inventory =
+        "[inventory]\nstore = \"mongodb\"\n[inventory.mongodb]\nurl = \"mongodb://127.0.0.1:1\"\n";
+    home.write("crawlway.toml", &format!("{broker}{inventory}"));
+    let said = home.run("config check").refused(2);
+    assert!(said.contains("`only_worker = true`"), "{said}");
+    home.write("crawlway.toml", &format!("only_worker = true\n{broker}{inventory}"));
+    assert!(home.run("config check").ok().starts_with("ok: "));
+    home.write("crawlway.toml", &format!("only_worker = true\n{broker}"));
+    let said = home.run("config check").refused(2);
+    assert!(said.contains("set `broker.kind` and `inventory.store`"), "{said}");
+    home.write("crawlway.toml", &format!("only_worker = true\nonly_process = true\n{broker}{inventory}"));
+    let said = home.run("config check").refused(2);
+    assert!(said.contains("expected one of `only_process` and `only_worker`"), "{said}");
+}
+
+#[test]
+fn who_only_looks_needs_no_redis_and_no_mongodb() {
+    let home = crate::sample::filled(crate::sample::three_minutes_ago());
+    // Nobody is there.
+    home.write(
+        "crawlway.toml",
+        "only_process = true\n[seen]\nkind = \"redis\"\n[gate]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1:1\"\n\
+         [inventory]\nstore = \"mongodb\"\n[inventory.mongodb]\nurl = \"mongodb://127.0.0.1:1\"\n",
+    );
+    home.run("queues").ok();
+    home.run("dead list").ok();
+    std::fs::write(home.data().join("records.db"), b"").unwrap();
+    home.run("queues").ok();
+    assert!(home.run("trail https://a.example/").stdout.contains("nothing is known of"));
 }

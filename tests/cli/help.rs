@@ -11,6 +11,7 @@ fn help_of_every_command() {
         "crawl",
         "demo",
         "up",
+        "health",
         "url",
         "url add",
         "url get",

@@ -4,6 +4,7 @@ use crate::{lab::Lab, postgres::Database};
 use crawlway_testkit::{
     http,
     servers::{self, RabbitMq},
+    virtual_host::VirtualHost,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -29,6 +30,11 @@ impl Servers {
     /// The servers that all tests share, but for the broker: its contract queues have the same names in all tests.
     pub(crate) fn with(rabbitmq: RabbitMq, database: &Database) -> Self {
         Self { rabbitmq, vhost: "/".to_owned(), redis: servers::redis(), postgres: database.url.clone() }
+    }
+
+    /// The same with a virtual host of the shared broker.
+    pub(crate) fn on(host: &VirtualHost, database: &Database) -> Self {
+        Self { vhost: host.name.clone(), ..Self::with(host.server.clone(), database) }
     }
 
     /// Settings for all processes of this lab. Nothing is shared with another test.
@@ -59,58 +65,6 @@ impl Servers {
         lab.postgres = Some(self.postgres);
         lab.pages_with_records = true;
     }
-}
-
-/// A virtual host of a test's own on the RabbitMQ that all tests share, and a user who may do everything there and nothing
-/// elsewhere.
-pub(crate) struct VirtualHost {
-    pub(crate) name: String,
-    pub(crate) server: RabbitMq,
-}
-
-impl VirtualHost {
-    pub(crate) fn new(name: &str) -> Self {
-        let name = format!("{name}-{}", std::process::id());
-        let mut server = servers::rabbitmq();
-        let password = "of their own: p@ss/wörd%20";
-        manage(&server, "PUT", &format!("/api/vhosts/{name}"), &json!({}));
-        manage(
-            &server,
-            "PUT",
-            &format!("/api/users/{name}"),
-            &json!({ "password": password, "tags": "management" }),
-        );
-        let everything = json!({ "configure": ".*", "write": ".*", "read": ".*" });
-        manage(&server, "PUT", &format!("/api/permissions/{name}/{name}"), &everything);
-        (server.user, server.password) = (name.clone(), password.to_owned());
-        Self { name, server }
-    }
-
-    pub(crate) fn servers(&self, database: &Database) -> Servers {
-        Servers { vhost: self.name.clone(), ..Servers::with(self.server.clone(), database) }
-    }
-}
-
-impl Drop for VirtualHost {
-    fn drop(&mut self) {
-        let server = servers::rabbitmq();
-        for path in ["vhosts", "users"] {
-            let _ =
-                http::ask(management(&server), "DELETE", &format!("/api/{path}/{}", self.name), &[GUEST], "");
-        }
-    }
-}
-
-/// guest:guest, who may do everything on a server for tests.
-const GUEST: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
-
-fn management(server: &RabbitMq) -> &str {
-    server.management.strip_prefix("http://").unwrap()
-}
-
-fn manage(server: &RabbitMq, method: &str, path: &str, body: &Value) {
-    let (status, answer) = http::ask(management(server), method, path, &[GUEST], &body.to_string()).unwrap();
-    assert!(matches!(status, 200..=299), "{method} {path}: {status} {answer}");
 }
 
 /// A process that runs some of the parts. Dropped, it is killed.

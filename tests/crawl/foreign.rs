@@ -1,91 +1,35 @@
 //! Programs of strangers on the same queue: Python with pika, written from the contract alone (`tests/foreign`).
 
 use crate::{
-    fleet::{Gateway, LIMIT, Process, VirtualHost, wait_until},
+    fleet::{Gateway, Process, Servers, wait_until},
     lab::Lab,
     postgres::Database,
 };
 use crawlway_clock::Timestamp;
 use crawlway_demo_web::Plan;
-use crawlway_testkit::servers;
+use crawlway_testkit::{stranger::Stranger, virtual_host::VirtualHost};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{BufRead, BufReader},
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
     time::Duration,
 };
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../flows/schemas/crawler_queue.schema.json");
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/foreign");
 
 /// A program of a stranger, told where the queue is in the words of the contract.
 fn stranger(host: &VirtualHost, program: &str, more: &[&str]) -> Stranger {
-    let mut command = python(program);
-    command.arg(host.server.port.to_string()).arg(&host.name).args(more);
-    command.envs([("RABBITMQ_USER", &host.server.user), ("RABBITMQ_PASSWORD", &host.server.password)]);
-    Stranger::start(command)
-}
-
-fn python(program: &str) -> Command {
-    let mut command = Command::new(servers::python());
-    command.arg(format!("{PROGRAMS}/{program}")).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
-    command
-}
-
-/// A program in another language that runs. Dropped, it is killed.
-struct Stranger {
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<Value>,
-}
-
-impl Stranger {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
-        let (say, lines) = channel();
-        // Read as it comes, since a program whose output nobody takes comes to a stop.
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let _ = say.send(serde_json::from_str(&line).unwrap_or(Value::String(line)));
-            }
-        });
-        Self { child, input, lines }
-    }
-
-    /// What it says next.
-    fn next(&self) -> Value {
-        self.lines.recv_timeout(LIMIT).expect("a line of the foreign program")
-    }
-
-    /// Lets it come to its end, and says what it has said since.
-    fn finish(mut self) -> Vec<Value> {
-        drop(self.input.take());
-        let lines = self.lines.iter().collect();
-        let status = self.child.wait().unwrap();
-        assert!(status.success(), "the foreign program ended with {status}; its own words are above");
-        lines
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    Stranger::at(&host.server, &host.name, program, more)
 }
 
 #[test]
 fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
     let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(15));
     let (database, host) = (Database::new(&lab, "consumer"), VirtualHost::new("consumer"));
-    host.servers(&database).share(&mut lab);
+    Servers::on(&host, &database).share(&mut lab);
 
     // It declares the queue before anything of ours has seen it.
     let consumer = stranger(&host, "consume.py", &["crawler_queue", SCHEMA]);
-    assert_eq!(consumer.next(), json!({ "declared": "crawler_queue" }));
+    assert_eq!(consumer.next_line(), json!({ "declared": "crawler_queue" }));
     let begun = Timestamp::now();
     let gateway = Gateway::start(&lab);
     let _workers = [(); 2].map(|()| Process::at_work(&lab, "worker:crawl"));
@@ -151,9 +95,7 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
 fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
     let setting = |name| lab.variables.iter().find(|(one, _)| *one == name).unwrap().1.as_str();
     let prefix = setting("CRAWLWAY_REDIS__PREFIX");
-    let mut command = python("keys.py");
-    command.arg(setting("CRAWLWAY_REDIS__URL")).arg(prefix);
-    let keys = Stranger::start(command).finish();
+    let keys = Stranger::start("keys.py", &[setting("CRAWLWAY_REDIS__URL"), prefix]).finish();
     assert!(keys.len() > lab.truth().indexed.len(), "only {} keys", keys.len());
     for key in keys {
         assert!(key["key"].as_str().unwrap().starts_with(&format!("{{{prefix}}}:")), "{key}");
@@ -167,7 +109,7 @@ fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
 fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_up_with_the_reason() {
     let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
     let (database, host) = (Database::new(&lab, "publisher"), VirtualHost::new("publisher"));
-    host.servers(&database).share(&mut lab);
+    Servers::on(&host, &database).share(&mut lab);
     // Ours declare first this time, and the stranger's plain declare must be content with what is there.
     let gateway = Gateway::start(&lab);
     let indexer = Process::at_work(&lab, "worker:index");

@@ -2,7 +2,7 @@
 //! gateway says meanwhile what is missing.
 
 use crate::{
-    fleet::{Gateway, Process, Servers, VirtualHost, wait_until},
+    fleet::{Gateway, Process, Servers, wait_until},
     lab::Lab,
     postgres::Database,
 };
@@ -12,6 +12,7 @@ use crawlway_testkit::{
     private_rabbitmq::PrivateRabbitMq,
     private_redis::{Keeps, PrivateRedis},
     proxy::{Mode, Proxy},
+    virtual_host::VirtualHost,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -69,7 +70,7 @@ fn a_redis_that_comes_back_empty_costs_a_second_fetch_and_one_gap_at_most() {
     let mut lab = lab();
     let (database, host) = (Database::new(&lab, "redis_out"), VirtualHost::new("redis-out"));
     let mut redis = PrivateRedis::start(Keeps::Nothing);
-    Servers { redis: redis.url(), ..host.servers(&database) }.share(&mut lab);
+    Servers { redis: redis.url(), ..Servers::on(&host, &database) }.share(&mut lab);
     let gateway = Gateway::start(&lab);
     let processes = ["worker:crawl", "worker:crawl", "worker:crawl", "worker:index"];
     let processes = processes.map(|part| Process::at_work(&lab, part));
@@ -124,7 +125,7 @@ fn a_rabbitmq_that_is_killed_and_comes_back_loses_no_page() {
 fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     let mut lab = lab();
     let (database, host) = (Database::new(&lab, "postgresql_out"), VirtualHost::new("postgresql-out"));
-    host.servers(&database).share(&mut lab);
+    Servers::on(&host, &database).share(&mut lab);
     let (scheme, rest) = database.url.split_once('@').unwrap();
     let (server, name) = rest.split_once('/').unwrap();
     let proxy = lab.runtime.block_on(Proxy::before(server.to_owned()));

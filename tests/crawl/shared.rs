@@ -1,12 +1,12 @@
 //! The same crawl on RabbitMQ, Redis and PostgreSQL, by many processes that come and go.
 
 use crate::{
-    fleet::{Gateway, LIMIT, Process, Servers, VirtualHost},
+    fleet::{Gateway, LIMIT, Process, Servers},
     lab::Lab,
     postgres::Database,
 };
 use crawlway_demo_web::Plan;
-use crawlway_testkit::{http, private_rabbitmq::PrivateRabbitMq};
+use crawlway_testkit::{http, private_rabbitmq::PrivateRabbitMq, virtual_host::VirtualHost};
 use serde_json::json;
 use std::{
     process::Stdio,
@@ -60,7 +60,7 @@ fn four_crawl_workers_that_come_and_go_stay_polite_and_lose_nothing() {
 fn a_worker_without_a_gateway_tells_how_it_is_where_it_is_told_to() {
     let mut lab = Lab::new(Plan::tiny(3), Duration::ZERO);
     let (database, host) = (Database::new(&lab, "metrics"), VirtualHost::new("metrics"));
-    host.servers(&database).share(&mut lab);
+    Servers::on(&host, &database).share(&mut lab);
     lab.variables.push(("CRAWLWAY_METRICS__LISTEN", "0.0.0.0:0".to_owned()));
     let mut up = lab.program("up");
     up.args(["--only", "worker:crawl"]);
@@ -94,4 +94,27 @@ fn a_worker_without_a_gateway_tells_how_it_is_where_it_is_told_to() {
     assert!(told.get("metrics").is_none(), "nowhere by default: {told}");
     drop(_worker);
     database.drop(&lab);
+}
+
+/// Nobody in it asks the seen URLs or the gate, so that it works while Redis is away.
+#[test]
+fn a_worker_that_only_indexes_needs_no_redis() {
+    let mut lab = Lab::new(Plan::tiny(3), Duration::ZERO);
+    let (database, host) = (Database::new(&lab, "no_redis"), VirtualHost::new("no-redis"));
+    Servers { redis: "redis://127.0.0.1:1".to_owned(), ..Servers::on(&host, &database) }.share(&mut lab);
+    let mut up = lab.program("up");
+    up.args(["--only", "worker:index"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut worker = up.spawn().unwrap();
+    let output = worker.stdout.take().unwrap();
+    let (say, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line);
+        let _ = say.send(line);
+    });
+    let told = said.recv_timeout(LIMIT);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    database.drop(&lab);
+    assert!(told.as_ref().is_ok_and(|line| line.contains("worker:index")), "it waits for Redis: {told:?}");
 }

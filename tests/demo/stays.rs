@@ -46,7 +46,7 @@ fn what_it_shows_works_while_it_runs_also_where_the_port_was_taken() {
     assert!(last.contains(lab.left_behind()[0].to_str().unwrap()), "{last}");
     said.push_str(&last);
     let shown = commands(&said);
-    assert_eq!(shown.len(), 7, "{said}");
+    assert_eq!(shown.len(), 8, "{said}");
     shown.into_iter().for_each(|command| lab.type_in(command));
     demo.signal(Signal::INT);
     let (status, rest) = demo.ended();

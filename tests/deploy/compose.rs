@@ -1,7 +1,11 @@
-//! Reads `deploy/compose.yaml` as compose does: merges, then variables.
+//! The sets of containers in `deploy`, read as compose does: merges, then variables.
 
 use serde_json::Value;
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 /// The variables that compose finds in `.env`.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -15,18 +19,81 @@ pub(crate) fn read(name: &str) -> String {
     fs::read_to_string(path_of(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The services, with everything in them that an `.env` without a gap would give.
-pub(crate) fn compose() -> Value {
-    compose_with(&pretended()).unwrap()
+/// A set of containers, and what the tests know of it besides.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    /// The file with its services.
+    pub(crate) file: &'static str,
+    /// The settings that all of ours read.
+    pub(crate) settings: &'static str,
+    /// The service that has the API.
+    pub(crate) gateway: &'static str,
+    /// What ours run, in alphabetical order.
+    pub(crate) parts: &'static [&'static str],
+    /// Settings that say where everything is.
+    pub(crate) kinds: &'static [(&'static str, &'static str)],
+    /// Settings with the address of a server.
+    pub(crate) addresses: &'static [&'static str],
+    /// The ports on which the servers of these images listen.
+    pub(crate) ports: &'static [(&'static str, &'static [u16])],
+    /// Where containers keep what must last.
+    pub(crate) data: &'static [(&'static str, &'static str)],
 }
 
-/// As compose reads it with these variables, or what it would refuse to start for.
-pub(crate) fn compose_with(variables: &Variables) -> Result<Value, String> {
-    let mut document: serde_norway::Value = serde_norway::from_str(&read("deploy/compose.yaml")).unwrap();
-    document.apply_merge().unwrap();
-    let mut document = serde_json::to_value(document).unwrap();
-    put_in(&mut document, variables)?;
-    Ok(document)
+pub(crate) const SEARCH: Stack = Stack {
+    file: "compose.yaml",
+    settings: "search.toml",
+    gateway: "gateway",
+    parts: &["gateway", "worker:crawl", "worker:index", "worker:inventory"],
+    kinds: &[
+        ("broker.kind", "rabbitmq"),
+        ("records.kind", "postgresql"),
+        ("seen.kind", "redis"),
+        ("gate.kind", "redis"),
+        ("search.index", "postgresql"),
+    ],
+    addresses: &["broker.rabbitmq.management", "redis.url", "records.postgresql.url"],
+    ports: &[("rabbitmq", &[5672, 15672]), ("redis", &[6379]), ("postgres", &[5432])],
+    data: &[("rabbitmq", "/var/lib/rabbitmq"), ("redis", "/data"), ("postgres", "/var/lib/postgresql/data")],
+};
+
+pub(crate) const INVENTORY: Stack = Stack {
+    file: "inventory.compose.yaml",
+    settings: "inventory.toml",
+    gateway: "api",
+    parts: &["gateway", "worker:inventory"],
+    kinds: &[("broker.kind", "rabbitmq"), ("inventory.store", "mongodb")],
+    addresses: &["broker.rabbitmq.management", "inventory.mongodb.url"],
+    ports: &[("rabbitmq", &[5672, 15672]), ("mongodb", &[27017])],
+    data: &[("rabbitmq", "/var/lib/rabbitmq"), ("mongodb", "/data/db"), ("worker", "/var/lib/crawlway")],
+};
+
+pub(crate) const STACKS: [Stack; 2] = [SEARCH, INVENTORY];
+
+impl Stack {
+    /// The services, with everything in them that an `.env` without a gap would give.
+    pub(crate) fn compose(&self) -> Value {
+        self.compose_with(&pretended()).unwrap()
+    }
+
+    /// As compose reads it with these variables, or what it would refuse to start for.
+    pub(crate) fn compose_with(&self, variables: &Variables) -> Result<Value, String> {
+        let mut document: serde_norway::Value = serde_norway::from_str(&self.text()).unwrap();
+        document.apply_merge().unwrap();
+        let mut document = serde_json::to_value(document).unwrap();
+        put_in(&mut document, variables)?;
+        Ok(document)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        read(&format!("deploy/{}", self.file))
+    }
+
+    /// The variables that it asks for.
+    pub(crate) fn variables(&self) -> BTreeSet<String> {
+        let name = |after: &str| after[..after.find([':', '}']).unwrap()].to_owned();
+        self.text().split("${").skip(1).map(name).collect()
+    }
 }
 
 /// The names in `.env.example`, of which none may have a value.

@@ -7,6 +7,7 @@ mod dockerfile;
 mod image;
 mod program;
 mod readme;
+mod runs;
 mod secrets;
 mod settings;
 mod stack;

@@ -1,6 +1,6 @@
 //! Runs the program with the variables of a container.
 
-use crate::compose::{Variables, path_of};
+use crate::compose::{Stack, Variables, path_of};
 use std::process::{Command, Stdio};
 
 /// What the program said when it ended well.
@@ -14,9 +14,9 @@ pub(crate) fn run(line: &[&str], variables: &Variables) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// As [`run`], with `deploy/search.toml`, which is elsewhere in a container.
-pub(crate) fn run_with_settings(line: &[&str], variables: &Variables) -> String {
-    let settings = path_of("deploy/search.toml");
+/// As [`run`], with the settings of these containers, which are elsewhere in one.
+pub(crate) fn run_with_settings(stack: &Stack, line: &[&str], variables: &Variables) -> String {
+    let settings = path_of(&format!("deploy/{}", stack.settings));
     run(&[line, &["--config", settings.to_str().unwrap()]].concat(), variables)
 }
 

@@ -1,7 +1,7 @@
 //! The commands in `deploy/README.md`, as far as they can be known without containers: services, and our own command lines.
 
 use crate::{
-    compose::{compose, read, services, texts},
+    compose::{INVENTORY, STACKS, read, services, texts},
     program::assert_is_a_command,
 };
 use std::collections::BTreeSet;
@@ -20,12 +20,18 @@ fn words(line: &str) -> Vec<&str> {
 
 #[test]
 fn services_in_the_readme_are_services() {
-    let compose = compose();
-    let known: BTreeSet<&str> = services(&compose).map(|(name, _)| name).collect();
+    let mut known = BTreeSet::new();
+    for stack in STACKS {
+        known.extend(services(&stack.compose()).map(|(name, _)| name.to_owned()));
+    }
     let mut named = BTreeSet::new();
     for line in commands() {
         let words = words(&line);
-        let ["docker", "compose", command, rest @ ..] = words.as_slice() else { continue };
+        let (["docker", "compose", "-f", _, command, rest @ ..] | ["docker", "compose", command, rest @ ..]) =
+            words.as_slice()
+        else {
+            continue;
+        };
         let mut names = rest.iter().copied().filter(|word| !word.starts_with('-'));
         let names: Vec<&str> =
             if *command == "exec" { names.next().into_iter().collect() } else { names.collect() };
@@ -44,6 +50,10 @@ fn our_commands_in_the_readme_are_commands() {
         let words = words(&line);
         let ours = match words[..] {
             ["docker", "compose", "exec", "gateway", "crawlway", ref ours @ ..] => ours,
+            ["docker", "compose", "-f", file, "exec", "worker", "crawlway", ref ours @ ..] => {
+                assert_eq!(file, INVENTORY.file);
+                ours
+            }
             ["docker", "exec", "crawlway", "crawlway", ref ours @ ..] => ours,
             _ => continue,
         };
@@ -55,8 +65,11 @@ fn our_commands_in_the_readme_are_commands() {
 
 #[test]
 fn every_service_is_told_of() {
-    let (compose, text) = (compose(), read("deploy/README.md"));
-    for (name, service) in services(&compose) {
+    let text = read("deploy/README.md");
+    for (name, service) in STACKS.iter().flat_map(|stack| {
+        let compose = stack.compose();
+        services(&compose).map(|(name, service)| (name.to_owned(), service.clone())).collect::<Vec<_>>()
+    }) {
         assert!(text.contains(&format!("\n| `{name}` |")), "{name} is missing in the table");
         for port in texts(&service["ports"]) {
             let (address, _) = port.rsplit_once(':').unwrap();

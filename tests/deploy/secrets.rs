@@ -1,8 +1,7 @@
 //! Passwords: none is written down, none has a default, and both sides of a connection are given the same one.
 
 use crate::compose::{
-    Variables, compose, compose_with, documented_variables, environment, ours, pretended, read, services,
-    texts,
+    INVENTORY, SEARCH, STACKS, Stack, Variables, environment, ours, pretended, read, services, texts,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,9 +14,11 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|part| name.contains(part))
 }
 
-/// The secrets of an `.env`, and only those.
-fn pretended_secrets() -> BTreeSet<String> {
-    pretended().into_iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value).collect()
+/// The secrets of an `.env` that these containers ask for, and only those.
+fn pretended_secrets(stack: &Stack) -> BTreeSet<String> {
+    let asked = stack.variables();
+    let secrets = pretended().into_iter().filter(|(name, _)| is_secret(name) && asked.contains(name));
+    secrets.map(|(_, value)| value).collect()
 }
 
 fn password_of(address: &str) -> Option<String> {
@@ -36,34 +37,39 @@ fn secrets_of(service: &Value) -> Vec<String> {
 
 #[test]
 fn each_secret_comes_from_the_env_file() {
-    let (compose, given) = (compose(), pretended_secrets());
-    let mut used = BTreeSet::new();
-    for (name, service) in services(&compose) {
-        let secrets = secrets_of(service);
-        assert!(!secrets.is_empty(), "{name} has no password");
-        for secret in secrets {
-            assert!(given.contains(&secret), "{name}: `{secret}` is written into compose.yaml");
-            used.insert(secret);
+    for stack in STACKS {
+        let compose = stack.compose();
+        let given = pretended_secrets(&stack);
+        let mut used = BTreeSet::new();
+        for (name, service) in services(&compose) {
+            let secrets = secrets_of(service);
+            assert!(!secrets.is_empty(), "{name} has no password");
+            for secret in secrets {
+                assert!(given.contains(&secret), "{name}: `{secret}` is written into {}", stack.file);
+                used.insert(secret);
+            }
         }
+        assert_eq!(used, given);
     }
-    assert_eq!(used, given);
 }
 
 #[test]
 fn nothing_starts_while_a_secret_is_missing() {
-    for name in documented_variables().into_iter().filter(|name| is_secret(name)) {
-        let mut variables = pretended();
-        variables.insert(name.clone(), String::new());
-        let refused = compose_with(&variables).unwrap_err();
-        assert_eq!(refused, format!("set {name} in deploy/.env"));
+    for stack in STACKS {
+        for name in stack.variables().into_iter().filter(|name| is_secret(name)) {
+            let mut variables = pretended();
+            variables.insert(name.clone(), String::new());
+            let refused = stack.compose_with(&variables).unwrap_err();
+            assert_eq!(refused, format!("set {name} in deploy/.env"));
+        }
+        let only_secrets: Variables = pretended().into_iter().filter(|(name, _)| is_secret(name)).collect();
+        stack.compose_with(&only_secrets).expect("everything else has a default");
     }
-    let only_secrets: Variables = pretended().into_iter().filter(|(name, _)| is_secret(name)).collect();
-    compose_with(&only_secrets).expect("everything else has a default");
 }
 
 #[test]
 fn no_secret_has_a_default() {
-    let text = read("deploy/compose.yaml");
+    let text: String = STACKS.iter().map(|stack| stack.text()).collect();
     let used: Vec<&str> = text.split("${").skip(1).map(|after| after.split('}').next().unwrap()).collect();
     for variable in used.into_iter().filter(|variable| is_secret(variable)) {
         let (name, otherwise) = variable.split_once(':').unwrap_or((variable, ""));
@@ -73,7 +79,14 @@ fn no_secret_has_a_default() {
 
 #[test]
 fn no_file_holds_an_address_with_a_password() {
-    for file in ["compose.yaml", "search.toml", "Dockerfile", ".env.example"] {
+    for file in [
+        "compose.yaml",
+        "search.toml",
+        "inventory.compose.yaml",
+        "inventory.toml",
+        "Dockerfile",
+        ".env.example",
+    ] {
         for (number, line) in read(&format!("deploy/{file}")).lines().enumerate() {
             for (_, after) in line.match_indices("://").map(|(at, found)| line.split_at(at + found.len())) {
                 let Some((user, _)) = after.split_once('@') else { continue };
@@ -87,8 +100,8 @@ fn no_file_holds_an_address_with_a_password() {
 }
 
 #[test]
-fn both_sides_are_given_the_same() {
-    let compose = compose();
+fn both_sides_of_the_search_are_given_the_same() {
+    let compose = SEARCH.compose();
     let server = |name: &str| environment(&compose["services"][name]);
     let redis = texts(&compose["services"]["redis"]["command"]);
     let required = redis.iter().position(|part| *part == "--requirepass").unwrap();
@@ -107,10 +120,29 @@ fn both_sides_are_given_the_same() {
 }
 
 #[test]
+fn both_sides_of_the_inventory_are_given_the_same() {
+    let compose = INVENTORY.compose();
+    let server = |name: &str| environment(&compose["services"][name]);
+    for (name, service) in ours(&compose) {
+        let ours = environment(service);
+        assert_eq!(ours["RABBITMQ_USER"], server("rabbitmq")["RABBITMQ_DEFAULT_USER"], "{name}");
+        assert_eq!(ours["RABBITMQ_PASSWORD"], server("rabbitmq")["RABBITMQ_DEFAULT_PASS"], "{name}");
+        let address = Url::parse(&ours["CRAWLWAY_INVENTORY__MONGODB__URL"]).unwrap();
+        let mongodb = server("mongodb");
+        assert_eq!(address.username(), mongodb["MONGO_INITDB_ROOT_USERNAME"], "{name}");
+        assert_eq!(address.password().unwrap(), mongodb["MONGO_INITDB_ROOT_PASSWORD"], "{name}");
+        // The user who is made at the first start is one of that database.
+        assert_eq!(address.query(), Some("authSource=admin"), "{name}");
+    }
+}
+
+#[test]
 fn only_the_gateway_knows_its_token() {
-    let compose = compose();
-    for (name, service) in services(&compose) {
-        let knows = environment(service).contains_key("CRAWLWAY_GATEWAY__TOKEN");
-        assert_eq!(knows, name == "gateway", "{name}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in services(&compose) {
+            let knows = environment(service).contains_key("CRAWLWAY_GATEWAY__TOKEN");
+            assert_eq!(knows, name == stack.gateway, "{name}");
+        }
     }
 }

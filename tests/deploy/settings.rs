@@ -1,7 +1,7 @@
 //! The settings that the containers run with: valid, and pointing at the services that there are.
 
 use crate::{
-    compose::{Variables, compose, environment, ours, path_of, servers, services, texts},
+    compose::{STACKS, Stack, Variables, environment, ours, path_of, servers, services, texts},
     program::{run, run_with_settings},
 };
 use crawlway_clock::parse_duration;
@@ -9,12 +9,9 @@ use serde_json::Value;
 use std::{collections::BTreeSet, net::SocketAddr};
 use url::Url;
 
-/// The ports on which the servers of these images listen.
-const PORTS: [(&str, &[u16]); 3] = [("rabbitmq", &[5672, 15672]), ("redis", &[6379]), ("postgres", &[5432])];
-
 /// Every setting of a container, with its value.
-fn shown(variables: &Variables) -> Value {
-    serde_json::from_str(&run_with_settings(&["config", "show", "--json"], variables)).unwrap()
+fn shown(stack: &Stack, variables: &Variables) -> Value {
+    serde_json::from_str(&run_with_settings(stack, &["config", "show", "--json"], variables)).unwrap()
 }
 
 fn value<'a>(shown: &'a Value, key: &str) -> &'a Value {
@@ -28,10 +25,10 @@ fn text<'a>(shown: &'a Value, key: &str) -> &'a str {
 }
 
 /// Where a container looks for a server.
-fn servers_in(shown: &Value) -> BTreeSet<(String, u16)> {
+fn servers_in(stack: &Stack, shown: &Value) -> BTreeSet<(String, u16)> {
     let port = u16::try_from(value(shown, "broker.rabbitmq.port").as_u64().unwrap()).unwrap();
     let mut found = BTreeSet::from([(text(shown, "broker.rabbitmq.host").to_owned(), port)]);
-    for key in ["broker.rabbitmq.management", "redis.url", "records.postgresql.url"] {
+    for key in stack.addresses {
         let url = Url::parse(text(shown, key)).unwrap_or_else(|error| panic!("{key}: {error}"));
         found.insert((url.host_str().unwrap().to_owned(), url.port().unwrap()));
     }
@@ -44,41 +41,50 @@ fn listens(shown: &Value) -> SocketAddr {
 
 #[test]
 fn every_variable_and_every_key_is_a_setting() {
-    let compose = compose();
-    for (name, service) in ours(&compose) {
-        let said = run_with_settings(&["config", "check"], &environment(service));
-        assert!(said.starts_with("ok: "), "{name}: {said}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in ours(&compose) {
+            let said = run_with_settings(&stack, &["config", "check"], &environment(service));
+            assert!(said.starts_with("ok: "), "{name}: {said}");
+        }
     }
 }
 
 #[test]
 fn no_variable_of_ours_is_without_effect() {
-    let compose = compose();
-    for (name, service) in ours(&compose) {
-        let variables = environment(service);
-        let shown = shown(&variables);
-        let sources: BTreeSet<&str> = shown["settings"]
-            .as_object()
-            .unwrap()
-            .values()
-            .filter(|setting| setting["source"]["kind"] == "variable")
-            .map(|setting| setting["source"]["name"].as_str().unwrap())
-            .collect();
-        let given: BTreeSet<&str> =
-            variables.keys().map(String::as_str).filter(|variable| *variable != "CRAWLWAY_CONFIG").collect();
-        assert_eq!(sources, given, "{name}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in ours(&compose) {
+            let variables = environment(service);
+            let shown = shown(&stack, &variables);
+            let sources: BTreeSet<&str> = shown["settings"]
+                .as_object()
+                .unwrap()
+                .values()
+                .filter(|setting| setting["source"]["kind"] == "variable")
+                .map(|setting| setting["source"]["name"].as_str().unwrap())
+                .collect();
+            let given: BTreeSet<&str> = variables
+                .keys()
+                .map(String::as_str)
+                .filter(|variable| *variable != "CRAWLWAY_CONFIG")
+                .collect();
+            assert_eq!(sources, given, "{name}");
+        }
     }
 }
 
 #[test]
 fn each_key_of_the_file_holds() {
-    let compose = compose();
-    let file: toml::Table = crate::compose::read("deploy/search.toml").parse().unwrap();
-    for (_, service) in ours(&compose) {
-        let shown = shown(&environment(service));
-        let from_file = shown["settings"].as_object().unwrap().values();
-        let held = from_file.filter(|setting| setting["source"]["kind"] == "file").count();
-        assert_eq!(held, settings_in(&file), "a key of search.toml is hidden by a variable");
+    for stack in STACKS {
+        let compose = stack.compose();
+        let file: toml::Table = crate::compose::read(&format!("deploy/{}", stack.settings)).parse().unwrap();
+        for (_, service) in ours(&compose) {
+            let shown = shown(&stack, &environment(service));
+            let from_file = shown["settings"].as_object().unwrap().values();
+            let held = from_file.filter(|setting| setting["source"]["kind"] == "file").count();
+            assert_eq!(held, settings_in(&file), "a key of {} is hidden by a variable", stack.settings);
+        }
     }
 }
 
@@ -87,86 +93,95 @@ fn settings_in(table: &toml::Table) -> usize {
 }
 
 #[test]
-fn everything_is_in_the_three_servers() {
-    let compose = compose();
-    for (name, service) in ours(&compose) {
-        let shown = shown(&environment(service));
-        for (key, server) in [
-            ("broker.kind", "rabbitmq"),
-            ("records.kind", "postgresql"),
-            ("seen.kind", "redis"),
-            ("gate.kind", "redis"),
-            ("search.index", "postgresql"),
-        ] {
-            assert_eq!(text(&shown, key), server, "{name}: {key}");
+fn everything_is_where_it_should_be() {
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in ours(&compose) {
+            let shown = shown(&stack, &environment(service));
+            for (key, server) in stack.kinds {
+                assert_eq!(text(&shown, key), *server, "{name}: {key}");
+            }
         }
     }
 }
 
 #[test]
 fn hosts_and_ports_are_those_of_the_services() {
-    let compose = compose();
-    let ports = PORTS.iter().flat_map(|(name, ports)| ports.iter().map(|port| ((*name).to_owned(), *port)));
-    let expected: BTreeSet<(String, u16)> = ports.collect();
-    let names: BTreeSet<&str> = servers(&compose).map(|(name, _)| name).collect();
-    assert_eq!(names, PORTS.iter().map(|(name, _)| *name).collect());
-    for (name, service) in ours(&compose) {
-        assert_eq!(servers_in(&shown(&environment(service))), expected, "{name}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        let ports =
+            stack.ports.iter().flat_map(|(name, ports)| ports.iter().map(|port| ((*name).to_owned(), *port)));
+        let expected: BTreeSet<(String, u16)> = ports.collect();
+        let names: BTreeSet<&str> = servers(&compose).map(|(name, _)| name).collect();
+        assert_eq!(names, stack.ports.iter().map(|(name, _)| *name).collect());
+        for (name, service) in ours(&compose) {
+            assert_eq!(servers_in(&stack, &shown(&stack, &environment(service))), expected, "{name}");
+        }
     }
 }
 
 #[test]
 fn the_api_listens_where_it_is_published() {
-    let compose = compose();
-    let gateway = &compose["services"]["gateway"];
-    let shown = shown(&environment(gateway));
-    let listens = listens(&shown);
-    assert!(listens.ip().is_unspecified(), "{listens} cannot be reached from outside of the container");
-    assert_eq!(texts(&gateway["ports"]), [format!("127.0.0.1:{0}:{0}", listens.port())]);
-    let test = texts(&gateway["healthcheck"]["test"]);
-    assert_eq!(test.last(), Some(&format!("http://127.0.0.1:{}", listens.port()).as_str()));
-    let default: Value =
-        serde_json::from_str(&run(&["config", "show", "--json"], &Variables::new())).unwrap();
-    assert_eq!(self::listens(&default).port(), listens.port(), "the documents name the default port");
-    let names: BTreeSet<&str> = services(&compose).map(|(name, _)| name).collect();
-    for host in texts(value(&shown, "gateway.allowed_hosts")) {
-        assert!(names.contains(host), "gateway.allowed_hosts: `{host}` is no service");
+    for stack in STACKS {
+        let compose = stack.compose();
+        let gateway = &compose["services"][stack.gateway];
+        let shown = shown(&stack, &environment(gateway));
+        let listens = listens(&shown);
+        assert!(listens.ip().is_unspecified(), "{listens} cannot be reached from outside of the container");
+        assert_eq!(texts(&gateway["ports"]), [format!("127.0.0.1:{0}:{0}", listens.port())]);
+        let test = texts(&gateway["healthcheck"]["test"]);
+        assert_eq!(test.last(), Some(&format!("http://127.0.0.1:{}", listens.port()).as_str()));
+        let default: Value =
+            serde_json::from_str(&run(&["config", "show", "--json"], &Variables::new())).unwrap();
+        assert_eq!(self::listens(&default).port(), listens.port(), "the documents name the default port");
+        let names: BTreeSet<&str> = services(&compose).map(|(name, _)| name).collect();
+        for host in texts(value(&shown, "gateway.allowed_hosts")) {
+            assert!(names.contains(host), "gateway.allowed_hosts: `{host}` is no service");
+        }
     }
 }
 
 #[test]
 fn the_management_page_is_published_where_the_settings_expect_it() {
-    let compose = compose();
-    let shown = shown(&environment(&compose["services"]["gateway"]));
-    let port = Url::parse(text(&shown, "broker.rabbitmq.management")).unwrap().port().unwrap();
-    let rabbitmq = &compose["services"]["rabbitmq"];
-    assert_eq!(texts(&rabbitmq["ports"]), [format!("127.0.0.1:{port}:{port}")]);
-    assert!(rabbitmq["image"].as_str().unwrap().ends_with("-management"));
+    for stack in STACKS {
+        let compose = stack.compose();
+        let shown = shown(&stack, &environment(&compose["services"][stack.gateway]));
+        let port = Url::parse(text(&shown, "broker.rabbitmq.management")).unwrap().port().unwrap();
+        let rabbitmq = &compose["services"]["rabbitmq"];
+        assert_eq!(texts(&rabbitmq["ports"]), [format!("127.0.0.1:{port}:{port}")]);
+        assert!(rabbitmq["image"].as_str().unwrap().ends_with("-management"));
+    }
 }
 
 #[test]
 fn a_container_that_is_stopped_has_the_time_to_drain() {
-    let compose = compose();
-    for (name, service) in ours(&compose) {
-        let shown = shown(&environment(service));
-        let drain = parse_duration(text(&shown, "search.drain")).unwrap();
-        let grace = parse_duration(service["stop_grace_period"].as_str().unwrap()).unwrap();
-        // The API and the stages each have the whole time.
-        assert!(grace > drain * 2, "{name}: {grace:?} for twice {drain:?}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in ours(&compose) {
+            let shown = shown(&stack, &environment(service));
+            let drain = parse_duration(text(&shown, "search.drain")).unwrap();
+            let grace = parse_duration(service["stop_grace_period"].as_str().unwrap()).unwrap();
+            // The API and the stages each have the whole time.
+            assert!(grace > drain * 2, "{name}: {grace:?} for twice {drain:?}");
+        }
     }
 }
 
 #[test]
 fn the_file_is_where_the_program_looks_for_it() {
-    let compose = compose();
-    for (name, service) in ours(&compose) {
-        let [config] = service["configs"].as_array().unwrap().as_slice() else { panic!("{name}: one file") };
-        assert_eq!(environment(service)["CRAWLWAY_CONFIG"], config["target"].as_str().unwrap(), "{name}");
-        let source = config["source"].as_str().unwrap();
-        let file = compose["configs"][source]["file"].as_str().unwrap();
-        assert_eq!(
-            path_of("deploy").join(file).canonicalize().unwrap(),
-            path_of("deploy/search.toml").canonicalize().unwrap()
-        );
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in ours(&compose) {
+            let [config] = service["configs"].as_array().unwrap().as_slice() else {
+                panic!("{name}: one file")
+            };
+            assert_eq!(environment(service)["CRAWLWAY_CONFIG"], config["target"].as_str().unwrap(), "{name}");
+            let source = config["source"].as_str().unwrap();
+            let file = compose["configs"][source]["file"].as_str().unwrap();
+            assert_eq!(
+                path_of("deploy").join(file).canonicalize().unwrap(),
+                path_of(&format!("deploy/{}", stack.settings)).canonicalize().unwrap()
+            );
+        }
     }
 }

@@ -1,18 +1,14 @@
-//! The services of `deploy/compose.yaml`: what they run, what they wait for, what they keep, who can reach them.
+//! The services of each set of containers: what they run, what they wait for, what they keep, who can reach them.
 
 use crate::{
     compose::{
-        Variables, compose, compose_with, documented_variables, ours, pretended, read, servers, services,
+        INVENTORY, SEARCH, STACKS, Variables, documented_variables, ours, pretended, read, servers, services,
         texts,
     },
     program::{assert_is_a_command, run},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// Where the servers of these images keep their data.
-const DATA: [(&str, &str); 3] =
-    [("rabbitmq", "/var/lib/rabbitmq"), ("redis", "/data"), ("postgres", "/var/lib/postgresql/data")];
 
 /// What `crawlway up --only` takes, as its help says.
 fn parts() -> BTreeSet<String> {
@@ -24,88 +20,108 @@ fn parts() -> BTreeSet<String> {
 }
 
 #[test]
-fn together_the_containers_run_every_part_once() {
-    let compose = compose();
-    let mut run = Vec::new();
-    for (name, service) in ours(&compose) {
-        let command = texts(&service["command"]);
-        assert_is_a_command(&command);
-        let ["up", "--only", part] = command.as_slice() else { panic!("{name} runs {command:?}") };
-        run.push((*part).to_owned());
+fn together_the_containers_run_every_part_of_their_flow_once() {
+    for stack in STACKS {
+        let compose = stack.compose();
+        let mut run = Vec::new();
+        for (name, service) in ours(&compose) {
+            let command = texts(&service["command"]);
+            assert_is_a_command(&command);
+            let ["up", "--only", part] = command.as_slice() else { panic!("{name} runs {command:?}") };
+            run.push((*part).to_owned());
+        }
+        run.sort();
+        assert_eq!(run, stack.parts, "{}", stack.file);
     }
-    run.sort();
-    assert_eq!(run, parts().into_iter().collect::<Vec<_>>());
+    assert_eq!(parts(), SEARCH.parts.iter().map(|part| (*part).to_owned()).collect());
+    assert_eq!(
+        INVENTORY.compose()["services"].as_object().unwrap().len(),
+        4,
+        "API, worker, database and broker"
+    );
 }
 
 #[test]
 fn every_service_is_watched_and_started_again() {
-    let compose = compose();
-    for (name, service) in services(&compose) {
-        assert_eq!(service["restart"], "unless-stopped", "{name}");
-        assert_eq!(service["logging"]["driver"], "local", "{name}: the default log grows without end");
-        let health = &service["healthcheck"];
-        for key in ["interval", "timeout", "start_period", "retries"] {
-            assert!(!health[key].is_null(), "{name}: healthcheck.{key}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in services(&compose) {
+            assert_eq!(service["restart"], "unless-stopped", "{name}");
+            assert_eq!(service["logging"]["driver"], "local", "{name}: the default log grows without end");
+            let health = &service["healthcheck"];
+            for key in ["interval", "timeout", "start_period", "retries"] {
+                assert!(!health[key].is_null(), "{name}: healthcheck.{key}");
+            }
+            let test = texts(&health["test"]);
+            assert!(matches!(test.as_slice(), ["CMD" | "CMD-SHELL", _, ..]), "{name}: {test:?}");
         }
-        let test = texts(&health["test"]);
-        assert!(matches!(test.as_slice(), ["CMD" | "CMD-SHELL", _, ..]), "{name}: {test:?}");
-    }
-    for (name, service) in ours(&compose) {
-        let test = texts(&service["healthcheck"]["test"]);
-        let ["CMD", "crawlway", command @ ..] = test.as_slice() else { panic!("{name}: no shell is there") };
-        assert_is_a_command(command);
+        for (name, service) in ours(&compose) {
+            let test = texts(&service["healthcheck"]["test"]);
+            let ["CMD", "crawlway", command @ ..] = test.as_slice() else {
+                panic!("{name}: no shell is there")
+            };
+            assert_is_a_command(command);
+        }
     }
 }
 
 #[test]
 fn nothing_is_published_to_the_network() {
-    let compose = compose();
-    let published: Vec<&str> = services(&compose).flat_map(|(_, service)| texts(&service["ports"])).collect();
-    assert!(!published.is_empty());
-    for port in published {
-        assert!(port.starts_with("127.0.0.1:"), "{port}");
-    }
-    for (name, service) in services(&compose) {
-        assert!(service["network_mode"].is_null(), "{name}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        let published: Vec<&str> =
+            services(&compose).flat_map(|(_, service)| texts(&service["ports"])).collect();
+        assert!(!published.is_empty());
+        for port in published {
+            assert!(port.starts_with("127.0.0.1:"), "{port}");
+        }
+        for (name, service) in services(&compose) {
+            assert!(service["network_mode"].is_null(), "{name}");
+        }
     }
 }
 
 #[test]
 fn our_containers_wait_for_all_servers() {
-    let compose = compose();
-    let servers: BTreeSet<&str> = servers(&compose).map(|(name, _)| name).collect();
-    for (name, service) in ours(&compose) {
-        let awaited = service["depends_on"].as_object().unwrap();
-        assert_eq!(awaited.keys().map(String::as_str).collect::<BTreeSet<_>>(), servers, "{name}");
-        assert!(awaited.values().all(|awaited| awaited["condition"] == "service_healthy"), "{name}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        let servers: BTreeSet<&str> = servers(&compose).map(|(name, _)| name).collect();
+        for (name, service) in ours(&compose) {
+            let awaited = service["depends_on"].as_object().unwrap();
+            assert_eq!(awaited.keys().map(String::as_str).collect::<BTreeSet<_>>(), servers, "{name}");
+            assert!(awaited.values().all(|awaited| awaited["condition"] == "service_healthy"), "{name}");
+        }
     }
 }
 
 #[test]
-fn what_servers_keep_is_in_volumes_and_no_volume_is_for_nothing() {
-    let compose = compose();
-    let mut used = BTreeSet::new();
-    for (server, path) in DATA {
-        let [volume] = texts(&compose["services"][server]["volumes"])[..] else {
-            panic!("{server}: one volume")
-        };
-        let (name, mounted) = volume.split_once(':').unwrap();
-        assert_eq!(mounted, path, "{server}");
-        assert!(used.insert(name.to_owned()), "{name} has two users");
+fn what_must_last_is_in_volumes_and_no_volume_is_for_nothing() {
+    for stack in STACKS {
+        let compose = stack.compose();
+        let mut used = BTreeSet::new();
+        for (server, path) in stack.data {
+            let [volume] = texts(&compose["services"][*server]["volumes"])[..] else {
+                panic!("{server}: one volume")
+            };
+            let (name, mounted) = volume.split_once(':').unwrap();
+            assert_eq!(mounted, *path, "{server}");
+            assert!(used.insert(name.to_owned()), "{name} has two users");
+        }
+        let declared: BTreeSet<String> = compose["volumes"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(used, declared);
+        for (name, service) in services(&compose) {
+            let keeps = stack.data.iter().any(|(keeper, _)| *keeper == name);
+            assert_eq!(!service["volumes"].is_null(), keeps, "{name}");
+        }
+        // RabbitMQ keeps its data under the name of its host, and that of a container changes.
+        assert_eq!(compose["services"]["rabbitmq"]["hostname"], "rabbitmq");
     }
-    let declared: BTreeSet<String> = compose["volumes"].as_object().unwrap().keys().cloned().collect();
-    assert_eq!(used, declared);
-    for (name, service) in ours(&compose) {
-        assert!(service["volumes"].is_null(), "{name} keeps nothing");
-    }
-    // RabbitMQ keeps its data under the name of its host, and that of a container changes.
-    assert_eq!(compose["services"]["rabbitmq"]["hostname"], "rabbitmq");
 }
 
 #[test]
 fn the_number_of_crawling_processes_is_a_variable() {
     let replicas = |variables: &Variables| {
-        compose_with(variables).unwrap()["services"]["crawl"]["deploy"]["replicas"].clone()
+        SEARCH.compose_with(variables).unwrap()["services"]["crawl"]["deploy"]["replicas"].clone()
     };
     let mut variables = pretended();
     assert_eq!(replicas(&variables), "3");
@@ -114,10 +130,14 @@ fn the_number_of_crawling_processes_is_a_variable() {
 }
 
 #[test]
+fn there_is_one_worker_where_what_it_has_is_not_shared() {
+    let worker = &INVENTORY.compose()["services"]["worker"];
+    assert!(worker["deploy"].is_null() && worker["scale"].is_null(), "{worker}");
+}
+
+#[test]
 fn every_variable_that_is_used_is_documented_and_the_other_way_round() {
-    let text = read("deploy/compose.yaml");
-    let name = |after: &str| after[..after.find([':', '}']).unwrap()].to_owned();
-    let used: BTreeSet<String> = text.split("${").skip(1).map(name).collect();
+    let used: BTreeSet<String> = STACKS.iter().flat_map(|stack| stack.variables()).collect();
     assert_eq!(used, documented_variables().into_iter().collect());
     let readme = read("deploy/README.md");
     for variable in used {
@@ -127,10 +147,12 @@ fn every_variable_that_is_used_is_documented_and_the_other_way_round() {
 
 #[test]
 fn our_containers_can_change_nothing_of_their_own() {
-    let compose = compose();
-    for (name, service) in ours(&compose) {
-        assert_eq!(service["read_only"], Value::Bool(true), "{name}");
-        assert_eq!(texts(&service["cap_drop"]), ["ALL"], "{name}");
-        assert_eq!(texts(&service["security_opt"]), ["no-new-privileges:true"], "{name}");
+    for stack in STACKS {
+        let compose = stack.compose();
+        for (name, service) in ours(&compose) {
+            assert_eq!(service["read_only"], Value::Bool(true), "{name}");
+            assert_eq!(texts(&service["cap_drop"]), ["ALL"], "{name}");
+            assert_eq!(texts(&service["security_opt"]), ["no-new-privileges:true"], "{name}");
+        }
     }
 }

@@ -58,7 +58,12 @@ impl Lab {
 
     /// Starts the gateway and waits until it listens.
     pub(crate) fn up(&self) -> Up {
-        let mut up = self.start(&mut self.program(&["up", "--json"]));
+        self.up_with(&["up", "--json"])
+    }
+
+    /// The same with another command line.
+    pub(crate) fn up_with(&self, line: &[&str]) -> Up {
+        let mut up = self.start(&mut self.program(line));
         let mut line = String::new();
         BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));

@@ -5,6 +5,7 @@ use crate::{
         ByteSize, Config, GateKind, IndexKind, InventoryKind, MongoSettings, RecordKind, SeenKind, Span,
         secret::Secret,
     },
+    failure::UsageError,
     output::warn,
     presence,
     worker::worker_name,
@@ -94,6 +95,14 @@ impl BrokerSettings {
         self.kind != BrokerKind::Embedded
     }
 
+    /// Whether everything is said of the server that is asked for, or what is missing.
+    pub(crate) fn is_set(&self) -> Result<(), String> {
+        match self.kind {
+            BrokerKind::Embedded => Ok(()),
+            BrokerKind::Rabbitmq => self.rabbitmq.is_set(),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         let (least, most) = EMBEDDED_SIZES;
         let EmbeddedSettings { max_message, max_segment } = self.embedded;
@@ -110,6 +119,24 @@ impl BrokerSettings {
         }
         if !management.is_empty() && !management.starts_with("http://") {
             return Err("expected \"\", or an address such as \"http://rabbitmq:15672\"".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl RabbitSettings {
+    fn is_set(&self) -> Result<(), String> {
+        if self.host.is_empty() {
+            return Err(
+                "`broker.kind` is \"rabbitmq\", but `broker.rabbitmq.host` is empty; set it".to_owned()
+            );
+        }
+        if self.user.is_empty() || self.password.expose().is_empty() {
+            return Err(
+                "`broker.kind` is \"rabbitmq\", but nothing says who we are there; set RABBITMQ_USER and \
+                RABBITMQ_PASSWORD, or `broker.rabbitmq.user` and `broker.rabbitmq.password`"
+                    .to_owned(),
+            );
         }
         Ok(())
     }
@@ -148,7 +175,7 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
     if config.broker.is_shared() {
         // Only what was declared here is known here.
-        broker.declare(&[pages_queue(config), url_queue(config)]).await?;
+        broker.declare(&[pages_queue(config), url_queue(config, &*broker)]).await?;
     }
     if !has_records(config) {
         return Ok(Queues { broker, records: None });
@@ -201,9 +228,9 @@ pub(crate) async fn broker_later(config: &Config) -> anyhow::Result<Arc<dyn Brok
     }
 }
 
-/// What is declared of the queue of URLs.
-pub(crate) fn url_queue(config: &Config) -> QueueSpec {
-    config.inventory.queue(config.queue.spec(url_inventory()))
+/// What is declared of the queue of URLs on this broker.
+pub(crate) fn url_queue(config: &Config, broker: &dyn Broker) -> QueueSpec {
+    config.inventory.queue(config.queue.spec(url_inventory()), &broker.guarantees())
 }
 
 async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
@@ -215,12 +242,7 @@ async fn rabbitmq(settings: &RabbitSettings) -> anyhow::Result<RabbitBroker> {
 fn rabbitmq_options(settings: &RabbitSettings) -> anyhow::Result<crawlway_broker_rabbitmq::Options> {
     let RabbitSettings { host, port, vhost, user, password, management, max_message, confirm_timeout } =
         settings;
-    if user.is_empty() || password.expose().is_empty() {
-        bail!(
-            "`broker.kind` is \"rabbitmq\", but nothing says who we are there; set RABBITMQ_USER and RABBITMQ_PASSWORD, or \
-             `broker.rabbitmq.user` and `broker.rabbitmq.password`"
-        );
-    }
+    settings.is_set().map_err(UsageError)?;
     Ok(crawlway_broker_rabbitmq::Options {
         host: host.clone(),
         port: *port,
@@ -239,10 +261,7 @@ fn rabbitmq_options(settings: &RabbitSettings) -> anyhow::Result<crawlway_broker
 
 /// Opens Redis, which `setting` asks for.
 async fn redis(config: &Config, setting: &str) -> anyhow::Result<RedisStore> {
-    let url = config.redis.url.expose();
-    if url.is_empty() {
-        bail!("`{setting}` is \"redis\", but `redis.url` is empty; set it");
-    }
+    let url = config.redis.set_url(setting).map_err(UsageError)?;
     let options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
     RedisStore::connect(options).await.context("cannot use Redis")
 }
@@ -280,10 +299,7 @@ pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLo
 pub(crate) struct Records {
     store: SqlStore,
     pub(crate) frontier: Arc<dyn Frontier>,
-    pub(crate) seen: Arc<dyn SeenUrls>,
     pub(crate) trails: Arc<dyn Trails>,
-    /// Those of the flow `inventory`.
-    pub(crate) urls: Arc<dyn UrlRecords>,
 }
 
 impl Records {
@@ -296,10 +312,57 @@ impl Records {
         Ok(())
     }
 
+    /// The seen URLs as far as they are kept here, for who never asks those that the settings name.
+    pub(crate) fn seen_here(&self) -> Arc<dyn SeenUrls> {
+        Arc::new(self.store.clone())
+    }
+
+    /// The records of the flow `inventory` as far as they are kept here, for who never asks those that the settings name.
+    pub(crate) fn urls_here(&self) -> Arc<dyn UrlRecords> {
+        Arc::new(self.store.clone())
+    }
+
     /// Lets go of files and connections.
     pub(crate) async fn close(&self) {
         self.store.close().await;
     }
+}
+
+/// Opens the seen URLs. To be called by who asks them, since they may be on a server of their own.
+pub(crate) async fn seen(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn SeenUrls>> {
+    Ok(match config.seen.kind {
+        SeenKind::Records => records.seen_here(),
+        SeenKind::Redis => Arc::new(redis(config, "seen.kind").await?),
+    })
+}
+
+/// Opens the records of the flow `inventory`. To be called by who asks them, since they may be on a server of their own.
+pub(crate) async fn urls(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn UrlRecords>> {
+    Ok(match shared_urls(config).await? {
+        Some(urls) => urls,
+        None => records.urls_here(),
+    })
+}
+
+/// The records of the flow `inventory`, if they are on a server of their own.
+pub(crate) async fn shared_urls(config: &Config) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
+    Ok(match config.inventory.store {
+        InventoryKind::Records => None,
+        InventoryKind::Mongodb => Some(Arc::new(mongodb(config).await?)),
+    })
+}
+
+/// The records of the flow `inventory` for who wants to look, if anything was recorded yet. That there is no data directory
+/// is an error.
+pub(crate) async fn existing_urls(config: &Config) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
+    if let Some(urls) = shared_urls(config).await? {
+        return Ok(Some(urls));
+    }
+    if has_records(config) {
+        return Ok(Some(records(config).await?.urls_here()));
+    }
+    must_be_a_directory(&config.data_dir)?;
+    Ok(None)
 }
 
 /// Whether there are records to look at. A server is assumed to have some.
@@ -327,13 +390,7 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
                 .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
             Place::Sqlite(config.data_dir.join(RECORDS_FILE))
         }
-        RecordKind::Postgresql => {
-            let url = config.records.postgresql.url.expose();
-            if url.is_empty() {
-                bail!("`records.kind` is \"postgresql\", but `records.postgresql.url` is empty; set it");
-            }
-            Place::Postgres(url.to_owned())
-        }
+        RecordKind::Postgresql => Place::Postgres(config.records.set_url().map_err(UsageError)?.to_owned()),
     };
     let settings = &config.records.postgresql;
     let store = SqlStore::open(SqlOptions {
@@ -345,24 +402,13 @@ pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
     .await
     .context("cannot open the records")?;
     let shared = Arc::new(store.clone());
-    let seen: Arc<dyn SeenUrls> = match config.seen.kind {
-        SeenKind::Records => shared.clone(),
-        SeenKind::Redis => Arc::new(redis(config, "seen.kind").await?),
-    };
-    let urls: Arc<dyn UrlRecords> = match config.inventory.store {
-        InventoryKind::Records => shared.clone(),
-        InventoryKind::Mongodb => Arc::new(mongodb(config).await?),
-    };
-    Ok(Records { store, frontier: shared.clone(), seen, trails: shared, urls })
+    Ok(Records { store, frontier: shared.clone(), trails: shared })
 }
 
 /// Opens MongoDB, which `inventory.store` asks for.
 async fn mongodb(config: &Config) -> anyhow::Result<MongoStore> {
-    let MongoSettings { url, database, collection, open_within } = &config.inventory.mongodb;
-    let url = url.expose();
-    if url.is_empty() {
-        bail!("`inventory.store` is \"mongodb\", but `inventory.mongodb.url` is empty; set it");
-    }
+    let MongoSettings { database, collection, open_within, .. } = &config.inventory.mongodb;
+    let url = config.inventory.set_url().map_err(UsageError)?;
     let options = MongoOptions {
         database: database.clone(),
         collection: collection.clone(),
@@ -422,6 +468,11 @@ pub(crate) async fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
     }
 }
 
+/// A gate for who fetches nothing.
+pub(crate) fn idle_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
+    embedded_gate(config, None)
+}
+
 fn embedded_gate(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn Gate>> {
     let options = GateOptions { policy: config.gate.policy(), directory, ..GateOptions::default() };
     Ok(Arc::new(EmbeddedGate::open(options)?))
@@ -449,19 +500,23 @@ impl EmbeddedSettings {
     }
 }
 
-fn must_exist(data: &Path, queue: &Path) -> anyhow::Result<()> {
+fn must_be_a_directory(data: &Path) -> anyhow::Result<()> {
     match fs::metadata(data) {
         Ok(found) if !found.is_dir() => {
             bail!("`{}` is not a directory; name the data directory with --data", data.display())
         }
-        Ok(_) => {}
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             bail!("there is no data directory `{}`; name another with --data or `data_dir`", data.display())
         }
         Err(error) => {
-            return Err(error).with_context(|| format!("cannot look at data directory `{}`", data.display()));
+            Err(error).with_context(|| format!("cannot look at data directory `{}`", data.display()))
         }
     }
+}
+
+fn must_exist(data: &Path, queue: &Path) -> anyhow::Result<()> {
+    must_be_a_directory(data)?;
     let nothing_yet = match fs::read_dir(queue) {
         Ok(mut files) => files.next().is_none(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,

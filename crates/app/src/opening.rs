@@ -5,9 +5,10 @@ use crate::{
     open,
     worker::{Runs, Terms, Worker},
 };
+use anyhow::Context;
 use crawlway_broker::{Broker, BrokerError};
 use crawlway_flow::Stop;
-use crawlway_store::{GateError, StoreError};
+use crawlway_store::{GateError, StoreError, UrlRecords};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -45,7 +46,7 @@ pub(crate) async fn declare_urls(
     missing: &Missing,
     declared: impl FnOnce(),
 ) -> anyhow::Result<()> {
-    let queue = open::url_queue(config);
+    let queue = open::url_queue(config, broker);
     let mut pause = PAUSES.0;
     loop {
         match broker.declare(std::slice::from_ref(&queue)).await {
@@ -70,16 +71,38 @@ pub(crate) async fn start(
     missing: &Missing,
     stop: &Stop,
 ) -> anyhow::Result<Option<Worker>> {
+    let start = || Worker::start_on(broker.clone(), None, config, Terms::default(), runs, None, stop.clone());
+    patiently(start, missing, stop).await
+}
+
+/// Opens the records of the flow `inventory`, which are on a server of their own, as soon as it is there; none if it was
+/// asked to end meanwhile.
+pub(crate) async fn urls(
+    config: &Config,
+    missing: &Missing,
+    stop: &Stop,
+) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
+    let open = async || {
+        let urls = open::shared_urls(config).await?;
+        urls.context("the inventory is not on a server of its own; set `inventory.store`")
+    };
+    patiently(open, missing, stop).await
+}
+
+/// Opens something as soon as all that it needs is there; none if it was asked to end meanwhile.
+async fn patiently<T>(
+    open: impl AsyncFn() -> anyhow::Result<T>,
+    missing: &Missing,
+    stop: &Stop,
+) -> anyhow::Result<Option<T>> {
     let mut pause = PAUSES.0;
     loop {
-        let starting =
-            Worker::start_on(broker.clone(), None, config, Terms::default(), runs, None, stop.clone());
-        let started = tokio::select! {
-            started = starting => started,
+        let opened = tokio::select! {
+            opened = open() => opened,
             _ = stop.requested() => return Ok(None),
         };
-        let error = match started {
-            Ok(worker) => return Ok(Some(worker)),
+        let error = match opened {
+            Ok(opened) => return Ok(Some(opened)),
             Err(error) => error,
         };
         let Some(name) = passing(&error) else { return Err(error) };
@@ -114,7 +137,7 @@ async fn rest(pause: &mut Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::{Context, anyhow};
+    use anyhow::anyhow;
 
     #[test]
     fn only_what_can_come_back_is_waited_for() {

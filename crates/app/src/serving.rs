@@ -13,8 +13,10 @@ use crawlway_fetch::Allowed;
 use crawlway_flow::Stop;
 use crawlway_flows::search::WithFrontier;
 use crawlway_gateway::{
-    CrawlDefaults, Inventory, Limits, Listening, Parts, Starting, Switch, health_router, router, starting,
+    CrawlDefaults, Inventory, Limits, Listening, Parts, Starting, Switch, health_router, inventory_router,
+    router, starting,
 };
+use crawlway_store::UrlRecords;
 use std::{net::SocketAddr, sync::Arc};
 use tokio::task::JoinHandle;
 
@@ -64,11 +66,19 @@ impl Serving {
     /// Answers everything from here on, on what the worker has opened.
     pub(crate) fn complete(&mut self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
         self.inventory.queue_is_declared();
-        self.inventory.read_from(worker.records.urls.clone());
+        self.inventory.read_from(worker.urls.clone());
         let parts = parts(worker, self.inventory.clone(), config, stop);
         self.switch.set(router(parts, config.gateway.options(self.address)));
         self.presence = Some(presence::announce(&config.data_dir, self.address)?);
         Ok(())
+    }
+
+    /// Answers for the flow `inventory` from here on, and for nothing else. It is not announced: what else commands ask
+    /// about is another process's.
+    pub(crate) fn complete_alone(&self, urls: Arc<dyn UrlRecords>, config: &Config) {
+        self.inventory.queue_is_declared();
+        self.inventory.read_from(urls);
+        self.switch.set(inventory_router(self.inventory.clone(), config.gateway.options(self.address)));
     }
 
     /// `http://127.0.0.1:8081`
@@ -116,7 +126,7 @@ impl Health {
         let inventory = Inventory::new(worker.broker.clone(), options, Clock::System, stop.clone());
         // It accepts nothing here; its store is looked at.
         inventory.queue_is_declared();
-        inventory.read_from(worker.records.urls.clone());
+        inventory.read_from(worker.urls.clone());
         let parts = parts(worker, inventory, config, stop);
         let router = health_router(parts, config.gateway.options(address));
         let answering = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
@@ -133,7 +143,7 @@ fn parts(worker: &Worker, inventory: Inventory, config: &Config, stop: &Stop) ->
     Parts {
         broker: Arc::new(WithFrontier::new(worker.broker.clone(), worker.records.frontier.clone())),
         frontier: worker.records.frontier.clone(),
-        seen: worker.records.seen.clone(),
+        seen: worker.seen.clone(),
         gate: worker.gate.clone(),
         trails: worker.records.trails.clone(),
         index: worker.index.clone(),

@@ -12,7 +12,7 @@ use crawlway_flows::{
 };
 use crawlway_gateway::StageMeter;
 use crawlway_lock::DirectoryLock;
-use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, frontier::CrawlState};
+use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords, frontier::CrawlState};
 use std::{
     process,
     sync::{
@@ -50,6 +50,16 @@ pub(crate) enum Urls {
 }
 
 impl Runs {
+    /// Whether the seen URLs are asked here, or told of.
+    fn asks_seen(self) -> bool {
+        self.search.crawl || self.inventory == Urls::Accepted
+    }
+
+    /// Whether pages are fetched here, or those who fetch are told of.
+    fn asks_the_gate(self) -> bool {
+        self.search.crawl || self.inventory != Urls::Nothing
+    }
+
     /// Stages of the flow `search`, and nothing else.
     pub(crate) fn only_search(search: Stages) -> Self {
         Self { search, inventory: Urls::Nothing }
@@ -60,6 +70,9 @@ impl Runs {
 pub(crate) struct Worker {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) records: open::Records,
+    pub(crate) seen: Arc<dyn SeenUrls>,
+    /// The records of the flow `inventory`.
+    pub(crate) urls: Arc<dyn UrlRecords>,
     /// The index, unless pages end in a file.
     pub(crate) index: Option<Arc<dyn PageIndex>>,
     pub(crate) gate: Arc<dyn Gate>,
@@ -151,7 +164,17 @@ impl Worker {
             PagesInto::Index(index) => Some(index.clone()),
             PagesInto::File(_) => None,
         };
-        let gate = open::lasting_gate(config, &records).await?;
+        // What nobody here asks is not waited for.
+        let seen = if runs.asks_seen() { open::seen(config, &records).await? } else { records.seen_here() };
+        let urls = match runs.inventory {
+            Urls::Nothing => records.urls_here(),
+            Urls::Accepted | Urls::Fetched => open::urls(config, &records).await?,
+        };
+        let gate = if runs.asks_the_gate() {
+            open::lasting_gate(config, &records).await?
+        } else {
+            open::idle_gate(config)?
+        };
         let mut setup = Setup::new(gate.clone());
         setup.guard = config.fetch.guard(&terms.allow)?;
         if let Some(resolver) = terms.resolver {
@@ -173,7 +196,7 @@ impl Worker {
         }
         let mut queues = search::items().to_vec();
         if runs.inventory != Urls::Nothing {
-            broker.declare(&[open::url_queue(config)]).await?;
+            broker.declare(&[open::url_queue(config, &*broker)]).await?;
             queues.push(inventory::items());
         }
         let closing = close_trails(&broker, &records, queues);
@@ -194,8 +217,7 @@ impl Worker {
             clock: Clock::System,
             worker: worker_name(),
         };
-        let stores =
-            Stores { frontier: records.frontier.clone(), seen: records.seen.clone(), pages: Some(pages) };
+        let stores = Stores { frontier: records.frontier.clone(), seen: seen.clone(), pages: Some(pages) };
         let settings = config.search.settings(request.clone());
         let stages = runs.search;
         let search = Search::new(
@@ -209,27 +231,33 @@ impl Worker {
         );
         let mut meters = meters(search::FLOW, search.flow());
         let wake = Arc::new(search.wake());
-        let mut urls = None;
+        let mut fetching = None;
         if runs.inventory == Urls::Fetched {
-            let queue = open::url_queue(config);
+            let queue = open::url_queue(config, &*broker);
             let settings = config.inventory.settings(request.clone(), config.search.drain());
-            let (parts, records) = (parts(inventory::FLOW), records.urls.clone());
-            let flow = Inventory::new(parts, records, fetcher.clone(), &queue, settings, stop.clone());
+            let flow = Inventory::new(
+                parts(inventory::FLOW),
+                urls.clone(),
+                fetcher.clone(),
+                &queue,
+                settings,
+                stop.clone(),
+            );
             meters.extend(self::meters(inventory::FLOW, flow.flow()));
-            urls = Some(flow);
+            fetching = Some(flow);
         }
-        let idle = !stages.crawl && !stages.index && urls.is_none();
+        let idle = !stages.crawl && !stages.index && fetching.is_none();
         let stopped = stop.clone();
         let broken = Arc::<AtomicBool>::default();
         let breaks = broken.clone();
         let running = tokio::spawn(async move {
-            let urls = async {
-                match urls {
-                    Some(urls) => urls.run().await,
+            let fetching = async {
+                match fetching {
+                    Some(flow) => flow.run().await,
                     None => Ran::ToTheEnd,
                 }
             };
-            let ran = tokio::join!(search.run(), urls);
+            let ran = tokio::join!(search.run(), fetching);
             if ran != (Ran::ToTheEnd, Ran::ToTheEnd) {
                 breaks.store(true, Ordering::Relaxed);
             }
@@ -241,6 +269,8 @@ impl Worker {
         Ok(Self {
             broker,
             records,
+            seen,
+            urls,
             index,
             gate,
             fetcher,

@@ -86,6 +86,10 @@ impl Broker for RabbitBroker {
         Ok(self.engine.intakes().iter().map(|intake| intake.spec()).collect())
     }
 
+    fn reachable(&self) -> Result<(), BrokerError> {
+        Ok(self.engine.link.is_up()?)
+    }
+
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
         self.engine.publish(batch).await
     }

@@ -37,6 +37,15 @@ impl Link {
         }
     }
 
+    /// Whether a session is up now.
+    pub(crate) fn is_up(&self) -> Result<(), LinkError> {
+        match &*self.state.borrow() {
+            State::Up(_) => Ok(()),
+            State::Away => Err(LinkError::Down { server: self.server.clone() }),
+            State::Closed => Err(LinkError::Closed),
+        }
+    }
+
     /// The session that is up, or that comes up within this time.
     pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Session>, LinkError> {
         let mut watching = self.state.subscribe();

@@ -175,9 +175,12 @@ async fn a_server_that_is_away_is_said_to_be_and_comes_back() {
     let message = || vec![crawlway_broker::Outgoing::to_queue(&spec.name, "a")];
     assert_eq!(broker.publish(message()).await, [Ok(())]);
     let held = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
+    assert_eq!(broker.reachable(), Ok(()));
 
     proxy.set(Mode::Down);
     until("the loss is noticed", || async { broker.depth(&spec.name).await.is_err() }).await;
+    let away = broker.reachable().expect_err("it is away").to_string();
+    assert!(away.contains("is not connected"), "{away}");
     let outcome = broker.publish(message()).await.remove(0);
     assert!(outcome.as_ref().is_err_and(|error| error.is_transient()), "it is away: {outcome:?}");
     let received = broker.receive(&spec.name, 1, Duration::from_millis(100)).await;
@@ -187,6 +190,7 @@ async fn a_server_that_is_away_is_said_to_be_and_comes_back() {
 
     proxy.set(Mode::Up);
     until("it is back", || async { broker.publish(message()).await == [Ok(())] }).await;
+    assert_eq!(broker.reachable(), Ok(()));
     let mut again = Vec::new();
     while again.len() < 2 {
         again.extend(broker.receive(&spec.name, 10, Duration::from_secs(1)).await.unwrap_or_default());

@@ -1,5 +1,6 @@
 //! What a broker holds, aspect by aspect: the rows of `docs/guarantees.md`, for programs.
 
+use crate::MaxLength;
 use std::{fmt, time::Duration};
 
 macro_rules! aspects {
@@ -111,6 +112,15 @@ impl Guarantees {
     /// How this aspect is held.
     pub fn of(&self, aspect: Aspect) -> Support {
         (self.support)(aspect)
+    }
+
+    /// A limit of so many waiting messages as it can be asked for here: exact where that is held, else approximate.
+    pub fn limit(&self, limit: u64) -> MaxLength {
+        if self.has(Aspect::LimitExact) {
+            MaxLength::Exact(limit)
+        } else {
+            MaxLength::Approximate { limit, slack: self.limit_slack }
+        }
     }
 
     /// Whether this aspect is held at all.

@@ -8,6 +8,7 @@ pub mod dead;
 mod depth;
 mod error;
 pub mod guarantees;
+mod limited;
 pub mod limits;
 mod message;
 mod name;
@@ -24,6 +25,7 @@ pub use dead::{DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
 pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
+pub use limited::Limited;
 pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
 pub use name::{ExchangeName, NameError, QueueName};
 pub use spec::{Binding, MaxLength, QueueSpec};
@@ -50,6 +52,12 @@ pub trait Broker: Debug + Send + Sync {
 
     /// The queues this broker handle knows, sorted by name.
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError>;
+
+    /// Says no when the broker is known to be away just now, and asks nobody, so that whoever has no time to wait for a
+    /// lost connection need not. Yes promises nothing. What is part of the process is never away.
+    fn reachable(&self) -> Result<(), BrokerError> {
+        Ok(())
+    }
 
     /// Publishes each message; `Ok` means that it is durable in every queue it was routed to.
     ///

@@ -26,5 +26,5 @@ pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};
 pub use runner::{Flow, HoldBack, Parts, Ran, Settings};
 pub use source::{Ended, QueueSource, Source};
-pub use stage::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
+pub use stage::{Context, Counted, EffectError, Invalid, Item, Output, Stage, StageError};
 pub use stop::Stop;

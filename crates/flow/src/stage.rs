@@ -3,7 +3,14 @@
 use crate::Stop;
 use crawlway_broker::{Delivery, MessageId, Outgoing};
 use crawlway_clock::{Clock, Timestamp};
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 /// What is done to items. Running a stage twice on one item leaves the same state as running it once, since an item
 /// whose worker died comes again.
@@ -49,8 +56,26 @@ pub struct Item<T> {
     pub id: MessageId,
     /// What it carries.
     pub value: T,
-    /// Which attempt this is, from 1.
+    /// Which attempt this is, from 1, as far as the source counts.
     pub attempt: u32,
+    /// Where a stage that counts failures itself says how many there were before.
+    pub counted: Counted,
+}
+
+/// How many failures of an item its stage has counted itself. Its source knows nothing of them, and its trail does.
+#[derive(Debug, Clone, Default)]
+pub struct Counted(Arc<AtomicU32>);
+
+impl Counted {
+    /// So many failures came before this attempt.
+    pub fn failures(&self, number: u32) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// Which attempt this is, when the source takes it for that one.
+    pub(crate) fn attempt(&self, of_source: u32) -> u32 {
+        of_source.saturating_add(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// What came of an item.

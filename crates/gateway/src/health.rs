@@ -1,7 +1,11 @@
 //! Whether the process lives, and whether it can do its work: `/health/live` and `/health/ready`.
 
-use crate::parts::{Parts, Shared};
+use crate::{
+    inventory::Inventory,
+    parts::{Parts, Shared},
+};
 use axum::{Json, extract::State};
+use crawlway_flow::Stop;
 use crawlway_flows::search::FRONTIER;
 use crawlway_store::seen::Claim;
 use http::StatusCode;
@@ -50,7 +54,11 @@ pub(crate) async fn live() -> Json<Live> {
     (status = SERVICE_UNAVAILABLE, body = Ready, description = "It cannot; the reasons say why"),
 ))]
 pub(crate) async fn ready(State(shared): State<Shared>) -> (StatusCode, Json<Ready>) {
-    let dependencies = look(&shared.parts).await;
+    answered(look(&shared.parts).await)
+}
+
+/// Ready if everything is.
+pub(crate) fn answered(dependencies: Vec<Dependency>) -> (StatusCode, Json<Ready>) {
     let ready = dependencies.iter().all(|dependency| dependency.ready);
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Ready { ready, dependencies }))
@@ -97,12 +105,20 @@ pub(crate) async fn look(parts: &Parts) -> Vec<Dependency> {
         all.push(index);
     }
     all.push(told("stages", (parts.broken)()));
-    let stopping = parts.stop.is_requested();
-    all.push(told(
-        "process",
-        stopping.then(|| "it was asked to end, and finishes what is in flight".to_owned()),
-    ));
+    all.push(process(&parts.stop));
     all
+}
+
+/// How everything is that a gateway for the flow `inventory` alone needs.
+pub(crate) async fn of_inventory(inventory: &Inventory) -> Vec<Dependency> {
+    let (queues, records) =
+        tokio::join!(within("queues", inventory.queue_trouble()), within("inventory", inventory.trouble()),);
+    vec![queues, records, process(inventory.stop())]
+}
+
+fn process(stop: &Stop) -> Dependency {
+    let stopping = stop.is_requested();
+    told("process", stopping.then(|| "it was asked to end, and finishes what is in flight".to_owned()))
 }
 
 async fn within(name: &'static str, look: impl Future<Output = Result<(), String>>) -> Dependency {

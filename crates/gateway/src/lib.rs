@@ -8,6 +8,7 @@
 //!
 //! It knows contracts and names no product: what it works on is handed to it as [`Parts`].
 
+mod alone;
 pub mod answers;
 mod auth;
 mod callers;
@@ -26,6 +27,7 @@ mod serve;
 pub mod shape;
 mod starting;
 
+pub use alone::inventory_router;
 pub use auth::Token;
 pub use callers::AllowedHosts;
 pub use inventory::{Inventory, InventoryOptions};

@@ -40,7 +40,14 @@ fn a_url_is_posted_fetched_stored_and_read_back() {
         ("/gone/1", "FAILED_PERMANENT", 1, "http.404"),
         ("/no/1", "FAILED_PERMANENT", 1, "robots.disallowed"),
     ] {
-        let record = up.finished(&up.ask_for(&site.url(path)).0);
+        let (location, message) = up.ask_for(&site.url(path));
+        let record = up.finished(&location);
+        up.wait(&format!("/api/trails?item={message}"), |trail| trail["items"][0]["closed"] == true);
+        let (_, trail) = up.get(&format!("/api/trails?item={message}"));
+        let attempts: Vec<&Value> =
+            trail["items"][0]["entries"].as_array().unwrap().iter().map(|entry| &entry["attempt"]).collect();
+        let expected: Vec<Value> = (1..=tries).map(Value::from).collect();
+        assert_eq!(attempts, expected.iter().collect::<Vec<_>>(), "{trail}");
         assert_eq!(
             (&record["status"], &record["processing"]["retry_count"]),
             (&json!(status), &json!(tries)),
@@ -81,6 +88,28 @@ fn a_url_is_posted_fetched_stored_and_read_back() {
     let accepted = shown(&["url", "add", &site.url("/ok/later"), "--json"]);
     let up = lab.up();
     assert_eq!(up.finished(accepted["location"].as_str().unwrap())["status"], "COMPLETED");
+}
+
+#[test]
+fn where_nothing_is_recorded_yet_a_list_is_empty_and_nothing_is_known() {
+    let site = Site::serve();
+    let lab = site.lab("");
+    let (listed, json) = (["url", "list"], ["url", "list", "--json"]);
+    let nowhere = lab.run(&listed);
+    assert_eq!(nowhere.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+    assert!(said.contains("there is no data directory"), "{said}");
+    // It is queued, and no worker has seen it.
+    let url = site.url("/ok/1");
+    assert!(lab.run(&["url", "add", &url]).status.success());
+    assert_eq!(String::from_utf8(lab.run(&listed).stdout).unwrap(), "no records\n");
+    let output = lab.run(&json);
+    assert!(output.status.success());
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), json!({ "urls": [], "next": null }));
+    let unknown = lab.run(&["url", "get", &url]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(String::from_utf8(unknown.stdout).unwrap(), format!("nothing is known of `{url}`\n"));
+    assert!(!lab.data().join("records.db").exists(), "who looks makes nothing");
 }
 
 #[test]

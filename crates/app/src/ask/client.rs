@@ -72,6 +72,17 @@ impl Client {
         self.ask(Method::GET, address, None).await
     }
 
+    /// What is there, also when it says of itself that it is out of order.
+    pub(crate) async fn look<T: DeserializeOwned>(&self, address: &Url) -> anyhow::Result<T> {
+        let (status, kind, body) = self.told(Method::GET, address, None).await?;
+        if status == StatusCode::SERVICE_UNAVAILABLE
+            && let Ok(told) = serde_json::from_slice(&body)
+        {
+            return Ok(told);
+        }
+        self.understood(address, status, &kind, &body)
+    }
+
     /// Has something done that needs nothing to be said.
     pub(crate) async fn poke<T: DeserializeOwned>(&self, address: &Url) -> anyhow::Result<T> {
         self.ask(Method::POST, address, None).await
@@ -97,20 +108,36 @@ impl Client {
         address: &Url,
         body: Option<Vec<u8>>,
     ) -> anyhow::Result<T> {
+        let (status, kind, body) = self.told(method, address, body).await?;
+        self.understood(address, status, &kind, &body)
+    }
+
+    async fn told(
+        &self,
+        method: Method,
+        address: &Url,
+        body: Option<Vec<u8>>,
+    ) -> anyhow::Result<(StatusCode, String, Bytes)> {
         let asked = timeout(self.patience, self.exchange(method, address, body)).await;
-        let (status, kind, body) = asked
-            .map_err(|_| anyhow!("no answer within {} s", self.patience.as_secs()))
-            .flatten()
-            .with_context(|| {
-                format!("the gateway at {} cannot be asked; see that it runs there", self.shown())
-            })?;
+        asked.map_err(|_| anyhow!("no answer within {} s", self.patience.as_secs())).flatten().with_context(
+            || format!("the gateway at {} cannot be asked; see that it runs there", self.shown()),
+        )
+    }
+
+    fn understood<T: DeserializeOwned>(
+        &self,
+        address: &Url,
+        status: StatusCode,
+        kind: &str,
+        body: &[u8],
+    ) -> anyhow::Result<T> {
         if status.is_success() {
-            return serde_json::from_slice(&body).with_context(|| {
+            return serde_json::from_slice(body).with_context(|| {
                 format!("`{}` answered something else than a gateway of this version does", address.path())
             });
         }
         if kind.starts_with("application/problem+json")
-            && let Ok(problem) = serde_json::from_slice::<Problem>(&body)
+            && let Ok(problem) = serde_json::from_slice::<Problem>(body)
         {
             return Err(Refused { gateway: self.shown().to_owned(), problem }.into());
         }

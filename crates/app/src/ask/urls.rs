@@ -33,7 +33,7 @@ async fn add_here(config: &Config, url: &str) -> anyhow::Result<AcceptedUrl> {
     // Refused before anything is opened.
     crawlway_flows::inventory::check(url, &guard).map_err(|error| UsageError(error.to_string()))?;
     let broker = open::broker(config).await?;
-    let queue = open::url_queue(config);
+    let queue = open::url_queue(config, &*broker);
     let accepted = match broker.declare(std::slice::from_ref(&queue)).await {
         Ok(()) => answers::accept_url(&*broker, &queue.name, &guard, url, Timestamp::now()).await,
         Err(error) => Err(error.into()),
@@ -61,10 +61,8 @@ pub(crate) async fn get(place: Place<'_>, of: &str) -> anyhow::Result<Option<Val
             told => told.map(Some),
         },
         Place::Data(config) => {
-            let records = open::existing_records(config).await?;
-            let found = answers::url_record(&*records.urls, id).await;
-            records.close().await;
-            Ok(found?.map(serde_json::to_value).transpose()?)
+            let Some(records) = open::existing_urls(config).await? else { return Ok(None) };
+            Ok(answers::url_record(&*records, id).await?.map(serde_json::to_value).transpose()?)
         }
     }
 }
@@ -89,10 +87,10 @@ pub(crate) async fn list(place: Place<'_>, wanted: &Wanted) -> anyhow::Result<Ur
             client.get(&address).await
         }
         Place::Data(config) => {
-            let records = open::existing_records(config).await?;
-            let listed = answers::url_list(&*records.urls, wanted).await;
-            records.close().await;
-            let listed = listed?;
+            let Some(records) = open::existing_urls(config).await? else {
+                return Ok(Urls { urls: Vec::new(), next: None });
+            };
+            let listed = answers::url_list(&*records, wanted).await?;
             let urls = listed.urls.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
             Ok(Urls { urls, next: listed.next })
         }

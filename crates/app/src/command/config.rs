@@ -1,7 +1,7 @@
 //! `crawlway config`: check the settings, or show them.
 
 use crate::{
-    config::{Origin, Problem, Setting, Sources, as_toml, load, settings},
+    config::{Origin, Problem, Problems, Setting, Sources, as_toml, load, settings},
     failure::{ExitKind, Told},
     output::Output,
 };
@@ -59,7 +59,11 @@ struct Checked<'a> {
 }
 
 fn check(sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
-    let loaded = match load(sources) {
+    let checked = load(sources).and_then(|loaded| match loaded.config.check_servers() {
+        Ok(()) => Ok(loaded),
+        Err(text) => Err(Problems(vec![Problem::together(text)])),
+    });
+    let loaded = match checked {
         Ok(loaded) => loaded,
         Err(problems) if output.is_json() => {
             output.json(&Checked { ok: false, problems: &problems.0 })?;

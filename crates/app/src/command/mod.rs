@@ -6,6 +6,7 @@ mod crawl;
 mod dead;
 mod demo;
 mod fetch;
+mod health;
 mod queues;
 mod replay;
 mod robots;
@@ -75,6 +76,8 @@ enum Command {
     Crawl(crawl::CrawlArgs),
     /// Run the gateway and the workers until asked to end
     Up(up::UpArgs),
+    /// Say whether the process that listens here can do its work
+    Health(health::HealthArgs),
     /// Ask for URLs, and show the headers, cookies and sources that came back
     Url(url::UrlArgs),
     /// Find pages by what they say
@@ -134,6 +137,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args, sources.data_flag.clone(), settings()?, &mut output).await?,
         Command::Crawl(args) => crawl::run(args, settings()?, &mut output).await?,
         Command::Up(args) => up::run(args, settings()?, &mut output).await?,
+        Command::Health(args) => health::run(args, &settings()?, &mut output).await?,
         Command::Url(args) => url::run(args, &settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,

@@ -85,6 +85,10 @@ impl Part {
 
 pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
     check_parts(&args.only, &config)?;
+    config.check_servers().map_err(UsageError)?;
+    if config.is_for_one_worker() && args.only == [Part::Gateway] {
+        return serve_alone(&config, output).await;
+    }
     let runs = |part| args.only.is_empty() || args.only.contains(&part);
     // Before anything is opened: who is refused has changed nothing.
     if runs(Part::Gateway) || !config.sharing().owned.is_empty() {
@@ -256,6 +260,33 @@ async fn work(
     }
 }
 
+/// The gateway of a flow whose worker is another process, until asked to end.
+async fn serve_alone(config: &Config, output: &mut Output) -> anyhow::Result<()> {
+    let listening = listen(config).await?;
+    let stop = stop_on_signals()?;
+    let broker = open::broker_later(config).await?;
+    let missing = Missing::default();
+    let told = missing.clone();
+    let serving = Serving::begin(listening, &broker, config, Vec::new(), move || told.told(), &stop)?;
+    announce(&serving, output)?;
+    let inventory = serving.inventory.clone();
+    let declared = async {
+        tokio::select! {
+            declared = opening::declare_urls(&*broker, config, &missing, || inventory.queue_is_declared()) => declared,
+            _ = stop.requested() => Ok(()),
+        }
+    };
+    let opened = tokio::try_join!(opening::urls(config, &missing, &stop), declared);
+    match &opened {
+        Ok((Some(urls), ())) => serving.complete_alone(urls.clone(), config),
+        Ok((None, ())) => {}
+        Err(_) => stop.request(),
+    }
+    let ended = serving.ended().await;
+    broker.close().await?;
+    opened.map(drop).and(ended)
+}
+
 /// Says where it listens.
 fn announce(serving: &Serving, output: &mut Output) -> anyhow::Result<()> {
     let (address, url) = (serving.address, serving.url());
@@ -276,6 +307,16 @@ fn check_parts(only: &[Part], config: &Config) -> anyhow::Result<()> {
     let owned = config.sharing().owned.join(", ");
     if only.is_empty() || missing.is_empty() || owned.is_empty() {
         return Ok(());
+    }
+    if config.is_for_one_worker() {
+        if only == [Part::Gateway] || only == [Part::Inventory] {
+            return Ok(());
+        }
+        bail!(UsageError(format!(
+            "with `only_worker` a process is the gateway (--only {}) or the worker (--only {}), and nothing else",
+            Part::Gateway.name(),
+            Part::Inventory.name()
+        )));
     }
     bail!(UsageError(format!(
         "--only leaves out {}, but these are embedded and owned by one process: {owned}; all parts must be in it, so \

@@ -1,10 +1,10 @@
 //! `[inventory]`: how the flow `inventory` works, and how long its records are answered from the cache.
 
 use super::{
-    secret::Secret,
+    secret::{Secret, set},
     value::{ByteSize, Count, Span},
 };
-use crawlway_broker::{MaxLength, QueueSpec};
+use crawlway_broker::{Guarantees, QueueSpec};
 use crawlway_fetch::{Guard, Request};
 use crawlway_flows::inventory::{InventorySettings, url_inventory};
 use crawlway_gateway::InventoryOptions;
@@ -49,9 +49,14 @@ pub(crate) enum InventoryKind {
 }
 
 impl InventoryTable {
-    /// The queue of URLs: what holds for it, and its limit.
-    pub(crate) fn queue(&self, spec: QueueSpec) -> QueueSpec {
-        spec.max_length(MaxLength::Exact(self.max_length.0.get().into()))
+    /// The address of the server that is asked for.
+    pub(crate) fn set_url(&self) -> Result<&str, String> {
+        set(&self.mongodb.url, "inventory.store", "mongodb", "inventory.mongodb.url")
+    }
+
+    /// The queue of URLs: what holds for it, and its limit as the broker can hold it.
+    pub(crate) fn queue(&self, spec: QueueSpec, broker: &Guarantees) -> QueueSpec {
+        spec.max_length(broker.limit(self.max_length.0.get().into()))
     }
 
     /// The flow's settings; URLs are fetched on the terms of this request.

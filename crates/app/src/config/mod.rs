@@ -51,6 +51,7 @@ const DEFAULTS: &str = include_str!("../../../../config/crawlway.toml");
 pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) only_process: bool,
+    pub(crate) only_worker: bool,
     pub(crate) broker: BrokerSettings,
     pub(crate) queue: QueueSettings,
     pub(crate) fetch: FetchSettings,
@@ -115,6 +116,9 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         if self.data_dir.as_os_str().is_empty() {
             return Err("expected the path of a directory".to_owned());
+        }
+        if self.only_process && self.only_worker {
+            return Err("expected one of `only_process` and `only_worker`, not both".to_owned());
         }
         self.broker.check()?;
         self.fetch.check()?;

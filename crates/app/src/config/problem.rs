@@ -95,7 +95,7 @@ impl Problem {
         }
     }
 
-    pub(super) fn together(text: String) -> Self {
+    pub(crate) fn together(text: String) -> Self {
         Self { origin: None, key: None, text: format!("the settings do not go together: {text}") }
     }
 

@@ -1,7 +1,7 @@
 //! `[records]`: where the frontier, the seen URLs and the trails are kept.
 
 use super::{
-    secret::Secret,
+    secret::{Secret, set},
     value::{Count, Span},
 };
 use serde::Deserialize;
@@ -30,6 +30,11 @@ pub(crate) struct PostgresSettings {
 }
 
 impl RecordSettings {
+    /// The address of the database that is asked for.
+    pub(crate) fn set_url(&self) -> Result<&str, String> {
+        set(&self.postgresql.url, "records.kind", "postgresql", "records.postgresql.url")
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         let url = self.postgresql.url.expose();
         if !url.is_empty() && !url.starts_with("postgres://") && !url.starts_with("postgresql://") {

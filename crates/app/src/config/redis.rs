@@ -1,6 +1,6 @@
 //! `[redis]` and `[seen]`: what is kept in Redis, and how it is reached.
 
-use super::secret::Secret;
+use super::secret::{Secret, set};
 use serde::Deserialize;
 
 /// How Redis is reached.
@@ -26,6 +26,11 @@ pub(crate) enum SeenKind {
 }
 
 impl RedisSettings {
+    /// The address of the server that `setting` asks for.
+    pub(crate) fn set_url(&self, setting: &str) -> Result<&str, String> {
+        set(&self.url, setting, "redis", "redis.url")
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         let url = self.url.expose();
         if !url.is_empty() && !url.starts_with("redis://") {

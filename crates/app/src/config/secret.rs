@@ -49,6 +49,19 @@ impl Serialize for Secret {
     }
 }
 
+/// The address in this setting, without which another one asks for a server in vain.
+pub(super) fn set<'a>(
+    address: &'a Secret,
+    setting: &str,
+    kind: &str,
+    needed: &str,
+) -> Result<&'a str, String> {
+    match address.expose() {
+        "" => Err(format!("`{setting}` is \"{kind}\", but `{needed}` is empty; set it")),
+        address => Ok(address),
+    }
+}
+
 /// Whether what this key holds is a secret, by its name.
 pub(crate) fn is_secret(key: &[String]) -> bool {
     key.iter().any(|part| is_secret_name(part))

@@ -38,6 +38,31 @@ impl Config {
         !self.only_process && self.sharing().owned.is_empty()
     }
 
+    /// Whether everything is said of the servers that are asked for, or what is missing.
+    pub(crate) fn check_servers(&self) -> Result<(), String> {
+        self.broker.is_set()?;
+        if self.records.kind == RecordKind::Postgresql {
+            self.records.set_url()?;
+        }
+        if self.seen.kind == SeenKind::Redis {
+            self.redis.set_url("seen.kind")?;
+        }
+        if self.gate.kind == GateKind::Redis {
+            self.redis.set_url("gate.kind")?;
+        }
+        if self.inventory.store == InventoryKind::Mongodb {
+            self.inventory.set_url()?;
+        }
+        Ok(())
+    }
+
+    /// Whether all that gateways beside the one worker need is on servers.
+    pub(crate) fn is_for_one_worker(&self) -> bool {
+        let urls =
+            self.inventory.store == InventoryKind::Mongodb || self.records.kind == RecordKind::Postgresql;
+        self.only_worker && self.broker.is_shared() && urls
+    }
+
     /// Whether all processes with these settings work on the same.
     pub(super) fn check_sharing(&self) -> Result<(), String> {
         let with_the_records = [
@@ -53,13 +78,18 @@ impl Config {
             }
         }
         let Sharing { shared, owned } = self.sharing();
-        if shared.is_empty() || owned.is_empty() || self.only_process {
+        if shared.is_empty() || owned.is_empty() || self.only_process || self.is_for_one_worker() {
             return Ok(());
+        }
+        if self.only_worker {
+            return Err("`only_worker` lets a gateway and a worker share the flow `inventory`, for which the broker and the \
+                        inventory must be on servers; set `broker.kind` and `inventory.store`"
+                .to_owned());
         }
         Err(format!(
             "{} can be shared by many processes, but each would have its own of {}; use shared ones for all of them \
              (`broker.kind`, `records.kind`, `seen.kind`, `gate.kind`, `search.index`, `inventory.store`), or set `only_process = true` \
-             if there is never more than one",
+             if there is never more than one, or `only_worker = true` if that one works for the flow `inventory` alone",
             listed(&shared),
             listed(&owned)
         ))

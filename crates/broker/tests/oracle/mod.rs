@@ -178,6 +178,12 @@ impl OracleHarness {
         Self { shared: Arc::new(Shared { state, bell: Notify::new() }), handle: None }
     }
 
+    /// A further handle on the same data, as it is.
+    #[allow(dead_code, reason = "each test crate uses its own part")]
+    pub(crate) fn another(&self) -> Oracle {
+        Oracle::open(self.shared.clone())
+    }
+
     fn open(&mut self) -> Arc<dyn Broker> {
         let handle = Arc::new(Oracle::open(self.shared.clone()));
         self.handle = Some(handle.clone());

@@ -5,7 +5,7 @@ use super::{
     held::{Held, Holding},
     outage::Outage,
 };
-use crate::{Context, Meter, Output, Source, Stage, StageError, Stop};
+use crate::{Context, Counted, Meter, Output, Source, Stage, StageError, Stop};
 use crawlway_broker::{Delivery, MessageId, Outgoing, Receipt, SettleError};
 use crawlway_clock::Timestamp;
 use std::{
@@ -44,6 +44,7 @@ pub(super) struct Worked<S: Stage> {
     pub(super) id: MessageId,
     pub(super) subject: Option<String>,
     pub(super) attempt: u32,
+    pub(super) counted: Counted,
     /// When the stage began with it.
     pub(super) began: Instant,
     pub(super) ended_at: Timestamp,
@@ -65,6 +66,7 @@ impl<S: Stage> Worked<S> {
             id: delivery.message.id.clone(),
             subject: None,
             attempt: delivery.attempt,
+            counted: Counted::default(),
             began: Instant::now(),
             ended_at: now,
             took: Duration::ZERO,
@@ -82,6 +84,7 @@ impl<S: Stage> Worked<S> {
             id: holding.id,
             subject: holding.subject,
             attempt: holding.attempt,
+            counted: Counted::default(),
             began: holding.taken,
             ended_at: now,
             took: holding.taken.elapsed(),

@@ -152,7 +152,7 @@ impl<S: Stage> Engine<S> {
             at: item.ended_at,
             end,
             outcome: outcome.to_owned(),
-            attempt: item.attempt,
+            attempt: item.counted.attempt(item.attempt),
             took_ms: u64::try_from(item.took.as_millis()).unwrap_or(u64::MAX),
             worker: self.parts.worker.to_string(),
             error,

@@ -4,7 +4,7 @@ use super::{
     engine::{Engine, Worked},
     panics::said,
 };
-use crate::{Invalid, Item, Stage, StageError, fail};
+use crate::{Counted, Invalid, Item, Stage, StageError, fail};
 use crawlway_broker::{Delivery, MessageId, Receipt};
 use futures::FutureExt;
 use std::{
@@ -183,7 +183,7 @@ impl<S: Stage> Engine<S> {
             let id = own_id.unwrap_or(delivery.message.id);
             self.held.about(&delivery.receipt, &id, subject.as_ref());
             let suspect = delivery.attempt >= suspect_from;
-            let item = Item { id, value, attempt: delivery.attempt };
+            let item = Item { id, value, attempt: delivery.attempt, counted: Counted::default() };
             match read.batches.last_mut() {
                 Some(batch) if open && !suspect && batch.items.len() < self.settings.batch => {
                     batch.receipts.push((delivery.receipt, subject));
@@ -225,7 +225,8 @@ impl<S: Stage> Engine<S> {
         worked: mpsc::Sender<Worked<S>>,
     ) {
         let Batch { receipts, items } = batch;
-        let known: Vec<_> = items.iter().map(|item| (item.id.clone(), item.attempt)).collect();
+        let known: Vec<_> =
+            items.iter().map(|item| (item.id.clone(), item.attempt, item.counted.clone())).collect();
         let mut running = Running::start(&self, known.len());
         let began = Instant::now();
         let results = AssertUnwindSafe(self.stage.run(items, &self.context)).catch_unwind().await;
@@ -247,7 +248,7 @@ impl<S: Stage> Engine<S> {
             Err(panic) => failed(format!("the stage panicked: {}", said(&*panic))),
         };
         let known = receipts.into_iter().zip(known).zip(results);
-        for (((receipt, subject), (id, attempt)), mut result) in known {
+        for (((receipt, subject), (id, attempt, counted)), mut result) in known {
             let unsent =
                 result.as_mut().map(|output| std::mem::take(&mut output.publish)).unwrap_or_default();
             let passed = unsent.iter().any(|outgoing| outgoing.id == id);
@@ -256,6 +257,7 @@ impl<S: Stage> Engine<S> {
                 id,
                 subject,
                 attempt,
+                counted,
                 began,
                 ended_at,
                 took,

@@ -112,6 +112,7 @@ async fn an_item_that_the_stage_counts_itself_goes_back_at_once_and_never_dies_o
     let stage = Script::each("stage", move |item| {
         assert_eq!(item.attempt, 1, "the source counts nothing");
         let tries = tries.fetch_add(1, SeqCst) + 1;
+        item.counted.failures(tries - 1);
         async move { if tries < most { Err(StageError::Again { error: "not today".to_owned() }) } else { done() } }
     });
     let going = world.go(stage, &spec, quick());
@@ -120,7 +121,10 @@ async fn an_item_that_the_stage_counts_itself_goes_back_at_once_and_never_dies_o
     let mut expected = vec![End::Retried; most as usize - 1];
     expected.push(End::Done);
     assert_eq!(world.trails.ends("a"), expected);
-    assert!(world.trails.of("a")[..1].iter().all(|entry| entry.error.as_deref() == Some("not today")));
+    let trail = world.trails.of("a");
+    assert!(trail[..1].iter().all(|entry| entry.error.as_deref() == Some("not today")));
+    let attempts: Vec<u32> = trail.iter().map(|entry| entry.attempt).collect();
+    assert_eq!(attempts, (1..=most).collect::<Vec<_>>(), "the trail knows what the stage counts");
 }
 
 #[tokio::test]

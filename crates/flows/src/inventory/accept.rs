@@ -1,7 +1,7 @@
 //! Accepting a URL: what is wrong with it is said at once, and what is right is in the queue before anyone is told.
 
 use super::message::UrlMessage;
-use crawlway_broker::{Broker, MessageId, Outgoing, PublishError, QueueName};
+use crawlway_broker::{Broker, BrokerError, MessageId, Outgoing, PublishError, QueueName};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlError, UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
@@ -47,7 +47,8 @@ pub fn check(url: &str, guard: &Guard) -> Result<NormalUrl, NotAccepted> {
     Ok(url)
 }
 
-/// Puts a URL into the queue. Ok means that the broker has it durably.
+/// Puts a URL into the queue. Ok means that the broker has it durably. Somebody waits for the answer: a broker that is known
+/// to be away is not waited for.
 pub async fn accept(
     broker: &dyn Broker,
     queue: &QueueName,
@@ -56,6 +57,10 @@ pub async fn accept(
     now: Timestamp,
 ) -> Result<Accepted, NotAccepted> {
     let url = check(url, guard)?;
+    broker.reachable().map_err(|error| match error {
+        BrokerError::Closed => PublishError::Closed,
+        other => PublishError::Unavailable { detail: other.to_string() },
+    })?;
     let message_id = MessageId::random();
     let message = UrlMessage {
         url: url.as_str().to_owned(),
@@ -82,6 +87,33 @@ fn refuse_address(url: &NormalUrl, guard: &Guard) -> Result<(), NotAccepted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inventory::url_inventory;
+    use crawlway_broker_rabbitmq::{Options, RabbitBroker};
+    use std::time::Duration;
+
+    /// It would wait for an hour for the connection.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_broker_that_is_away_is_not_waited_for_and_what_is_wrong_is_said_all_the_same() {
+        // Nobody listens there any more.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let broker = RabbitBroker::connect_later(Options {
+            host: "127.0.0.1".to_owned(),
+            port,
+            patience: Duration::from_secs(3600),
+            ..Options::default()
+        });
+        let accept = async |url: &str| {
+            let (queue, guard) = (url_inventory(), Guard::new(Vec::new()));
+            let accepting = accept(&broker, &queue, &guard, url, Timestamp::now());
+            tokio::time::timeout(Duration::from_secs(60), accepting).await.expect("an answer at once")
+        };
+        let away = accept("https://a.example/").await.unwrap_err();
+        assert!(matches!(away, NotAccepted::Publish(PublishError::Unavailable { .. })), "{away:?}");
+        assert!(matches!(accept("ftp://a.example/").await, Err(NotAccepted::Url(_))));
+        broker.close().await.unwrap();
+        let closed = accept("https://a.example/").await;
+        assert_eq!(closed, Err(NotAccepted::Publish(PublishError::Closed)));
+    }
 
     fn checked(url: &str, allow: &[&str]) -> Result<(), NotAccepted> {
         let guard = Guard::new(allow.iter().map(|range| range.parse().unwrap()).collect());

@@ -77,12 +77,21 @@ impl FetchStage {
     }
 
     async fn one(&self, item: Item<Asked>, context: &Context) -> Result<Done, StageError> {
-        let Asked { url, requested_at, message_id } = item.value;
+        let Item { value: Asked { url, requested_at, message_id }, counted, .. } = item;
         let request =
             inventory::Request { url: url.as_str().to_owned(), message_id: message_id.clone(), requested_at };
         let attempt = match self.records.begin(&request, context.clock.now()).await? {
-            Begun::Yours { attempt, .. } => attempt,
-            Begun::Finished { status, .. } => return Ok(told("finished_before", status.to_string())),
+            Begun::Yours { attempt, retry_count } => {
+                counted.failures(retry_count);
+                attempt
+            }
+            Begun::Finished { status, retry_count } => {
+                // The last of the failures ended it, and its worker was lost before it could say so: the source counts
+                // that one.
+                let also_lost = u32::from(status == Status::FailedPermanent);
+                counted.failures(retry_count.saturating_sub(also_lost));
+                return Ok(told("finished_before", status.to_string()));
+            }
             Begun::Superseded { by } => return Ok(told("superseded", format!("by message {by}"))),
         };
         fail::passed(NAME, InventoryStep::Begun.name());

@@ -166,7 +166,7 @@ mod tests {
             crawled_at: Timestamp::now(),
             status_code: 200,
         };
-        Item { id: MessageId::random(), value, attempt: 1 }
+        Item { id: MessageId::random(), value, attempt: 1, counted: crawlway_flow::Counted::default() }
     }
 
     #[tokio::test]

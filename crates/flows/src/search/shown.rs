@@ -164,6 +164,10 @@ impl Broker for WithFrontier {
         Ok(queues)
     }
 
+    fn reachable(&self) -> Result<(), BrokerError> {
+        self.broker.reachable()
+    }
+
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
         self.broker.publish(batch).await
     }

@@ -193,6 +193,16 @@ impl Inventory {
         records.ready().await.map_err(|error| error.to_string())
     }
 
+    /// Why the broker cannot be asked, if it cannot.
+    pub(crate) async fn queue_trouble(&self) -> Result<(), String> {
+        let depth = self.0.broker.depth(&self.0.options.queue).await;
+        depth.map(drop).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.0.stop
+    }
+
     /// Joins the load of this record that is under way, or begins one. It goes on when nobody waits for it any more.
     fn load(&self, id: RecordId) -> Load {
         let mut loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner);

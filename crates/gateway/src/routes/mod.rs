@@ -112,7 +112,7 @@ async fn only_health_here(uri: Uri) -> Problem {
     ))
 }
 
-async fn another_method(method: Method, uri: Uri) -> Problem {
+pub(crate) async fn another_method(method: Method, uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
     Problem::method(format!("`{method}` is not for `{path}`; the header `Allow` says what is"))
 }

@@ -68,6 +68,8 @@ pub(super) struct Differences {
     pub(super) wrongly_asked: Vec<String>,
     /// Hosts that were asked sooner, or more at once, than promised.
     pub(super) hurried: Vec<String>,
+    /// What was posted, and is not there whole.
+    pub(super) not_kept: Vec<String>,
 }
 
 impl Differences {
@@ -77,7 +79,7 @@ impl Differences {
     }
 
     /// Each list with what it is of.
-    pub(super) fn each(&self) -> [(&'static str, &[String]); 7] {
+    pub(super) fn each(&self) -> [(&'static str, &[String]); 8] {
         [
             ("cannot be found", &self.missing),
             ("must not be found", &self.unexpected),
@@ -86,6 +88,7 @@ impl Differences {
             ("wrongly given up", &self.wrongly_given_up),
             ("must not be asked for", &self.wrongly_asked),
             ("hurried", &self.hurried),
+            ("not kept whole", &self.not_kept),
         ]
     }
 }
@@ -173,6 +176,7 @@ fn differences(
         wrongly_given_up: owned(dead.difference(&may_die).collect()),
         wrongly_asked: truth.untouched().filter(|url| asked.contains(*url)).map(str::to_owned).collect(),
         hurried: Vec::new(),
+        not_kept: Vec::new(),
     }
 }
 

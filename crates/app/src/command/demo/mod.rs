@@ -3,6 +3,7 @@
 mod examples;
 mod found;
 mod home;
+mod kept;
 mod manners;
 mod settings;
 mod told;
@@ -53,7 +54,8 @@ JSON, one document once the crawl is over:
    \"crawl\": as of `crawl`, \"found\": {…}, \"hosts\": [{\"host\", \"pages\", \"requests\", \"at_once\",
    \"answers_in_ms\", \"promised_gap_ms\", \"asked_for_it\", \"smallest_gap_ms\", \"done_after_ms\"}],
    \"searches\": [{\"query\", \"shows\", \"command\", \"results\": as of `search`}],
-   \"trail\": {\"url\", \"command\", and as of `trail`}, \"differences\": {\"missing\": [URL], …}}
+   \"trail\": {\"url\", \"command\", and as of `trail`}, \"inventory\": {\"url\", \"command\",
+   \"record\": as of `url get`}, \"differences\": {\"missing\": [URL], …}}
 
 Exit codes: 0 all was found that had to be, and nothing else; 1 it was not, or it failed; 2 the
 command line or a setting is wrong; 3 it was asked to stop before the crawl was over.")]
@@ -210,6 +212,12 @@ async fn show(scene: &Scene<'_>, exit: bool, output: &mut Output) -> anyhow::Res
     differences.hurried =
         hosts.iter().filter(|manners| !manners.kept()).map(|manners| manners.host.clone()).collect();
     let shell = Shell::new(home.path());
+    let Some(kept) = kept::keep(serving, config, web, &shell, stop).await? else {
+        return Ok(Ended::Stopped);
+    };
+    if !kept.is_whole() {
+        differences.not_kept.push(kept.url.clone());
+    }
     let report = told::Report {
         as_planned: differences.is_empty(),
         web: told::WebTold::new(web, server),
@@ -221,6 +229,7 @@ async fn show(scene: &Scene<'_>, exit: bool, output: &mut Output) -> anyhow::Res
         hosts,
         searches: examples::searches(&**index, &shell).await?,
         trail: examples::trail(worker, web, &shell).await?,
+        inventory: kept,
         differences,
     };
     if output.is_json() {

@@ -4,6 +4,7 @@ use super::{
     examples::{Followed, Searched, Shell},
     found::{Differences, Found},
     home::Home,
+    kept::KeptUrl,
     manners::Manners,
     settings::{OWN, Own},
 };
@@ -38,6 +39,7 @@ pub(super) struct Report {
     pub(super) hosts: Vec<Manners>,
     pub(super) searches: Vec<Searched>,
     pub(super) trail: Followed,
+    pub(super) inventory: KeptUrl,
     pub(super) differences: Differences,
 }
 
@@ -134,6 +136,8 @@ impl Report {
         }
         output.line("")?;
         self.tell_trail(output)?;
+        output.line("")?;
+        self.inventory.tell(output)?;
         output.line("")?;
         self.tell_next(exit, shell, output)?;
         output.line("")

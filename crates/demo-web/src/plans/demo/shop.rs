@@ -6,12 +6,13 @@ use super::{
     slug,
 };
 use crate::{
+    answer::Answer,
     draft::{Draft, Place},
     html::{Html, Link},
     random::Random,
     truth::Why,
 };
-use hyper::StatusCode;
+use hyper::{StatusCode, header::SET_COOKIE};
 
 const SITE: &str = "The Quayside Store";
 
@@ -27,13 +28,17 @@ pub(super) fn fill(draft: &mut Draft, random: &mut Random) {
     front.push(Link::to("/basket", "Basket"));
     front.push(Link::to("/sold-out", "Last year's lamp"));
     let lead = "Useful things that last: lamps, bags, tools and toys, chosen by people who use them.";
-    page(draft, "/", SITE.to_owned(), vec![lead.to_owned()], front);
+    let html = styled(SITE.to_owned(), vec![lead.to_owned()], front);
+    let (place, which) = (Place::new(SHOP, "/"), draft.hosts[SHOP].pages.len());
+    let answer = Answer::html(html.render()).conditional(which);
+    draft.put(&place, answer.with(SET_COOKIE, "basket=empty; Path=/; HttpOnly; SameSite=Lax"));
+    draft.expect(&place, &html.title, None, None);
     draft.status(&Place::new(SHOP, "/sold-out"), StatusCode::GONE);
     // A page with results of a search wants to stay out of other people's results.
     let results = super::styled("Search: lamp", vec!["Eight lamps were found.".to_owned()], Vec::new())
         .robots("noindex");
     let place = Place::new(SHOP, "/search?q=lamp");
-    draft.put(&place, crate::answer::Answer::html(results.render()));
+    draft.put(&place, Answer::html(results.render()));
     draft.deny(&place, Why::Noindex);
     let basket = super::styled("Your basket", vec!["Your basket is empty.".to_owned()], Vec::new());
     draft.forbidden(&Place::new(SHOP, "/basket"), &basket);
@@ -82,7 +87,10 @@ fn category_path(category: &Category) -> String {
 }
 
 fn page(draft: &mut Draft, path: &str, title: String, paragraphs: Vec<String>, links: Vec<Link>) {
+    draft.page(&Place::new(SHOP, path), &styled(title, paragraphs, links), None);
+}
+
+fn styled(title: String, paragraphs: Vec<String>, links: Vec<Link>) -> Html {
     let description = paragraphs.first().cloned().unwrap_or_default();
-    let html = Html { description, site: SITE.to_owned(), ..super::styled(title, paragraphs, links) };
-    draft.page(&Place::new(SHOP, path), &html, None);
+    Html { description, site: SITE.to_owned(), ..super::styled(title, paragraphs, links) }
 }

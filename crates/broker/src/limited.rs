@@ -1,0 +1,263 @@
+//! Limits for a broker that has none: counted at the publisher, from the depth.
+
+use crate::{
+    Aspect, Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength,
+    Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Target, Verdict,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+use tokio::sync::Mutex;
+
+/// A broker whose queues can have an approximate limit, on top of one that knows none.
+///
+/// One handle publishes to limited queues in turns of [`STEP`](Self::STEP) messages, and counts what waits before each. So a limit is
+/// overshot by no more than that for each other handle that publishes at the same time, which is what
+/// [`Guarantees::limit_slack`] has to say. Where a depth lags behind, what this handle has sent meanwhile counts besides: such a queue may
+/// refuse a little early, and not late. What comes back is always taken, since nobody publishes it.
+#[derive(Debug)]
+pub struct Limited<B> {
+    inner: B,
+    guarantees: Guarantees,
+    /// The queues with a limit, as they were asked for.
+    specs: RwLock<BTreeMap<QueueName, QueueSpec>>,
+    /// What was sent to limited queues and may not be in their depths yet. Held by who publishes to them.
+    turn: Mutex<BTreeMap<QueueName, VecDeque<(Instant, u64)>>>,
+}
+
+impl<B: Broker> Limited<B> {
+    /// How many messages are sent on one count.
+    pub const STEP: usize = 10;
+
+    /// Limits for the queues of this broker, which promises this together with them: no exact limit, and an approximate one
+    /// within its slack.
+    pub fn new(inner: B, guarantees: Guarantees) -> Self {
+        Self { inner, guarantees, specs: RwLock::default(), turn: Mutex::default() }
+    }
+
+    /// The broker without limits.
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
+    fn limit_of(&self, queue: &QueueName) -> Option<MaxLength> {
+        self.specs.read().unwrap_or_else(PoisonError::into_inner).get(queue)?.max_length
+    }
+
+    /// The queues with a limit that a message goes to, with their limits.
+    fn limited(&self, message: &Outgoing) -> Vec<(QueueName, u64)> {
+        let specs = self.specs.read().unwrap_or_else(PoisonError::into_inner);
+        let reached = |spec: &&QueueSpec| match &message.to {
+            Target::Queue(queue) => spec.name == *queue,
+            Target::Topic { exchange, topic } => spec
+                .bindings
+                .iter()
+                .any(|binding| binding.exchange == *exchange && binding.pattern.matches(topic)),
+        };
+        let with_limit = |spec: &QueueSpec| Some((spec.name.clone(), spec.max_length?.limit()));
+        specs.values().filter(reached).filter_map(with_limit).collect()
+    }
+
+    /// Whether this broker can hold the limit of a queue.
+    fn check_limit(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
+        let refused = |aspect, why: String| BrokerError::Refused { queue: spec.name.clone(), aspect, why };
+        match spec.max_length {
+            None => Ok(()),
+            Some(MaxLength::Exact(_)) => Err(refused(
+                Aspect::LimitExact,
+                "it is counted by publishers; ask for an approximate one".to_owned(),
+            )),
+            Some(MaxLength::Approximate { slack, .. }) if slack < self.guarantees.limit_slack => {
+                let least = self.guarantees.limit_slack;
+                Err(refused(
+                    Aspect::LimitApproximate,
+                    format!("it may be overshot by {least}, and {slack} are allowed; allow {least} or more"),
+                ))
+            }
+            Some(MaxLength::Approximate { .. }) => Ok(()),
+        }
+    }
+
+    /// Publishes no more than a step of messages, after one count.
+    async fn publish_some(&self, messages: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        let mut sent = self.turn.lock().await;
+        let mut room: BTreeMap<QueueName, u64> = BTreeMap::new();
+        let mut counted: BTreeMap<QueueName, u64> = BTreeMap::new();
+        let mut refused: Vec<Option<PublishError>> = Vec::with_capacity(messages.len());
+        let mut admitted = Vec::new();
+        for message in messages {
+            let queues = self.limited(&message);
+            match self.admit(&queues, &mut room, &mut sent).await {
+                Ok(()) => {
+                    for (queue, _) in queues {
+                        *counted.entry(queue).or_default() += 1;
+                    }
+                    admitted.push(message);
+                    refused.push(None);
+                }
+                Err(error) => refused.push(Some(error)),
+            }
+        }
+        let mut outcomes = self.inner.publish(admitted).await.into_iter();
+        let now = Instant::now();
+        for (queue, count) in counted {
+            sent.entry(queue).or_default().push_back((now, count));
+        }
+        let silence = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+        refused
+            .into_iter()
+            .map(|refused| match refused {
+                Some(error) => Err(error),
+                None => outcomes.next().unwrap_or_else(silence),
+            })
+            .collect()
+    }
+
+    /// Takes a place in each of these queues, or in none of them.
+    async fn admit(
+        &self,
+        queues: &[(QueueName, u64)],
+        room: &mut BTreeMap<QueueName, u64>,
+        sent: &mut BTreeMap<QueueName, VecDeque<(Instant, u64)>>,
+    ) -> Result<(), PublishError> {
+        for (queue, limit) in queues {
+            if !room.contains_key(queue) {
+                let depth = self.inner.depth(queue).await.map_err(|error| match error {
+                    BrokerError::Closed => PublishError::Closed,
+                    other => PublishError::Unavailable { detail: other.to_string() },
+                })?;
+                let unseen = unseen(sent.entry(queue.clone()).or_default(), self.guarantees.depth_lag);
+                room.insert(queue.clone(), limit.saturating_sub(depth.waiting()).saturating_sub(unseen));
+            }
+            if room.get(queue) == Some(&0) {
+                return Err(PublishError::QueueFull { queue: queue.clone(), limit: *limit });
+            }
+        }
+        for (queue, _) in queues {
+            if let Some(left) = room.get_mut(queue) {
+                *left -= 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many of the messages that were sent may not be in a depth that lags by this much.
+fn unseen(sent: &mut VecDeque<(Instant, u64)>, lag: Duration) -> u64 {
+    while sent.front().is_some_and(|(when, _)| when.elapsed() >= lag) {
+        sent.pop_front();
+    }
+    sent.iter().map(|(_, count)| count).sum()
+}
+
+#[async_trait::async_trait]
+impl<B: Broker> Broker for Limited<B> {
+    fn guarantees(&self) -> Guarantees {
+        self.guarantees.clone()
+    }
+
+    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
+        for spec in queues {
+            spec.check()?;
+            self.check_limit(spec)?;
+            let plain = QueueSpec { max_length: None, ..spec.clone() };
+            self.inner.declare(std::slice::from_ref(&plain)).await?;
+            let mut specs = self.specs.write().unwrap_or_else(PoisonError::into_inner);
+            match specs.get(&spec.name) {
+                Some(known) if known.max_length != spec.max_length => {
+                    let difference = format!(
+                        "its limit is {:?}, and {:?} was asked for; declare it the same everywhere",
+                        known.max_length, spec.max_length
+                    );
+                    return Err(BrokerError::Mismatch { queue: spec.name.clone(), difference });
+                }
+                _ => drop(specs.insert(spec.name.clone(), spec.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        let mut queues = self.inner.queues().await?;
+        for spec in &mut queues {
+            spec.max_length = self.limit_of(&spec.name);
+        }
+        Ok(queues)
+    }
+
+    fn reachable(&self) -> Result<(), BrokerError> {
+        self.inner.reachable()
+    }
+
+    async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        if batch.iter().all(|message| self.limited(message).is_empty()) {
+            return self.inner.publish(batch).await;
+        }
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let mut rest = batch.into_iter();
+        loop {
+            let some: Vec<Outgoing> = rest.by_ref().take(Self::STEP).collect();
+            if some.is_empty() {
+                return outcomes;
+            }
+            outcomes.extend(self.publish_some(some).await);
+        }
+    }
+
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        self.inner.receive(queue, max, wait).await
+    }
+
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+        self.inner.settle(verdicts).await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
+        self.inner.extend(receipts, lease).await
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
+        self.inner.depth(queue).await
+    }
+
+    async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.inner.purge(queue).await
+    }
+
+    async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.inner.pause(queue).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.inner.resume(queue).await
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        self.inner.dead_letters(queue, filter, after, limit).await
+    }
+
+    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+        self.inner.replay(queue, filter).await
+    }
+
+    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+        self.inner.drop_dead(queue, filter).await
+    }
+
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.inner.close().await
+    }
+}
