@@ -111,7 +111,13 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) fn start(lab: &Lab) -> Self {
         let (process, told) = Process::at_work(lab, "gateway");
-        Self { _process: process, address: told["address"].as_str().unwrap().to_owned() }
+        let gateway = Self { _process: process, address: told["address"].as_str().unwrap().to_owned() };
+        // One that takes long to open its servers says where it listens before it has them.
+        wait_until("the gateway has its servers", || match gateway.get("/api/queues") {
+            (200, _) => Ok(()),
+            (_, instead) => Err(instead.to_string()),
+        });
+        gateway
     }
 
     pub(crate) fn url(&self) -> String {

@@ -56,11 +56,9 @@ impl Config {
         Ok(())
     }
 
-    /// Whether all that gateways beside the one worker need is on servers.
+    /// Whether all that gateways beside the one worker need is on servers of its own.
     pub(crate) fn is_for_one_worker(&self) -> bool {
-        let urls =
-            self.inventory.store == InventoryKind::Mongodb || self.records.kind == RecordKind::Postgresql;
-        self.only_worker && self.broker.is_shared() && urls
+        self.only_worker && self.broker.is_shared() && self.inventory.store == InventoryKind::Mongodb
     }
 
     /// Whether all processes with these settings work on the same.
