@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -10,6 +11,9 @@ use crate::services::{Services, Terms};
 use crate::workspace::{self, Binary};
 
 const BENCH_CRATE: &str = "crawlway-bench";
+
+/// The package of the program that benchmarks measure, and its name.
+const PROGRAM: &str = "crawlway";
 
 /// Run a benchmark, or list the benchmarks.
 ///
@@ -30,11 +34,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         return Ok(());
     };
     check_name(name, &benches)?;
-    let mut command = workspace::cargo(root);
-    command.args(["run", "--release", "--package", BENCH_CRATE, "--bin", name, "--"]).args(args);
+    build(root, name)?;
+    let mut command = program(root, name)?;
+    command.args(args);
     let servers = servers(name, args);
     let status = if servers.is_empty() || has_servers() {
-        command.status().context("starting cargo")
+        command.status().context("starting the benchmark")
     } else {
         let mut services = Services::start(root, &servers, Terms { durable: true, ..Terms::default() })?;
         let end = services.run(&mut command);
@@ -48,6 +53,28 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Builds the benchmark and the program that it may measure with one call: two calls would choose other features for what both
+/// depend on, and build all of that twice.
+fn build(root: &Path, name: &str) -> Result<()> {
+    let mut command = workspace::cargo(root);
+    command.args(["build", "--release", "--package", BENCH_CRATE, "--bin", name]);
+    command.args(["--package", PROGRAM, "--bin", PROGRAM]);
+    let status = command.status().context("starting cargo")?;
+    if !status.success() {
+        bail!("the benchmark `{name}` could not be built");
+    }
+    Ok(())
+}
+
+/// The benchmark that was built, with what `cargo run` would tell it.
+fn program(root: &Path, name: &str) -> Result<Command> {
+    let mut command = Command::new(workspace::target_directory(root)?.join("release").join(name));
+    command.current_dir(root);
+    workspace::forget_xtask(&mut command);
+    command.env("CARGO_MANIFEST_DIR", root.join("bench"));
+    Ok(command)
+}
+
 /// The servers that a benchmark needs when it is told this.
 fn servers(name: &str, args: &[String]) -> Vec<String> {
     let told = |broker: &str| {
@@ -56,6 +83,7 @@ fn servers(name: &str, args: &[String]) -> Vec<String> {
     };
     let needed: &[&str] = match (name, told("rabbitmq")) {
         ("queue", true) => &["rabbitmq"],
+        ("inventory", true) => &["postgres", "rabbitmq"],
         ("crawl", true) => &["postgres", "redis", "rabbitmq"],
         _ => &[],
     };
@@ -146,6 +174,7 @@ mod tests {
         };
         assert_eq!(servers("queue", "--runs 3 --broker rabbitmq"), ["rabbitmq"]);
         assert_eq!(servers("crawl", "--broker=rabbitmq --json"), ["postgres", "redis", "rabbitmq"]);
+        assert_eq!(servers("inventory", "--overload --broker rabbitmq"), ["postgres", "rabbitmq"]);
         for (name, line) in
             [("queue", ""), ("queue", "--broker embedded"), ("crawl", "--peers"), ("fetch", "")]
         {

@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     pub(crate) leases: Notify,
     /// Exchanges that were seen to exist.
     pub(crate) exchanges: Mutex<HashSet<String>>,
-    rooms: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Room>>>>,
+    rooms: Mutex<HashMap<QueueName, Arc<Room>>>,
     /// What this process held when a connection was lost, or put back itself: no worker was lost with it, should it come
     /// back here.
     forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
@@ -126,7 +126,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn room(&self, queue: &QueueName) -> Arc<tokio::sync::Mutex<Room>> {
+    pub(crate) fn room(&self, queue: &QueueName) -> Arc<Room> {
         lock(&self.rooms).entry(queue.clone()).or_default().clone()
     }
 

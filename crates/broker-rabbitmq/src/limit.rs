@@ -1,42 +1,83 @@
 //! Limits of queues, as far as the publisher has to count: what is delayed is not in the queue that the server limits.
 
-use crate::{engine::Engine, error::LinkError, names, session::Session};
+use crate::{
+    engine::{Engine, lock},
+    error::LinkError,
+    names,
+    session::Session,
+};
 use crawlway_broker::{MaxLength, QueueName};
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
 /// How old the count of delayed messages may be.
 const COUNTED_WITHIN: Duration = Duration::from_secs(1);
+/// From this age on one publisher counts again, while the others go on with what is known.
+const COUNT_AGAIN: Duration = Duration::from_millis(500);
 
 /// What is known of the messages beside a queue with a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
+    known: Mutex<Known>,
+    /// Held by who counts, and by who sends what has to be counted.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
     counted: Option<Instant>,
+    /// Somebody has taken it upon themselves to count again.
+    being_counted: bool,
     /// Delayed, or back and not taken yet.
     beside: u64,
 }
 
+impl Room {
+    /// Whether the server's own count is enough, as far as is known and without waiting for anybody: nothing is beside
+    /// the queue, and nothing of this shall be. Now and then one of those who ask is told no, and has to count again.
+    pub(crate) fn is_left_to_the_server(&self, limit: MaxLength, delayed_too: bool) -> bool {
+        let mut known = lock(&self.known);
+        let age = known.counted.map(|when| when.elapsed());
+        let enough = matches!(limit, MaxLength::Exact(_))
+            && !delayed_too
+            && known.beside == 0
+            && age.is_some_and(|age| age <= COUNTED_WITHIN);
+        if !enough {
+            return false;
+        }
+        let due = age.is_some_and(|age| age > COUNT_AGAIN) && !known.being_counted;
+        known.being_counted |= due;
+        !due
+    }
+
+    /// Notes that so many more have gone beside the queue.
+    pub(crate) fn went_beside(&self, count: u64) {
+        lock(&self.known).beside += count;
+    }
+}
+
 impl Engine {
-    /// How many more a queue takes, counted by us; none where the server's own count is enough.
+    /// How many more a queue takes, counted by us; none where the server's own count is enough. For who has the turn.
     pub(crate) async fn room_left(
         &self,
         session: &Session,
         queue: &QueueName,
         limit: MaxLength,
-        room: &mut Room,
+        room: &Room,
         delayed_too: bool,
     ) -> Result<Option<u64>, LinkError> {
-        if room.counted.is_none_or(|when| when.elapsed() > COUNTED_WITHIN) {
+        let is_due = lock(&room.known).counted.is_none_or(|when| when.elapsed() > COUNT_AGAIN);
+        if is_due {
             let delayed = self.delayed(session, queue).await?;
-            room.beside = delayed + self.count(session, &names::due(queue)).await?;
-            room.counted = Some(Instant::now());
+            let beside = delayed + self.count(session, &names::due(queue)).await?;
+            *lock(&room.known) = Known { counted: Some(Instant::now()), being_counted: false, beside };
         }
-        let servers_own = matches!(limit, MaxLength::Exact(_)) && room.beside == 0 && !delayed_too;
-        if servers_own {
+        let beside = lock(&room.known).beside;
+        if matches!(limit, MaxLength::Exact(_)) && beside == 0 && !delayed_too {
             return Ok(None);
         }
         let ready = self.count(session, queue.as_str()).await?;
-        Ok(Some(limit.limit().saturating_sub(ready + room.beside)))
+        Ok(Some(limit.limit().saturating_sub(ready + beside)))
     }
 
     /// Notes that messages of a queue have gone beside it.
@@ -44,14 +85,8 @@ impl Engine {
         let limited = self.intake(queue).is_some_and(|intake| intake.max_length().is_some());
         if limited {
             let room = self.room(queue);
-            room.lock().await.beside += count;
+            let _turn = room.turn.lock().await;
+            room.went_beside(count);
         }
-    }
-}
-
-impl Room {
-    /// Notes that so many more have gone beside the queue.
-    pub(crate) fn went_beside(&mut self, count: u64) {
-        self.beside += count;
     }
 }

@@ -182,7 +182,8 @@ impl Engine {
         }
     }
 
-    /// Sends what goes to a queue whose waiting messages we count ourselves, few at a time.
+    /// Sends what goes to a queue with a limit: at once where the server counts, and else few at a time, one caller after
+    /// the other.
     async fn send_counted(
         &self,
         session: &Session,
@@ -192,10 +193,13 @@ impl Engine {
     ) {
         let room = self.room(queue);
         while !ready.is_empty() {
-            let mut room = room.lock().await;
             let Some((_, limit)) = ready[0].limited.clone() else { return };
             let any_delayed = ready.iter().any(|ready| ready.delayed);
-            let left = match self.room_left(session, queue, limit, &mut room, any_delayed).await {
+            if room.is_left_to_the_server(limit, any_delayed) {
+                return self.send(session, ready, outcomes).await;
+            }
+            let turn = room.turn.lock().await;
+            let left = match self.room_left(session, queue, limit, &room, any_delayed).await {
                 Ok(left) => left,
                 Err(error) => {
                     ready.iter().for_each(|ready| outcomes[ready.index] = Err(error.clone().into()));
@@ -203,7 +207,11 @@ impl Engine {
                 }
             };
             let count = match left {
-                None => ready.len(),
+                None => {
+                    // Nobody has to wait until this is confirmed.
+                    drop(turn);
+                    return self.send(session, ready, outcomes).await;
+                }
                 Some(0) => {
                     let full = PublishError::QueueFull { queue: queue.clone(), limit: limit.limit() };
                     ready.iter().for_each(|ready| outcomes[ready.index] = Err(full.clone()));

@@ -17,7 +17,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -218,6 +218,36 @@ async fn an_acknowledgement_that_is_never_answered_holds_up_nothing() {
 
     one_of(&broker, &spec.name).await;
     assert!(swallowed.load(Ordering::SeqCst) > 0, "it was moved, and the answer was swallowed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn publishes_to_a_queue_with_a_limit_do_not_wait_for_each_others_confirms() {
+    let server = servers::rabbitmq();
+    let confirms_pass = Arc::new(AtomicBool::new(true));
+    let pass = confirms_pass.clone();
+    let confirms =
+        move |frame: &mut [u8]| meddler::method(frame) != Some(meddler::ACK) || pass.load(Ordering::SeqCst);
+    let mut options = options(&server);
+    options.port = meddler::before(&server, Arc::new(|_: &mut [u8]| true), Arc::new(confirms)).await;
+    // Longer than the test waits for anything.
+    options.confirm_timeout = DEADLINE * 2;
+    let broker = Arc::new(RabbitBroker::connect(options).await.expect("the server answers"));
+    let spec = queue("unconfirmed").max_length(MaxLength::Exact(10));
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+
+    confirms_pass.store(false, Ordering::SeqCst);
+    for _ in 0..3 {
+        let (broker, message) = (broker.clone(), Outgoing::to_queue(&spec.name, "b"));
+        tokio::spawn(async move { broker.publish(vec![message]).await });
+    }
+    let (_connection, channel) = stranger(&server).await;
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    until("all are at the server", || async {
+        let declared = channel.queue_declare(spec.name.as_str().into(), passive, FieldTable::default());
+        declared.await.expect("the queue").message_count() == 4
+    })
+    .await;
 }
 
 /// Receives from a queue until something comes.

@@ -3,8 +3,9 @@
 use crate::{
     ours,
     site::{Kind, Site},
-    table::{Others, Row, load},
+    table::{Others, Row},
 };
+use crawlway_bench::measured::load;
 use serde_json::json;
 use std::{fs, path::Path, time::Duration};
 

@@ -4,7 +4,6 @@
 
 mod chart;
 mod frontier;
-mod measured;
 mod ours;
 mod peers;
 mod shared;
@@ -13,11 +12,12 @@ mod table;
 
 use anyhow::Context;
 use clap::Parser;
-use measured::Spent;
+use crawlway_bench::{children, measured::Spent, program};
 use site::{Kind, Site};
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::ExitCode,
     time::Duration,
 };
 use table::{Others, Row};
@@ -77,17 +77,20 @@ const IN_FLIGHT: usize = 64;
 /// No run takes longer: the slowest peer needs some minutes on a machine that others use too.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> anyhow::Result<ExitCode> {
+    if let Some(failed) = children::become_asked() {
+        return Ok(failed);
+    }
+    run(Arguments::parse()).map(|()| ExitCode::SUCCESS)
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<()> {
     let pages = arguments.pages.max(1);
     if let Some(kind) = arguments.serve {
         return site::serve(kind, pages);
     }
-    let program = match &arguments.program {
-        Some(program) => program.canonicalize().with_context(|| format!("`{}`", program.display()))?,
-        None => ours::build()?,
-    };
-    let target = target_directory()?;
+    let program = program::find(arguments.program.as_deref())?;
+    let target = program::target_directory()?;
     let scratch = tempfile::Builder::new().prefix("bench-crawl-").tempdir_in(&target)?;
     if let Some(most) = arguments.frontier {
         return frontier::run(&program, scratch.path(), most, arguments.runs.max(1), arguments.json);
@@ -206,14 +209,8 @@ fn clear(place: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where cargo builds; this program is in a folder of it.
-fn target_directory() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    Ok(own.parent().and_then(Path::parent).context("this program is in no target directory")?.to_owned())
-}
-
 fn docs() -> PathBuf {
-    // Set by `cargo run`.
+    // Set by `cargo run`, and by `cargo xtask bench`.
     std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from("docs"), |bench| Path::new(&bench).join("../docs"))
 }

@@ -1,39 +1,20 @@
 //! Our crawl: the program itself, on a fresh data directory, and whether its pages can really be found afterwards.
 
-use crate::{
-    measured::{self, Spent},
-    peers,
-    site::Site,
-};
+use crate::{peers, site::Site};
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
+use crawlway_bench::{
+    measured::{self, Spent},
+    program::command,
 };
-
-/// The program, built from this very source.
-pub(crate) fn build() -> anyhow::Result<PathBuf> {
-    // Both are set by `cargo run`.
-    let cargo =
-        std::env::var_os("CARGO").context("run it as `cargo xtask bench crawl`, or name the program")?;
-    let bench = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask bench crawl`")?;
-    let built = Command::new(cargo)
-        .args(["build", "--release", "--package", "crawlway", "--bin", "crawlway"])
-        .current_dir(bench)
-        .status()?;
-    ensure!(built.success(), "cannot build the program");
-    let own = std::env::current_exe()?;
-    Ok(own.with_file_name("crawlway"))
-}
+use serde_json::Value;
+use std::{path::Path, process::Command, time::Duration};
 
 /// Crawls the whole site into a data directory, which must not exist yet, and makes sure that every page can be found.
 pub(crate) fn crawl(program: &Path, site: &Site, data: &Path, limit: Duration) -> anyhow::Result<Spent> {
-    let spent = measured::run(command(program, "crawl", data).args(crawl_arguments(site)), limit)?;
+    let spent = measured::run(command(program, "crawl", data, &[]).args(crawl_arguments(site)), limit)?;
     check_told(&spent.stdout, site)?;
     check(site, |query| {
-        let mut search = command(program, "search", data);
+        let mut search = command(program, "search", data, &[]);
         search.args(["--all", "--limit", "1", query]);
         search
     })?;
@@ -54,7 +35,7 @@ pub(crate) fn check_told(stdout: &[u8], site: &Site) -> anyhow::Result<()> {
 /// Crawls the whole site to JSON lines instead of an index: what the peers do.
 pub(crate) fn extract(program: &Path, site: &Site, data: &Path, limit: Duration) -> anyhow::Result<Spent> {
     let lines = data.with_extension("jsonl");
-    let mut crawl = command(program, "crawl", data);
+    let mut crawl = command(program, "crawl", data, &[]);
     let spent = measured::run(crawl.args(crawl_arguments(site)).arg("--out").arg(&lines), limit)?;
     peers::check(&lines, site)?;
     Ok(spent)
@@ -77,16 +58,6 @@ pub(crate) fn allowed(site: &Site) -> String {
 fn crawl_arguments(site: &Site) -> [String; 7] {
     let [gap, in_flight, allow] = ["--gap", "--in-flight", "--allow"].map(str::to_owned);
     [site.start.clone(), gap, "0s".to_owned(), in_flight, crate::IN_FLIGHT.to_string(), allow, allowed(site)]
-}
-
-pub(crate) fn command(program: &Path, name: &str, data: &Path) -> Command {
-    let mut command = Command::new(program);
-    // Settings of whoever runs this are not to be measured.
-    command.env_clear().arg(name).args(["--json", "--data"]).arg(data);
-    if let Some(parent) = data.parent() {
-        command.current_dir(parent);
-    }
-    command
 }
 
 /// Searches for all pages, and for some of them one by one.

@@ -1,8 +1,8 @@
 //! The site that is crawled, served on loopback by a process of its own, so that its time and memory are not ours.
 
-use crate::measured;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use crawlway_bench::measured;
 use crawlway_demo_web::{Plan, Web};
 use std::{
     io::{BufRead, BufReader, Read, Write},

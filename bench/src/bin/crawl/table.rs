@@ -1,11 +1,12 @@
 //! The figures of all runs, and the table and the JSON that are made of them.
 
-use crate::{
-    measured::{self, Spent},
-    site::Site,
+use crate::site::Site;
+use crawlway_bench::{
+    measured::{self, Spent, load},
+    median,
 };
 use serde_json::{Value, json};
-use std::{fs, time::Duration, time::Instant};
+use std::time::{Duration, Instant};
 
 /// One crawler, and what its runs took.
 #[derive(Debug)]
@@ -56,12 +57,6 @@ impl Row {
     }
 }
 
-fn median(times: &[Duration]) -> Duration {
-    let mut times = times.to_vec();
-    times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
 pub(crate) fn print(rows: &[Row], pages: usize, runs: usize, others: &str) {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!(
@@ -101,12 +96,6 @@ pub(crate) fn json(rows: &[Row], pages: usize, runs: usize) -> Value {
         })
         .collect();
     json!({ "pages": pages, "runs": runs, "in_flight": crate::IN_FLIGHT, "rows": rows, "load": load() })
-}
-
-/// How busy the machine is, as it says itself.
-pub(crate) fn load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
 /// What else the machine computes during a run.

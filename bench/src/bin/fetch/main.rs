@@ -4,7 +4,6 @@
 mod bare;
 mod memory;
 mod ours;
-mod server;
 
 use clap::Parser;
 use std::time::Duration;
@@ -40,7 +39,7 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let server = server::start(arguments.size)?;
+    let server = crawlway_bench::page::serve(arguments.size)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if arguments.memory {
         let requests = arguments.requests.unwrap_or(1_000_000);

@@ -19,6 +19,8 @@ const END: usize = 1;
 
 /// Class and method of a channel's answer to `channel.flow`.
 pub(crate) const FLOW_OK: (u16, u16) = (20, 21);
+/// And of `basic.ack`, with which the server confirms.
+pub(crate) const ACK: (u16, u16) = (60, 80);
 
 /// Sees each frame on its way, may change it, and says whether it passes.
 pub(crate) type Meddle = dyn Fn(&mut [u8]) -> bool + Send + Sync;

@@ -6,11 +6,12 @@ mod crawlee;
 mod scrapy;
 mod spider;
 
-use crate::{
-    measured::{self, Spent},
-    site::Site,
-};
+use crate::site::Site;
 use anyhow::{Context, bail, ensure};
+use crawlway_bench::{
+    children,
+    measured::{self, Spent},
+};
 use serde::Deserialize;
 use std::{
     collections::HashSet,
@@ -36,7 +37,7 @@ impl Peer {
     pub(crate) fn crawl(&self, site: &Site, place: &Path, limit: Duration) -> anyhow::Result<Spent> {
         fs::create_dir_all(place)?;
         let lines = place.with_extension("jsonl");
-        let mut command = Command::new(&self.program);
+        let mut command = children::command(&self.program);
         command.args(&self.arguments).arg(&site.start).arg(&lines).arg(crate::IN_FLIGHT.to_string());
         let spent = measured::run(command.current_dir(place), limit)?;
         check(&lines, site)?;

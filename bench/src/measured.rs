@@ -1,5 +1,6 @@
 //! Runs a program to its end, and tells the time, the computing time and the memory it took.
 
+use crate::children;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
@@ -17,20 +18,20 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What a run took.
 #[derive(Debug, Clone)]
-pub(crate) struct Spent {
+pub struct Spent {
     /// From its start to its end.
-    pub(crate) wall: Duration,
+    pub wall: Duration,
     /// Computing, in the program and in the system for it, on all cores together.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// The most memory it ever had, in bytes.
-    pub(crate) peak: u64,
+    pub peak: u64,
     /// What it wrote to standard output.
-    pub(crate) stdout: Vec<u8>,
+    pub stdout: Vec<u8>,
 }
 
 /// Runs a program, which must end well and before the limit.
-pub(crate) fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Spent> {
-    let name = command.get_program().to_string_lossy().into_owned();
+pub fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Spent> {
+    let name = children::program_of(command);
     let began = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -73,7 +74,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Spen
 }
 
 /// What a process, and those it has waited for, have computed so far.
-pub(crate) fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
+pub fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name is in parentheses, and may have spaces and parentheses in it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -82,7 +83,7 @@ pub(crate) fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
 }
 
 /// How long the cores have computed, all together, for whomever.
-pub(crate) fn machine_cpu() -> anyhow::Result<Duration> {
+pub fn machine_cpu() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/stat")?;
     let all = stat.lines().next().unwrap_or_default();
     let numbers: Vec<u64> = all.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
@@ -96,10 +97,25 @@ fn duration(ticks: u64) -> Duration {
 }
 
 /// The most memory that a process ever had, in bytes.
-pub(crate) fn most_memory(pid: Pid) -> Option<u64> {
+pub fn most_memory(pid: Pid) -> Option<u64> {
+    memory(pid, "VmHWM:")
+}
+
+/// The memory that a process has now, in bytes.
+pub fn memory_now(pid: Pid) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+fn memory(pid: Pid, which: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// How busy the machine is, as it says itself.
+pub fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

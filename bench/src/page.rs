@@ -3,25 +3,31 @@
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, net::SocketAddr, sync::mpsc, thread};
 use tokio::net::TcpListener;
 
-/// Starts it; it ends with the process.
-pub(crate) fn start(size: usize) -> anyhow::Result<SocketAddr> {
+/// Starts it with a page of so many bytes; it ends with the process.
+pub fn serve(size: usize) -> anyhow::Result<SocketAddr> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => drop(runtime.block_on(serve(size, tell))),
+            Ok(runtime) => drop(runtime.block_on(answer(size, tell))),
             Err(error) => drop(tell.send(Err(error))),
         }
     });
     told.recv().context("the server ended")?.context("the server did not start")
 }
 
-async fn serve(size: usize, tell: mpsc::Sender<std::io::Result<SocketAddr>>) -> std::io::Result<()> {
+async fn answer(size: usize, tell: mpsc::Sender<std::io::Result<SocketAddr>>) -> std::io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let _ = tell.send(listener.local_addr());
     let page = Bytes::from(vec![b'x'; size]);
@@ -34,6 +40,8 @@ async fn serve(size: usize, tell: mpsc::Sender<std::io::Result<SocketAddr>>) -> 
                 let missing = request.uri().path() == "/robots.txt";
                 let mut response =
                     Response::new(Full::new(if missing { Bytes::new() } else { page.clone() }));
+                let html = HeaderValue::from_static("text/html; charset=utf-8");
+                response.headers_mut().insert(CONTENT_TYPE, html);
                 if missing {
                     *response.status_mut() = StatusCode::NOT_FOUND;
                 }
