@@ -1,0 +1,82 @@
+//! Opens what the settings ask for. The only folder that names backends.
+
+mod broker;
+mod stores;
+
+pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, pages_queue, url_queue};
+pub(crate) use stores::{
+    Records, existing_page_index, existing_records, existing_urls, gate, idle_gate, lasting_gate,
+    lock_records, page_index, records, seen, shared_urls, urls,
+};
+
+use crate::{config::Config, presence};
+use anyhow::{Context, bail};
+use broker::existing_broker;
+use crawlway_broker::Broker;
+use crawlway_flows::search::WithFrontier;
+use std::{fs, io, path::Path, sync::Arc};
+use stores::has_records;
+
+/// The queues, with the frontier shown among them where there is one, for who wants to look.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(crate) broker: Arc<dyn Broker>,
+    /// Where the items' trails are, if anything was recorded yet.
+    pub(crate) records: Option<Records>,
+}
+
+impl Queues {
+    /// Lets go of files and connections.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        let closed = self.broker.close().await;
+        if let Some(records) = self.records {
+            records.close().await;
+        }
+        Ok(closed?)
+    }
+}
+
+/// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
+pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
+    let broker = existing_broker(config).await?;
+    if config.broker.is_shared() {
+        // Only what was declared here is known here.
+        broker.declare(&[pages_queue(config), url_queue(config, &*broker)]).await?;
+    }
+    if !has_records(config) {
+        return Ok(Queues { broker, records: None });
+    }
+    let records = records(config).await?;
+    if !config.broker.is_shared() {
+        records.take_back(config).await?;
+    }
+    let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
+    Ok(Queues { broker, records: Some(records) })
+}
+
+/// Refuses to touch what a gateway that runs owns, and says where that is.
+pub(crate) fn not_while_served(config: &Config) -> anyhow::Result<()> {
+    match presence::running(&config.data_dir) {
+        None => Ok(()),
+        Some(presence::Running { address, pid }) => bail!(
+            "data directory `{}` is in use by the gateway at http://{address} (process {pid}); ask that gateway, or stop \
+             it first",
+            config.data_dir.display()
+        ),
+    }
+}
+
+fn must_be_a_directory(data: &Path) -> anyhow::Result<()> {
+    match fs::metadata(data) {
+        Ok(found) if !found.is_dir() => {
+            bail!("`{}` is not a directory; name the data directory with --data", data.display())
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            bail!("there is no data directory `{}`; name another with --data or `data_dir`", data.display())
+        }
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot look at data directory `{}`", data.display()))
+        }
+    }
+}
