@@ -173,6 +173,29 @@ impl TokenHash {
     }
 }
 
+/// The hash and the length of the token that `bytes` begin with, if it is as most are: less than eight letters and digits of
+/// ASCII, and no character after them that might belong to it. All eight bytes are looked at together.
+#[inline]
+fn short_token(bytes: &[u8]) -> Option<(u64, usize)> {
+    const LAST: u64 = 0x8080_8080_8080_8080;
+    /// In each byte, which must be less than 128, the highest bit says whether it is at least `least`.
+    const fn at_least(word: u64, least: u8) -> u64 {
+        word + u64::from_le_bytes([0x80 - least; 8])
+    }
+    let eight = u64::from_le_bytes(*bytes.first_chunk()?);
+    let (low, lower) = (eight & !LAST, eight | LOWER);
+    let is_letter = at_least(lower & !LAST, b'a') & !at_least(lower & !LAST, b'z' + 1);
+    let is_digit = at_least(low, b'0') & !at_least(low, b'9' + 1);
+    let others = (!(is_letter | is_digit) | eight) & LAST;
+    let length = others.trailing_zeros() / 8;
+    let next = eight.checked_shr(length * 8)?.to_le_bytes()[0];
+    if length == 0 || !next.is_ascii() {
+        return None;
+    }
+    let word = lower & (u64::MAX >> (64 - length * 8));
+    Some((mix(word ^ u64::from(length).wrapping_mul(INCREMENT)), length as usize))
+}
+
 /// Calls `visit` with the hash of each token, in order.
 fn for_each_token(text: &str, mut visit: impl FnMut(u64)) {
     let bytes = text.as_bytes();
@@ -180,6 +203,13 @@ fn for_each_token(text: &str, mut visit: impl FnMut(u64)) {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         if ASCII_FOLD[usize::from(byte)] != 0 {
+            if token.length == 0
+                && let Some((hash, length)) = short_token(&bytes[at..])
+            {
+                visit(hash);
+                at += length;
+                continue;
+            }
             at += token.push_run(&bytes[at..]);
             continue;
         }
@@ -304,25 +334,80 @@ fn fold(c: char) -> char {
 
 /// Counts, for each of the 64 bits, how many hashes had it set.
 ///
-/// Adding to 64 counters per hash is what a naive SimHash spends its time on. Here each byte of
-/// the hash is spread over the eight byte lanes of a word, so that eight additions do.
+/// Adding to 64 counters per hash is what a naive SimHash spends its time on. Here the counters of all bits are added to side
+/// by side: a word holds one binary digit of each of them, and eight hashes are taken together, so that most of it
+/// is a few operations on whole words.
 struct Votes {
-    /// Lanes of `lanes[k]` count the bits of byte `k`; spilled before a lane can overflow.
-    lanes: [u64; 8],
-    pending: u32,
-    set: [u32; 64],
-    total: u32,
+    /// Hashes that wait until there are eight.
+    waiting: [u64; 8],
+    many: usize,
+    /// The last three binary digits of each counter.
+    ones: u64,
+    twos: u64,
+    fours: u64,
+    eights: Eights,
 }
 
 impl Default for Votes {
     fn default() -> Self {
-        Self { lanes: [0; 8], pending: 0, set: [0; 64], total: 0 }
+        Self { waiting: [0; 8], many: 0, ones: 0, twos: 0, fours: 0, eights: Eights::default() }
     }
 }
 
 impl Votes {
+    #[inline]
     fn add(&mut self, hash: u64) {
-        for (lane, byte) in self.lanes.iter_mut().zip(hash.to_le_bytes()) {
+        self.waiting[self.many % 8] = hash;
+        self.many += 1;
+        if self.many.is_multiple_of(8) {
+            self.take_eight();
+        }
+    }
+
+    fn take_eight(&mut self) {
+        let [a, b, c, d, e, f, g, h] = self.waiting;
+        let (ones, two_1) = sum(self.ones, a, b);
+        let (ones, two_2) = sum(ones, c, d);
+        let (ones, two_3) = sum(ones, e, f);
+        let (ones, two_4) = sum(ones, g, h);
+        let (twos, four_1) = sum(self.twos, two_1, two_2);
+        let (twos, four_2) = sum(twos, two_3, two_4);
+        let (fours, eights) = sum(self.fours, four_1, four_2);
+        (self.ones, self.twos, self.fours) = (ones, twos, fours);
+        self.eights.add(eights);
+    }
+
+    fn majority(self) -> u64 {
+        let Self { waiting, many, ones, twos, fours, eights } = self;
+        let eights = eights.counted();
+        let rest = &waiting[..many % 8];
+        let set = |bit: usize| {
+            let digit = |word: u64| usize::from(word >> bit & 1 == 1);
+            let rest: usize = rest.iter().map(|&hash| digit(hash)).sum();
+            eights[bit] * 8 + digit(fours) * 4 + digit(twos) * 2 + digit(ones) + rest
+        };
+        (0..64).filter(|&bit| set(bit) > many / 2).fold(0, |hash, bit| hash | 1 << bit)
+    }
+}
+
+/// Of three binary digits, for each bit: the last digit of their sum, and the one before.
+fn sum(a: u64, b: u64, c: u64) -> (u64, u64) {
+    let differ = a ^ b;
+    (differ ^ c, (a & b) | (differ & c))
+}
+
+/// Counts eights: each byte of a word is spread over the eight byte lanes of another, so that eight additions do.
+#[derive(Default)]
+struct Eights {
+    /// Lanes of `lanes[k]` count the bits of byte `k`; spilled before a lane can overflow.
+    lanes: [u64; 8],
+    pending: u32,
+    spilled: Option<Box<[usize; 64]>>,
+}
+
+impl Eights {
+    fn add(&mut self, word: u64) {
+        for (lane, byte) in self.lanes.iter_mut().zip(word.to_le_bytes()) {
             *lane += SPREAD[usize::from(byte)];
         }
         self.pending += 1;
@@ -332,20 +417,19 @@ impl Votes {
     }
 
     fn spill(&mut self) {
-        for (byte, lane) in self.lanes.iter_mut().enumerate() {
-            for (bit, count) in lane.to_le_bytes().into_iter().enumerate() {
-                self.set[byte * 8 + bit] += u32::from(count);
+        let spilled = self.spilled.get_or_insert_with(|| Box::new([0; 64]));
+        for (counts, lane) in spilled.chunks_exact_mut(8).zip(&mut self.lanes) {
+            for (count, more) in counts.iter_mut().zip(lane.to_le_bytes()) {
+                *count += usize::from(more);
             }
             *lane = 0;
         }
-        self.total += self.pending;
         self.pending = 0;
     }
 
-    fn majority(mut self) -> u64 {
+    fn counted(mut self) -> [usize; 64] {
         self.spill();
-        let half = self.total / 2;
-        self.set.iter().enumerate().filter(|(_, set)| **set > half).fold(0, |hash, (bit, _)| hash | 1 << bit)
+        self.spilled.map_or([0; 64], |counts| *counts)
     }
 }
 
@@ -392,6 +476,57 @@ mod tests {
             [("ÉCOLE ŽIŽKA", "école žižka"), ("ΑΘΗΝΑ", "αθηνα"), ("МОСКВА ЁЛКА", "москва ёлка")]
         {
             assert_eq!(simhash(upper), simhash(lower), "{upper}");
+        }
+    }
+
+    /// Character by character, as the definition has it.
+    fn one_by_one(text: &str) -> Vec<u64> {
+        let mut hashes = Vec::new();
+        let mut token = TokenHash::default();
+        for c in text.chars() {
+            let class = if c.is_ascii_alphanumeric() {
+                Class::Word
+            } else if c.is_ascii() {
+                Class::Separator
+            } else {
+                class(c)
+            };
+            match class {
+                Class::Word => token.push_char(fold(c.to_ascii_lowercase())),
+                Class::Ignored => {}
+                Class::Separator => hashes.extend(token.take()),
+                Class::Alone => {
+                    hashes.extend(token.take());
+                    token.push_char(c);
+                    hashes.extend(token.take());
+                }
+            }
+        }
+        hashes.extend(token.take());
+        hashes
+    }
+
+    #[test]
+    fn tokens_are_the_same_one_by_one() {
+        let others = ('\0'..='\u{17f}').chain(['\u{200b}', '東', '…']);
+        for (other, length) in others.flat_map(|other| (0..18).map(move |length| (other, length))) {
+            let word: String = "aZ09yBmPx7QwErTyUi".chars().take(length).collect();
+            for text in [format!("{word}{other}{word} {other}"), format!("{other}{word}, {word}{other}tail of it")] {
+                let mut hashes = Vec::new();
+                for_each_token(&text, |hash| hashes.push(hash));
+                assert_eq!(hashes, one_by_one(&text), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn votes_are_counted() {
+        for many in [0, 1, 7, 8, 9, 255, 2_041, 5_000_u64] {
+            let hashes: Vec<u64> = (0..many).map(mix).collect();
+            let mut votes = Votes::default();
+            hashes.iter().for_each(|&hash| votes.add(hash));
+            let set = |bit: &u32| hashes.iter().filter(|&hash| hash >> bit & 1 == 1).count() * 2 > hashes.len();
+            assert_eq!(votes.majority(), (0..64).filter(set).fold(0, |all, bit| all | 1 << bit), "{many}");
         }
     }
 

@@ -11,17 +11,29 @@ const LARGE: usize = 50_000;
 /// Share of replaced and removed pages from which a segment is written anew.
 const TOO_MANY_DELETED: f64 = 0.3;
 
+/// When segments are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Pages are coming in, which merging would slow down: only so that there are not too many segments.
+    Busy,
+    /// Nothing else is to be done.
+    Idle,
+}
+
 #[derive(Debug)]
 pub(crate) struct Policy {
     by_size: LogMergePolicy,
 }
 
-impl Default for Policy {
-    fn default() -> Self {
+impl Policy {
+    pub(crate) fn new(effort: Effort) -> Self {
         let mut by_size = LogMergePolicy::default();
         by_size.set_max_docs_before_merge(LARGE);
-        by_size.set_min_num_segments(10);
-        // Segments of one commit are merged once, then wait until there are ten of that size: with the library's
+        by_size.set_min_num_segments(match effort {
+            Effort::Busy => 30,
+            Effort::Idle => 10,
+        });
+        // Segments of one commit are merged once, then wait until there are enough of that size: with the library's
         // 10,000 a page of a small commit is merged again and again on its way there.
         by_size.set_min_layer_size(1_000);
         by_size.set_level_log_size(1.5);

@@ -2,7 +2,7 @@
 
 use crate::{
     error::OpenError,
-    merge::Policy,
+    merge::{Effort, Policy},
     schema::{Fields, VERSION, register_tokenizer, schema, to_document},
     urls,
 };
@@ -132,7 +132,7 @@ fn rebuild(
 
 fn fill(index: &Index, pages: &IndexReader, fields: &Fields, memory: usize) -> tantivy::Result<()> {
     let mut writer: IndexWriter = index.writer_with_num_threads(1, memory)?;
-    writer.set_merge_policy(Box::new(Policy::default()));
+    writer.set_merge_policy(Box::new(Policy::new(Effort::Busy)));
     let failed =
         urls::each(&pages.searcher(), |page| match writer.add_document(to_document(fields, &page)) {
             Ok(_) => ControlFlow::Continue(()),

@@ -2,7 +2,7 @@
 
 use crate::{
     error::unavailable,
-    merge::Policy,
+    merge::{Effort, Policy},
     schema::{Fields, to_document},
     urls,
 };
@@ -13,15 +13,22 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::JoinHandle,
+    time::Duration,
 };
-use tantivy::{Directory, Index, IndexReader, IndexWriter, TantivyError, Term, indexer::IndexWriterOptions};
+use tantivy::{
+    Directory, Index, IndexReader, IndexWriter, TantivyError, Term,
+    indexer::{IndexWriterOptions, MergePolicy},
+};
 use tokio::sync::oneshot;
 
 /// From so many pages on, further requests wait for the next commit.
 const MOST_IN_COMMIT: usize = 4_000;
+
+/// After so long without a request, segments are merged that could wait before.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -52,9 +59,9 @@ pub(crate) fn start(parts: Parts) -> std::io::Result<(Sender<Request>, JoinHandl
 }
 
 fn run(parts: Parts, requests: &Receiver<Request>) {
-    let mut writer = Writer { parts, inner: None };
+    let mut writer = Writer { parts, inner: None, effort: Effort::Busy, unsettled: false };
     let mut close = None;
-    while let Ok(first) = requests.recv() {
+    while let Some(first) = writer.next(requests) {
         let mut group = Group::default();
         let mut next = Some(first);
         while let Some(request) = next {
@@ -124,9 +131,56 @@ struct Writer {
     parts: Parts,
     /// Missing before the first write and after an error, which leaves it unusable.
     inner: Option<IndexWriter>,
+    effort: Effort,
+    /// Whether there may be segments to merge once nothing else is to be done.
+    unsettled: bool,
 }
 
 impl Writer {
+    /// Waits for the next request, and merges meanwhile. There is none any more once nobody can ask.
+    fn next(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+        while self.unsettled {
+            match requests.recv_timeout(IDLE_AFTER) {
+                Ok(request) => {
+                    self.merge_as(Effort::Busy);
+                    return Some(request);
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
+                // What fails here is said, and tried again after the next write.
+                Err(RecvTimeoutError::Timeout) => {
+                    self.unsettled = matches!(self.guarded("merge segments", Self::settle), Ok(false));
+                }
+            }
+        }
+        let request = requests.recv().ok()?;
+        self.merge_as(Effort::Busy);
+        Some(request)
+    }
+
+    fn merge_as(&mut self, effort: Effort) {
+        if self.effort != effort {
+            self.effort = effort;
+            if let Some(writer) = &self.inner {
+                writer.set_merge_policy(Box::new(Policy::new(effort)));
+            }
+        }
+    }
+
+    /// Merges what could wait before, and says whether all of it is done and searched.
+    fn settle(&mut self) -> tantivy::Result<bool> {
+        let is_first = self.effort == Effort::Busy;
+        self.merge_as(Effort::Idle);
+        let segments = self.parts.index.searchable_segment_metas()?;
+        let is_settled = Policy::new(Effort::Idle).compute_merge_candidates(&segments).is_empty();
+        if is_first && !is_settled {
+            // Merges are begun by a commit, even by one of nothing.
+            self.commit()?;
+        } else {
+            self.parts.reader.reload()?;
+        }
+        Ok(is_settled)
+    }
+
     /// Runs one change to its end. After an error the next change starts with a new writer, from the last commit.
     fn guarded<T>(
         &mut self,
@@ -156,7 +210,7 @@ impl Writer {
         // Before the files that nobody reads are removed, the reader lets go of them.
         reader.reload()?;
         let writer: IndexWriter = index.writer_with_options(options)?;
-        writer.set_merge_policy(Box::new(Policy::default()));
+        writer.set_merge_policy(Box::new(Policy::new(self.effort)));
         // What a writer that failed has left behind takes space, which may be what it failed for.
         writer.garbage_collect_files().wait()?;
         self.inner = Some(writer);
@@ -207,6 +261,7 @@ impl Writer {
 
     fn commit(&mut self) -> tantivy::Result<()> {
         let Some(writer) = &mut self.inner else { return Ok(()) };
+        self.unsettled = true;
         writer.commit()?;
         // The commit is a renamed file; only now the new name is on disk, too.
         self.parts.index.directory().sync_directory()?;

@@ -21,6 +21,7 @@ mod lists;
 mod named;
 mod notices;
 mod phrases;
+mod sieve;
 mod tools;
 
 use super::hints::Hints;

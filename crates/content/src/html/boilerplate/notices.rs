@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-
 use super::super::text::index_text;
 use super::phrases::{APPEALS, COOKIE_COMPANY, LEGAL};
+use super::sieve::Sieve;
 use super::{Judged, is_article, is_main};
 
 /// Longest appeal to subscribe, in words.
@@ -58,59 +57,14 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
     page.add_up();
 }
 
-/// How many of the legal phrases a text has. One pass looks for all of them, since most texts have none.
+/// How many of the legal phrases a text has.
 fn legal_cues(text: &str) -> u32 {
-    static LEGAL_CUES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| all_of(LEGAL));
     // The phrases are constants, and there is room for them: a test says so.
-    let Some(phrases) = &*LEGAL_CUES else { return 0 };
-    // Whether there is any is told sooner than which.
-    if !phrases.is_match(text) {
-        return 0;
-    }
-    let found = phrases.find_overlapping_iter(text);
-    found.fold(0_u128, |bits, phrase| bits | 1 << phrase.pattern().as_usize()).count_ones()
+    static CUES: LazyLock<Option<Sieve>> = LazyLock::new(|| Sieve::new(LEGAL));
+    CUES.as_ref().map_or(0, |phrases| phrases.count(text))
 }
-
-const _: () = assert!(LEGAL.len() <= 128, "a bit each");
 
 fn appeals_to_subscribe(text: &str) -> bool {
-    static ALL_APPEALS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| all_of(APPEALS));
-    ALL_APPEALS.as_ref().is_some_and(|phrases| phrases.is_match(text))
-}
-
-fn all_of(phrases: &[&str]) -> Option<AhoCorasick> {
-    AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(phrases).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn one_by_one(phrases: &[&str], text: &str) -> u32 {
-        phrases.iter().map(|phrase| u32::from(text.contains(phrase))).sum()
-    }
-
-    #[test]
-    fn every_phrase_is_found() {
-        for phrase in LEGAL {
-            assert!(legal_cues(&format!("so {phrase}.")) > 0, "{phrase}");
-        }
-        for phrase in APPEALS {
-            assert!(appeals_to_subscribe(&format!("so {phrase}.")), "{phrase}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn one_pass_finds_what_each_search_finds(places in prop::collection::vec((0usize..200, 0usize..3), 0..6)) {
-            let all = [LEGAL, APPEALS, &["cookies", "we", "the "]].concat();
-            let text: String = places
-                .iter()
-                .map(|(place, gap)| format!("{}{}", all[place % all.len()], ["", " ", ", and "][*gap]))
-                .collect();
-            prop_assert_eq!(legal_cues(&text), one_by_one(LEGAL, &text));
-            prop_assert_eq!(appeals_to_subscribe(&text), one_by_one(APPEALS, &text) > 0);
-        }
-    }
+    static PHRASES: LazyLock<Option<Sieve>> = LazyLock::new(|| Sieve::new(APPEALS));
+    PHRASES.as_ref().is_some_and(|phrases| phrases.finds_any(text))
 }
