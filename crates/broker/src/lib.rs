@@ -71,6 +71,8 @@ pub trait Broker: Debug + Send + Sync {
     /// at once when `max` is 0. Never returns more than the queue's prefetch allows this handle to hold
     /// unsettled; waits likewise while the allowance is used up or the queue is paused. Each delivery
     /// is leased: settle or [`extend`](Broker::extend) it before [`Delivery::lease_until`].
+    ///
+    /// It may be given up at any time: a call that is dropped before it has returned has taken nothing.
     async fn receive(
         &self,
         queue: &QueueName,

@@ -38,6 +38,7 @@ crawlway_conformance::finds! {
         no_more_than_asked_for: IgnoresMax;
         a_message_ends_the_wait: NoWakeOnPublish;
         an_empty_wait_elapses: NoWaiting;
+        a_receive_that_is_given_up_takes_nothing: TakesForNobody;
         the_order_of_one_publisher_is_kept: NewestFirst;
         an_id_published_twice_is_two_messages: DedupsIds;
         prefetch_bounds_what_is_unsettled: IgnoresPrefetch;

@@ -337,6 +337,7 @@ fn fold(c: char) -> char {
 /// Adding to 64 counters per hash is what a naive SimHash spends its time on. Here the counters of all bits are added to side
 /// by side: a word holds one binary digit of each of them, and eight hashes are taken together, so that most of it
 /// is a few operations on whole words.
+#[derive(Default)]
 struct Votes {
     /// Hashes that wait until there are eight.
     waiting: [u64; 8],
@@ -346,12 +347,6 @@ struct Votes {
     twos: u64,
     fours: u64,
     eights: Eights,
-}
-
-impl Default for Votes {
-    fn default() -> Self {
-        Self { waiting: [0; 8], many: 0, ones: 0, twos: 0, fours: 0, eights: Eights::default() }
-    }
 }
 
 impl Votes {
@@ -511,7 +506,9 @@ mod tests {
         let others = ('\0'..='\u{17f}').chain(['\u{200b}', '東', '…']);
         for (other, length) in others.flat_map(|other| (0..18).map(move |length| (other, length))) {
             let word: String = "aZ09yBmPx7QwErTyUi".chars().take(length).collect();
-            for text in [format!("{word}{other}{word} {other}"), format!("{other}{word}, {word}{other}tail of it")] {
+            for text in
+                [format!("{word}{other}{word} {other}"), format!("{other}{word}, {word}{other}tail of it")]
+            {
                 let mut hashes = Vec::new();
                 for_each_token(&text, |hash| hashes.push(hash));
                 assert_eq!(hashes, one_by_one(&text), "{text:?}");
@@ -525,7 +522,8 @@ mod tests {
             let hashes: Vec<u64> = (0..many).map(mix).collect();
             let mut votes = Votes::default();
             hashes.iter().for_each(|&hash| votes.add(hash));
-            let set = |bit: &u32| hashes.iter().filter(|&hash| hash >> bit & 1 == 1).count() * 2 > hashes.len();
+            let set =
+                |bit: &u32| hashes.iter().filter(|&hash| hash >> bit & 1 == 1).count() * 2 > hashes.len();
             assert_eq!(votes.majority(), (0..64).filter(set).fold(0, |all, bit| all | 1 << bit), "{many}");
         }
     }

@@ -25,6 +25,6 @@ pub use lost::{ItemsOf, close_trails_of_the_lost};
 pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};
 pub use runner::{Flow, HoldBack, Parts, Ran, Settings};
-pub use source::{Ended, QueueSource, Source};
+pub use source::{Ended, QueueSource, Source, Wait};
 pub use stage::{Context, Counted, EffectError, Invalid, Item, Output, Stage, StageError};
 pub use stop::Stop;

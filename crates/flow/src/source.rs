@@ -1,5 +1,6 @@
 //! Where items come from and are settled: a queue, or a store that behaves like one.
 
+use crate::Stop;
 use crawlway_broker::{Broker, BrokerError, Delivery, QueueSpec, Receipt, SettleError, Settled, Verdict};
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -15,14 +16,50 @@ pub trait Source<N>: Debug + Send + Sync + 'static {
     /// How many attempts an item gets.
     fn max_attempts(&self) -> u32;
 
-    /// Takes up to `max` items; returns as soon as there is one, and empty after `wait` without any.
-    async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError>;
+    /// Takes up to `max` items; returns as soon as there is one, and empty once the wait is over without any.
+    async fn take(&self, max: usize, wait: Wait<'_>) -> Result<Vec<Delivery>, BrokerError>;
 
     /// Settles items; one answer each, in order.
     async fn settle(&self, ended: &[Ended<N>]) -> Vec<Result<Settled, SettleError>>;
 
     /// Renews leases; one answer each, in order.
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>>;
+}
+
+/// How long items are waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait<'s> {
+    longest: Duration,
+    stop: &'s Stop,
+    /// Since when haste counts, if there are items already.
+    haste: Option<u64>,
+}
+
+impl<'s> Wait<'s> {
+    /// For any item, until the stop is requested.
+    pub fn new(longest: Duration, stop: &'s Stop) -> Self {
+        Self { longest, stop, haste: None }
+    }
+
+    /// For more items than there are, until it is asked for haste.
+    pub(crate) fn for_more(longest: Duration, stop: &'s Stop, haste: u64) -> Self {
+        Self { longest, stop, haste: Some(haste) }
+    }
+
+    /// How long at most.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// Returns when it is not to be waited any longer, however little time has passed.
+    pub async fn cut_short(&self) {
+        match self.haste {
+            Some(since) => self.stop.hurried(since).await,
+            None => {
+                self.stop.requested().await;
+            }
+        }
+    }
 }
 
 /// How an item ended.
@@ -66,8 +103,12 @@ impl Source<()> for QueueSource {
         self.spec.max_attempts
     }
 
-    async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError> {
-        self.broker.receive(&self.spec.name, max, wait).await
+    async fn take(&self, max: usize, wait: Wait<'_>) -> Result<Vec<Delivery>, BrokerError> {
+        tokio::select! {
+            received = self.broker.receive(&self.spec.name, max, wait.longest()) => received,
+            // A call that is given up has taken nothing.
+            () = wait.cut_short() => Ok(Vec::new()),
+        }
     }
 
     async fn settle(&self, ended: &[Ended<()>]) -> Vec<Result<Settled, SettleError>> {

@@ -12,6 +12,7 @@
 mod compile;
 mod error;
 mod index;
+mod known;
 mod merge;
 mod open;
 mod rank;

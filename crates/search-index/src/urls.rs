@@ -55,6 +55,22 @@ pub(crate) fn scan(
     found.into_iter().map(|(_, address)| read(searcher, address)).collect()
 }
 
+/// Calls `visit` with every URL, also of pages that are removed, in no order.
+pub(crate) fn each_url(
+    searcher: &Searcher,
+    fields: &Fields,
+    mut visit: impl FnMut(&[u8]),
+) -> tantivy::Result<()> {
+    for segment in searcher.segment_readers() {
+        let index = segment.inverted_index(fields.url)?;
+        let mut terms = index.terms().stream()?;
+        while terms.advance() {
+            visit(terms.key());
+        }
+    }
+    Ok(())
+}
+
 /// Calls `visit` with every page, in no order, until it breaks off.
 pub(crate) fn each<B>(
     searcher: &Searcher,

@@ -2,6 +2,7 @@
 
 use crate::{
     error::unavailable,
+    known::KnownUrls,
     merge::{Effort, Policy},
     schema::{Fields, to_document},
     urls,
@@ -59,7 +60,7 @@ pub(crate) fn start(parts: Parts) -> std::io::Result<(Sender<Request>, JoinHandl
 }
 
 fn run(parts: Parts, requests: &Receiver<Request>) {
-    let mut writer = Writer { parts, inner: None, effort: Effort::Busy, unsettled: false };
+    let mut writer = Writer { parts, inner: None, effort: Effort::Busy, unsettled: false, known: None };
     let mut close = None;
     while let Some(first) = writer.next(requests) {
         let mut group = Group::default();
@@ -134,6 +135,8 @@ struct Writer {
     effort: Effort,
     /// Whether there may be segments to merge once nothing else is to be done.
     unsettled: bool,
+    /// All URLs of the index, once they are asked for.
+    known: Option<KnownUrls>,
 }
 
 impl Writer {
@@ -225,14 +228,20 @@ impl Writer {
         let Some(writer) = &self.inner else { return Ok(()) };
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
+        let mut known = match self.known.take().filter(|known| !known.is_full()) {
+            Some(known) => known,
+            None => KnownUrls::of(&searcher, fields)?,
+        };
         for page in changes.iter().filter_map(|(pages, at)| pages.get(*at)) {
             // Each deletion is looked for in all segments at the commit, so it is only asked for where there is one.
-            if urls::find(&searcher, fields, &page.url)?.is_some() {
+            if known.may_have(page.url.as_bytes()) && urls::find(&searcher, fields, &page.url)?.is_some() {
                 writer.delete_term(Term::from_field_text(fields.url, &page.url));
             }
+            known.add(page.url.as_bytes());
             writer.add_document(to_document(fields, page))?;
         }
         drop(searcher);
+        self.known = Some(known);
         self.commit()
     }
 

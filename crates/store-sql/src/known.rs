@@ -1,4 +1,5 @@
-//! Remembers URLs that a frontier knows, so that the many links to them cost no statement.
+//! Remembers what is in a database, so that it is not asked: URLs that a frontier knows, to which there are many links, and
+//! what items are about, which each of their stages says.
 //!
 //! A URL that a crawl knows it knows for ever, so what is remembered cannot become wrong; it can only be
 //! forgotten, when another URL needs the same place. That keeps the memory fixed.
@@ -24,13 +25,13 @@ impl Known {
         Self { shards: if each == 0 { Vec::new() } else { (0..SHARDS).map(|_| shard()).collect() } }
     }
 
-    pub(crate) fn has(&self, crawl: i64, key: Key) -> bool {
-        self.bucket(crawl, key, |bucket, kept| bucket.contains(&kept)).unwrap_or(false)
+    pub(crate) fn has(&self, part: i64, key: Key) -> bool {
+        self.bucket(part, key, |bucket, kept| bucket.contains(&kept)).unwrap_or(false)
     }
 
-    /// To be called only once the URL is in the frontier for good.
-    pub(crate) fn note(&self, crawl: i64, key: Key) {
-        self.bucket(crawl, key, |bucket, kept| {
+    /// To be called only once it is in the database for good.
+    pub(crate) fn note(&self, part: i64, key: Key) {
+        self.bucket(part, key, |bucket, kept| {
             if bucket.contains(&kept) {
                 return;
             }
@@ -39,8 +40,15 @@ impl Known {
         });
     }
 
-    fn bucket<T>(&self, crawl: i64, key: Key, with: impl FnOnce(&mut Bucket, u64) -> T) -> Option<T> {
-        let [where_to, kept] = mixed(crawl, key);
+    /// Forgets everything.
+    pub(crate) fn forget(&self) {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).fill(Bucket::default());
+        }
+    }
+
+    fn bucket<T>(&self, part: i64, key: Key, with: impl FnOnce(&mut Bucket, u64) -> T) -> Option<T> {
+        let [where_to, kept] = mixed(part, key);
         let shard = self.shards.get(where_to as usize % SHARDS)?;
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         let many = u64::try_from(shard.len()).ok()?;
@@ -49,10 +57,11 @@ impl Known {
     }
 }
 
-/// One crawl's URL is another entry than another's. The key is as good as random, so this cannot be steered.
-fn mixed(crawl: i64, Key(key): Key) -> [u64; 2] {
+/// One crawl's URL is another entry than another's, and one item's subject than another's. The key is as good as random, so
+/// this cannot be steered.
+fn mixed(part: i64, Key(key): Key) -> [u64; 2] {
     let key = u128::from_le_bytes(key);
-    [key as u64, (key >> 64) as u64 ^ crawl.cast_unsigned()]
+    [key as u64, (key >> 64) as u64 ^ part.cast_unsigned()]
 }
 
 impl std::fmt::Debug for Known {
@@ -72,6 +81,8 @@ mod tests {
         assert!(!known.has(1, key));
         known.note(1, key);
         assert!(known.has(1, key) && !known.has(2, key) && !known.has(1, Key::of("https://example.org/b")));
+        known.forget();
+        assert!(!known.has(1, key));
         let nothing = Known::new(0);
         nothing.note(1, key);
         assert!(!nothing.has(1, key));

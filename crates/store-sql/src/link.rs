@@ -8,7 +8,7 @@ use crate::{
     dialect::{Dialect, Sql},
     fault::Fault,
     key::Key,
-    keys::{self, Keys},
+    keys::{self, Inserted, Keys, Kind},
     rows::{Rows, storable},
 };
 use sqlx::{
@@ -52,6 +52,8 @@ pub(crate) struct Writing {
     keys: Option<Keys>,
     /// Somebody went away in the middle of a transaction.
     given_up: bool,
+    /// The keys that this connection has inserted, those of transactions that were given up included.
+    inserted: Inserted,
 }
 
 impl Writer {
@@ -91,7 +93,7 @@ impl Writer {
 
     async fn connect(&self) -> Result<Writing, Fault> {
         let connection = SqliteConnection::connect_with(&self.options).await?;
-        Ok(Writing { connection, keys: None, given_up: false })
+        Ok(Writing { connection, keys: None, given_up: false, inserted: Inserted::default() })
     }
 
     pub(crate) async fn close(&self) {
@@ -167,6 +169,26 @@ impl Tx {
             self.keys = Some(keys);
         }
         Ok(())
+    }
+
+    /// To be called with the keys of rows that are inserted.
+    pub(crate) fn inserts(&mut self, kind: Kind, keys: impl IntoIterator<Item = Key>) {
+        if self.keys.is_some_and(|keys| keys.are_all_ours())
+            && let Some(Link::Writer(slot)) = self.link.as_mut()
+            && let Some(writing) = slot.as_mut()
+        {
+            keys.into_iter().for_each(|key| writing.inserted.note(kind, key));
+        }
+    }
+
+    /// Whether there may be a row with this key. If not, it need not be looked for.
+    pub(crate) fn may_have(&self, kind: Kind, key: Key) -> bool {
+        match &self.link {
+            Some(Link::Writer(slot)) if self.keys.is_some_and(|keys| keys.are_all_ours()) => {
+                slot.as_ref().is_none_or(|writing| writing.inserted.may_have(kind, key))
+            }
+            _ => true,
+        }
     }
 
     /// Only reads, each statement for itself.

@@ -7,6 +7,7 @@ use crate::{
     link::{Arg, Lasts, Link, Row, Tx, Writer},
     migrate,
     options::{Place, SqlOptions},
+    seen::Claims,
     time::Time,
 };
 use crawlway_store::{
@@ -33,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) policy: FrontierPolicy,
     pub(crate) time: Time,
     pub(crate) known: Known,
+    pub(crate) claims: Claims,
+    /// Which items are known to be about what.
+    pub(crate) subjects: Known,
     /// The numbers of crawls by id. A crawl keeps its number for ever.
     pub(crate) crawls: Mutex<HashMap<String, i64>>,
     /// How many of one host the last `next` allowed.
@@ -62,6 +66,9 @@ impl SqlStore {
             policy: options.policy,
             time: Time::new(options.clock),
             known: Known::new(options.remembered),
+            claims: Claims::default(),
+            // As many as may be on their way from one stage to the next.
+            subjects: Known::new(1 << 16),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
             answer_within: options.answer_within,

@@ -4,13 +4,18 @@ use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
+    keys::Kind,
+    known::Known,
     link::{Arg, Row, Tx},
     rows::{Rows, storable},
     store::{SqlStore, read, transact},
     time::{millis, timestamp, whole},
 };
 use crawlway_store::{End, StoreError, Timestamp, TrailEntry, Trails};
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    hash::{Hash, Hasher},
+};
 
 #[async_trait::async_trait]
 impl Trails for SqlStore {
@@ -18,7 +23,13 @@ impl Trails for SqlStore {
         if entries.is_empty() {
             return Ok(());
         }
-        transact!(self, tx, record(tx, entries))
+        // What others write and forget meanwhile is not known here.
+        let known = (!self.is_shared()).then_some(&self.0.subjects);
+        transact!(self, tx, record(tx, entries, known))?;
+        for (key, entry) in known.iter().flat_map(|_| about(entries)) {
+            self.0.subjects.note(part(entry), key);
+        }
+        Ok(())
     }
 
     async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError> {
@@ -79,6 +90,7 @@ impl Trails for SqlStore {
             }
             let gone = tx.run(&EXPIRE, args()).await?.len();
             if !about.is_empty() {
+                self.0.subjects.forget();
                 tx.run(&FORGET, vec![Arg::Rows(about)]).await?;
             }
             Ok::<_, Fault>(gone)
@@ -87,7 +99,23 @@ impl Trails for SqlStore {
     }
 }
 
-async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
+/// What each entry is about, if it says so.
+fn about(entries: &[TrailEntry]) -> impl Iterator<Item = (Key, &TrailEntry)> {
+    entries.iter().filter_map(|entry| entry.subject.as_deref().map(|subject| (Key::of(subject), entry)))
+}
+
+/// By which the subjects of one item are told from those of another.
+fn part(entry: &TrailEntry) -> i64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    entry.item.hash(&mut hasher);
+    hasher.finish().cast_signed()
+}
+
+async fn record(tx: &mut Tx, entries: &[TrailEntry], known: Option<&Known>) -> Result<(), Fault> {
+    static NEW: Sql = Sql::new(
+        "INSERT INTO subjects (hash, item, text)
+         SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r",
+    );
     // Two workers may both add the row of one item; it is then there twice, which readers do not notice.
     static ABOUT: Sql = Sql::new(
         "INSERT INTO subjects (hash, item, text)
@@ -100,15 +128,17 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
          FROM {rows place int, item text, subject key, flow text, stage text, at int, ended int, outcome text, \
          attempt int, took_ms int, worker text, error text} r ORDER BY r.place",
     );
-    let mut about = Rows::new();
+    let (mut new, mut unsure) = (Rows::new(), Rows::new());
     let mut subjects = BTreeSet::new();
     let mut rows = Rows::new();
     for (place, entry) in (0..).zip(entries) {
         let subject = entry.subject.as_deref().map(Key::of);
         if let (Some(key), Some(text)) = (subject, &entry.subject)
+            && known.is_none_or(|known| !known.has(part(entry), key))
             && subjects.insert((key, entry.item.as_str()))
         {
-            about.row().key(key).text(&entry.item).text(text);
+            let rows = if tx.may_have(Kind::Subject, key) { &mut unsure } else { &mut new };
+            rows.row().key(key).text(&entry.item).text(text);
         }
         let ended = End::ALL.iter().position(|end| *end == entry.end).unwrap_or_default();
         rows.row()
@@ -125,9 +155,13 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
             .text(&entry.worker)
             .opt_text(entry.error.as_deref());
     }
-    if !about.is_empty() {
-        tx.run(&ABOUT, vec![Arg::Rows(about)]).await?;
-        tx.added(subjects.len()).await?;
+    tx.inserts(Kind::Subject, subjects.iter().map(|(key, _)| *key));
+    for (sql, rows) in [(&NEW, new), (&ABOUT, unsure)] {
+        if !rows.is_empty() {
+            let many = rows.len();
+            tx.run(sql, vec![Arg::Rows(rows)]).await?;
+            tx.added(many).await?;
+        }
     }
     tx.run(&ADD, vec![Arg::Rows(rows)]).await?;
     Ok(())

@@ -137,6 +137,42 @@ pub(super) async fn an_empty_wait_elapses(h: &mut dyn Harness) {
     assert!(waited < wait + t.deadline(), "a receive must return after {wait:?}, it took {waited:?}");
 }
 
+pub(super) async fn a_receive_that_is_given_up_takes_nothing(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("given-up").prefetch(100)).await;
+    let (broker, name) = (t.broker().clone(), q.clone());
+    let publishing = tokio::spawn(async move {
+        for body in numbered(40) {
+            let outcomes = broker.publish(vec![Outgoing::to_queue(&name, body)]).await;
+            assert_eq!(outcomes, [Ok(())], "published while somebody receives");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    let mut seen = Vec::new();
+    // Given up at many moments: before a message comes, just as it comes, and after.
+    for turn in 0.. {
+        let patience = Duration::from_micros(turn * 137 % 3_000);
+        let receiving = t.broker().receive(&q, 3, LONG);
+        if let Ok(got) = tokio::time::timeout(patience, receiving).await {
+            for delivery in got.expect("receiving for a moment") {
+                seen.push(text(&delivery));
+                t.done(&delivery).await;
+            }
+        }
+        if publishing.is_finished() {
+            break;
+        }
+    }
+    publishing.await.expect("the publishing task");
+    // Far sooner than a lease would end under which nobody works.
+    while seen.len() < 40 {
+        let delivery = t.take(&q).await;
+        assert_eq!(delivery.attempt, 1, "nobody had it before");
+        seen.push(text(&delivery));
+        t.done(&delivery).await;
+    }
+    assert_eq!(sorted(seen), numbered(40), "each of them once");
+}
+
 pub(super) async fn the_order_of_one_publisher_is_kept(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("order")).await;
     let all = numbered(60);

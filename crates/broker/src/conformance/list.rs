@@ -29,6 +29,7 @@ macro_rules! conformance_suite {
                 no_more_than_asked_for,
                 a_message_ends_the_wait,
                 an_empty_wait_elapses,
+                a_receive_that_is_given_up_takes_nothing,
                 the_order_of_one_publisher_is_kept,
                 an_id_published_twice_is_two_messages,
                 prefetch_bounds_what_is_unsettled,

@@ -254,12 +254,18 @@ impl Broker for Oracle {
             let bell = self.shared.bell.notified();
             tokio::pin!(bell);
             bell.as_mut().enable();
-            {
+            let (taken, at_once, slowly) = {
                 let mut state = self.at(queue)?;
                 let taken = state.take(queue, max, self.number);
-                if !taken.is_empty() || max == 0 || state.is(Fault::NoWaiting) {
-                    return Ok(taken);
+                let at_once = !taken.is_empty() || max == 0 || state.is(Fault::NoWaiting);
+                (taken, at_once, state.is(Fault::TakesForNobody))
+            };
+            if at_once {
+                if slowly {
+                    // Taken already: whoever gives up now has left it with nobody.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
                 }
+                return Ok(taken);
             }
             if tokio::time::timeout_at(deadline, bell).await.is_err() {
                 return Ok(Vec::new());

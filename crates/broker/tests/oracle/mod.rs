@@ -91,6 +91,7 @@ crawlway_conformance::faults! {
     NoWakeOnPublish,
     NoWakeOnSettle,
     NoWaiting,
+    TakesForNobody,
     DeliversTwice,
     ReplayKeepsAttempts,
     ReplayForgetsCount,

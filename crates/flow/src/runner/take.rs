@@ -4,7 +4,7 @@ use super::{
     engine::{Engine, Worked},
     panics::said,
 };
-use crate::{Counted, Invalid, Item, Stage, StageError, fail};
+use crate::{Counted, Invalid, Item, Stage, StageError, Wait, fail};
 use crawlway_broker::{Delivery, MessageId, Receipt};
 use futures::FutureExt;
 use std::{
@@ -18,7 +18,7 @@ use tokio::{
     time::Instant,
 };
 
-/// How long one call waits for items; also how long a stop may go unnoticed.
+/// How long one call waits for items.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// How often it is looked whether a queue further down has room again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -121,17 +121,20 @@ impl<S: Stage> Engine<S> {
     async fn gather(&self, free: usize) -> Vec<Delivery> {
         let batch = self.settings.batch.max(1);
         let want = if batch > 1 { free.min(batch) } else { free };
-        let Some(mut gathered) = self.take(want, PATIENCE).await else { return Vec::new() };
+        let Some(mut gathered) = self.take(want, Wait::new(PATIENCE, &self.stop)).await else {
+            return Vec::new();
+        };
         if gathered.is_empty() || batch == 1 {
             return gathered;
         }
-        let until = Instant::now() + self.settings.linger;
-        while gathered.len() < want && !self.stop.is_requested() {
+        let (until, haste) = (Instant::now() + self.settings.linger, self.stop.haste());
+        while gathered.len() < want && !self.stop.is_hurried(haste) {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
             }
-            match self.take(want - gathered.len(), rest.min(PATIENCE)).await {
+            let wait = Wait::for_more(rest.min(PATIENCE), &self.stop, haste);
+            match self.take(want - gathered.len(), wait).await {
                 Some(more) => gathered.extend(more),
                 // What is there goes on; the source is tried again after a rest.
                 None => break,
@@ -141,7 +144,7 @@ impl<S: Stage> Engine<S> {
     }
 
     /// Takes items; `None` if the source is out of order, or does not answer before the drain is over.
-    async fn take(&self, max: usize, wait: Duration) -> Option<Vec<Delivery>> {
+    async fn take(&self, max: usize, wait: Wait<'_>) -> Option<Vec<Delivery>> {
         let taken = tokio::select! {
             taken = self.source.take(max, wait) => taken,
             () = self.stop.over_since(self.settings.drain) => return None,

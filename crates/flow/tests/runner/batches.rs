@@ -38,9 +38,15 @@ async fn a_full_batch_goes_at_once_and_another_after_its_linger() {
     world.publish("q", ["g"]).await;
     eventually("it is taken", async || world.depth("q").await.in_flight == 1).await;
     stays("it waits for company", async || batches.lock().unwrap().len() == 2).await;
+    // Haste ends this linger, and no later one.
+    world.stop.hurry();
+    world.until_empty("q").await;
+    world.publish("q", ["h"]).await;
+    eventually("it is taken", async || world.depth("q").await.in_flight == 1).await;
+    stays("it waits for company", async || batches.lock().unwrap().len() == 3).await;
     // The stop ends every linger.
     going.end().await;
-    assert_eq!(batches.lock().unwrap()[2], [("g".to_owned(), 1)]);
+    assert_eq!(batches.lock().unwrap()[2..], [[("g".to_owned(), 1)], [("h".to_owned(), 1)]]);
     assert_eq!(world.depth("q").await.in_flight, 0);
 }
 

@@ -248,7 +248,7 @@ async fn a_runner_that_breaks_stops_the_others() {
         async fn take(
             &self,
             _: usize,
-            _: Duration,
+            _: crawlway_flow::Wait<'_>,
         ) -> Result<Vec<crawlway_broker::Delivery>, crawlway_broker::BrokerError> {
             panic!("a fault of the source itself")
         }

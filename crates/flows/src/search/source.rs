@@ -6,7 +6,7 @@ use crawlway_broker::{
     Verdict,
 };
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_flow::{Ended, Source};
+use crawlway_flow::{Ended, Source, Wait};
 use crawlway_store::{
     Frontier, StoreError,
     frontier::{self, CrawlId, Ending, PageFacts, SettledAs, Taken, Validators},
@@ -154,8 +154,8 @@ impl Source<CrawlNote> for FrontierSource {
         self.frontier.policy().max_attempts
     }
 
-    async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError> {
-        let until = self.clock.now() + wait;
+    async fn take(&self, max: usize, wait: Wait<'_>) -> Result<Vec<Delivery>, BrokerError> {
+        let until = self.clock.now() + wait.longest();
         loop {
             // Asked for before looking, so that a change in between is not missed.
             let changed = self.changed.notified();
@@ -172,6 +172,7 @@ impl Source<CrawlNote> for FrontierSource {
             tokio::select! {
                 () = changed => {}
                 () = self.clock.sleep_until(look) => {}
+                () = wait.cut_short() => return Ok(Vec::new()),
             }
         }
     }
@@ -238,6 +239,7 @@ fn settle_error(error: StoreError) -> SettleError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crawlway_flow::Stop;
     use crawlway_store::frontier::{NewCrawl, NewUrl};
     use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 
@@ -269,7 +271,7 @@ mod tests {
             frontier.add(&id, &[url("1", page), url("2", gone)]).await.unwrap();
             let source =
                 FrontierSource::new(frontier.clone(), Clock::System, 2, Duration::ZERO, Arc::default());
-            let taken = source.take(2, Duration::ZERO).await.unwrap();
+            let taken = source.take(2, Wait::new(Duration::ZERO, &Stop::default())).await.unwrap();
             assert_eq!(taken.len(), 2);
             for settled in order {
                 let job = |delivery: &&Delivery| {

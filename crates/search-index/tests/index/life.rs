@@ -49,6 +49,31 @@ async fn scanning_goes_by_url_over_all_commits() {
     assert_eq!(set.index.remove(&[again]).await, Ok(0));
 }
 
+/// How many segments are searched.
+fn segments(directory: &std::path::Path) -> usize {
+    let meta = fs::read(directory.join("pages-1/meta.json")).expect("an index has one");
+    let meta: serde_json::Value = serde_json::from_slice(&meta).expect("it is JSON");
+    meta["segments"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test]
+async fn segments_are_merged_once_no_more_pages_come() {
+    let set = with(vec![page("http://a.org/0", "x", "word")]).await;
+    for n in 1..12 {
+        set.index.write([page(&format!("http://a.org/{n}"), "x", "word")].into()).await.unwrap();
+    }
+    let began = std::time::Instant::now();
+    while segments(set.directory.path()) > 1 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "not merged");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(set.index.count().await, Ok(12));
+    let later = page("http://a.org/3", "x", "another");
+    set.index.write([later.clone()].into()).await.unwrap();
+    assert_eq!(set.index.count().await, Ok(12));
+    assert_eq!(set.index.get("http://a.org/3").await, Ok(Some(later)));
+}
+
 #[tokio::test]
 async fn it_is_there_after_closing_and_opening() {
     let set = with(vec![page("http://a.org/1", "x", "word")]).await;

@@ -9,6 +9,7 @@ use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
+    keys::Kind,
     link::{Arg, Lasts, Tx},
     rows::Rows,
     store::{SqlStore, transact},
@@ -47,8 +48,11 @@ async fn known_of(tx: &mut Tx, crawl: i64, keys: &BTreeSet<Key>) -> Result<Vec<K
         "SELECT e.hash FROM {rows hash key} r CROSS JOIN entries e WHERE e.hash = r.hash AND e.crawl = $2",
     );
     let mut rows = Rows::new();
-    for key in keys {
+    for key in keys.iter().filter(|key| tx.may_have(Kind::Entry, **key)) {
         rows.row().key(*key);
+    }
+    if rows.is_empty() {
+        return Ok(Vec::new());
     }
     let rows = tx.run(&KNOWN, vec![Arg::Rows(rows), Arg::Int(crawl)]).await?;
     rows.iter().map(|row| row.key(0)).collect()
@@ -220,6 +224,7 @@ async fn insert(
             .text(&url.url)
             .opt_text(url.found_on.as_deref());
     }
+    tx.inserts(Kind::Entry, new.iter().map(|(key, ..)| *key));
     let inserted = tx.run(&INSERT, vec![Arg::Rows(rows), Arg::Int(crawl), Arg::Int(now)]).await?;
     if !tx.is_shared() {
         return Ok(new.iter().map(|(key, ..)| *key).collect());

@@ -11,6 +11,10 @@
 //!
 //! PostgreSQL has an index for each table instead: it is there for many processes, which share no memory.
 
+mod absent;
+
+pub(crate) use absent::Inserted;
+
 use crate::{
     dialect::Sql,
     fault::Fault,
@@ -21,6 +25,14 @@ use sqlx::{Executor, SqliteConnection};
 
 /// Into so many parts the hashes are divided, by their first four bits.
 const RANGES: u8 = 16;
+
+/// What a key is of, with the number by which the table of keys has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Entry = 0,
+    Seen = 1,
+    Subject = 2,
+}
 
 /// What one connection knows of the keys. As of its last commit, since all that it wrote goes back with a transaction
 /// that is given up.
@@ -38,6 +50,10 @@ pub(crate) struct Keys {
     next: u8,
     /// Whether what is in memory counts for nothing, since a transaction was given up.
     is_stale: bool,
+    /// What the version was then.
+    version_before: Option<i64>,
+    /// Whether this connection has inserted all the keys there are: the tables were empty, and nobody else wrote since.
+    all_ours: bool,
 }
 
 /// Makes room for the keys in the memory of this connection. The next transaction fills it.
@@ -48,12 +64,27 @@ pub(crate) async fn attach(connection: &mut SqliteConnection) -> Result<(), Faul
 
 impl Keys {
     pub(crate) fn new(step: usize) -> Self {
-        Self { step, version: None, loaded: [0; 3], new: 0, next: 0, is_stale: false }
+        Self {
+            step,
+            version: None,
+            loaded: [0; 3],
+            new: 0,
+            next: 0,
+            is_stale: false,
+            version_before: None,
+            all_ours: false,
+        }
     }
 
     /// After a transaction that was given up: memory keeps no journal that would undo it there.
     pub(crate) fn again(self) -> Self {
-        Self { is_stale: true, ..Self::new(self.step) }
+        let version_before = self.version.or(self.version_before);
+        Self { is_stale: true, version_before, all_ours: self.all_ours, ..Self::new(self.step) }
+    }
+
+    /// Whether this connection has inserted all the keys there are.
+    pub(crate) fn are_all_ours(&self) -> bool {
+        self.all_ours
     }
 
     /// Brings the keys up to date, at the beginning of a transaction.
@@ -67,6 +98,10 @@ impl Keys {
         if version == self.version {
             return Ok(());
         }
+        self.all_ours = match self.version.or(self.version_before) {
+            Some(before) => self.all_ours && version == Some(before),
+            None => last_rows(tx).await? == [0; 3],
+        };
         if self.is_stale {
             tx.run(&FORGET, vec![]).await?;
             self.is_stale = false;

@@ -2,6 +2,8 @@
 
 mod alone;
 
+pub(crate) use alone::Claims;
+
 use crate::{
     dialect::Sql,
     fault::Fault,
@@ -34,7 +36,7 @@ impl SeenUrls for SqlStore {
         }
         let now = self.0.time.now();
         let until = after(now, term);
-        let mut held = transact!(self, tx, claim_first(tx, &first, now, until))?;
+        let mut held = transact!(self, tx, claim_first(tx, &first, now, until, &self.0.claims))?;
         let answers = keys.iter().zip(claims).map(|(key, claim)| {
             let owner = storable(&claim.owner);
             match held.get_mut(key) {
@@ -57,7 +59,7 @@ impl SeenUrls for SqlStore {
         if last.is_empty() {
             return Ok(());
         }
-        transact!(self, tx, mark_last(tx, &last, now))
+        transact!(self, tx, mark_last(tx, &last, now, &self.0.claims))
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
@@ -147,9 +149,10 @@ async fn claim_first(
     first: &BTreeMap<Key, &str>,
     now: i64,
     until: i64,
+    claims: &Claims,
 ) -> Result<HashMap<Key, Holder>, Fault> {
     if !tx.is_shared() {
-        return alone::claim(tx, first, now, until).await;
+        return alone::claim(tx, first, now, until, claims).await;
     }
     static CLAIM: Sql = Sql::new(
         "INSERT INTO seen (hash, owner, until, crawled)
@@ -184,9 +187,9 @@ async fn claim_first(
     Ok(held)
 }
 
-async fn mark_last(tx: &mut Tx, last: &BTreeMap<Key, &Seen>, now: i64) -> Result<(), Fault> {
+async fn mark_last(tx: &mut Tx, last: &BTreeMap<Key, &Seen>, now: i64, claims: &Claims) -> Result<(), Fault> {
     if !tx.is_shared() {
-        return alone::mark(tx, last, now).await;
+        return alone::mark(tx, last, now, claims).await;
     }
     static MARK: Sql = Sql::new(
         "INSERT INTO seen (hash, owner, until, crawled)

@@ -141,8 +141,15 @@ pub(in crate::command) async fn crawl(
         if worker.broke() {
             bail!("the stages ended by themselves; the log says why");
         }
+        let next = if crawl.state == CrawlState::Finished {
+            // What waits for more pages would wait in vain, and the end is near.
+            stop.hurry();
+            LOOK / 10
+        } else {
+            LOOK
+        };
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(next) => {}
             _ = stop.requested() => {}
         }
     }

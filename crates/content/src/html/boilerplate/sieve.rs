@@ -96,7 +96,12 @@ mod tests {
             let sieve = Sieve::new(phrases).unwrap();
             assert!(sieve.blocks.is_some(), "a phrase is too short");
             for phrase in phrases {
-                for text in [phrase.to_string(), format!("so {phrase}."), format!("so, {phrase}"), format!("{phrase}!")] {
+                for text in [
+                    phrase.to_string(),
+                    format!("so {phrase}."),
+                    format!("so, {phrase}"),
+                    format!("{phrase}!"),
+                ] {
                     assert!(sieve.count(&text) > 0, "{text}");
                 }
             }
