@@ -171,6 +171,12 @@ impl Tx {
         Ok(())
     }
 
+    /// What was seen to be in the database stays there, but for what we remove ourselves, while this is the same number.
+    /// None if others may write at any time.
+    pub(crate) fn alone_since(&self) -> Option<u64> {
+        self.keys.map(|keys| keys.alone_since())
+    }
+
     /// To be called with the keys of rows that are inserted.
     pub(crate) fn inserts(&mut self, kind: Kind, keys: impl IntoIterator<Item = Key>) {
         if self.keys.is_some_and(|keys| keys.are_all_ours())

@@ -68,7 +68,7 @@ impl SqlStore {
             known: Known::new(options.remembered),
             claims: Claims::default(),
             // As many as may be on their way from one stage to the next.
-            subjects: Known::new(1 << 16),
+            subjects: Known::new(options.remembered.min(1 << 16)),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
             answer_within: options.answer_within,

@@ -23,11 +23,14 @@ impl Trails for SqlStore {
         if entries.is_empty() {
             return Ok(());
         }
-        // What others write and forget meanwhile is not known here.
-        let known = (!self.is_shared()).then_some(&self.0.subjects);
-        transact!(self, tx, record(tx, entries, known))?;
-        for (key, entry) in known.iter().flat_map(|_| about(entries)) {
-            self.0.subjects.note(part(entry), key);
+        let known = &self.0.subjects;
+        let alone = transact!(self, tx, async {
+            record(tx, entries, known).await?;
+            Ok::<_, Fault>(tx.alone_since())
+        })?;
+        for (alone, (key, entry)) in alone.iter().flat_map(|alone| about(entries).map(move |of| (alone, of)))
+        {
+            known.note(part(*alone, entry), key);
         }
         Ok(())
     }
@@ -104,14 +107,14 @@ fn about(entries: &[TrailEntry]) -> impl Iterator<Item = (Key, &TrailEntry)> {
     entries.iter().filter_map(|entry| entry.subject.as_deref().map(|subject| (Key::of(subject), entry)))
 }
 
-/// By which the subjects of one item are told from those of another.
-fn part(entry: &TrailEntry) -> i64 {
+/// By which the subjects of one item are told from those of another, and from what was so before others wrote.
+fn part(alone: u64, entry: &TrailEntry) -> i64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    entry.item.hash(&mut hasher);
+    (alone, &entry.item).hash(&mut hasher);
     hasher.finish().cast_signed()
 }
 
-async fn record(tx: &mut Tx, entries: &[TrailEntry], known: Option<&Known>) -> Result<(), Fault> {
+async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<(), Fault> {
     static NEW: Sql = Sql::new(
         "INSERT INTO subjects (hash, item, text)
          SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r",
@@ -134,7 +137,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: Option<&Known>) -> R
     for (place, entry) in (0..).zip(entries) {
         let subject = entry.subject.as_deref().map(Key::of);
         if let (Some(key), Some(text)) = (subject, &entry.subject)
-            && known.is_none_or(|known| !known.has(part(entry), key))
+            && !tx.alone_since().is_some_and(|alone| known.has(part(alone, entry), key))
             && subjects.insert((key, entry.item.as_str()))
         {
             let rows = if tx.may_have(Kind::Subject, key) { &mut unsure } else { &mut new };

@@ -18,7 +18,10 @@ use std::{
     time::Duration,
 };
 
+/// At most.
 const HANDLES: usize = 3;
+/// Any URL has the trail of one item that several entries are about.
+const SAME_ITEM: &str = "same";
 const TERM: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -30,6 +33,10 @@ enum Step {
     Forget(u8),
     Sweep,
     Record(u8),
+    /// Of an item that may have entries.
+    RecordMore(u8),
+    /// All trails end.
+    Expire,
     Pass(u64),
     /// The connection is closed, and its memory with it.
     OpenAgain,
@@ -45,7 +52,9 @@ fn step() -> impl Strategy<Value = (usize, Step)> {
         2 => url.clone().prop_map(Step::Release),
         1 => url.clone().prop_map(Step::Forget),
         1 => Just(Step::Sweep),
-        3 => url.prop_map(Step::Record),
+        3 => url.clone().prop_map(Step::Record),
+        3 => url.prop_map(Step::RecordMore),
+        1 => Just(Step::Expire),
         1 => (0..50u64).prop_map(Step::Pass),
         1 => Just(Step::OpenAgain),
     ];
@@ -62,25 +71,27 @@ struct Model {
     known: BTreeSet<u8>,
     /// Until when, and whether it was crawled rather than claimed.
     seen: BTreeMap<u8, (Timestamp, bool)>,
-    /// How many items were about it.
-    about: BTreeMap<u8, usize>,
+    /// Which items are about it.
+    about: BTreeMap<u8, BTreeSet<String>>,
+    items: usize,
 }
 
 struct Trial {
     ground: Ground,
     stores: Vec<SqlStore>,
     model: Model,
+    remembered: usize,
 }
 
 impl Trial {
-    async fn open() -> Self {
+    async fn open(handles: usize, remembered: usize) -> Self {
         let ground = Ground::sqlite().await;
         let mut stores = Vec::new();
-        for _ in 0..HANDLES {
-            stores.push(open(&ground).await);
+        for _ in 0..handles {
+            stores.push(open(&ground, remembered).await);
         }
         crawl(&stores[0], "c", None).await;
-        Self { ground, stores, model: Model::default() }
+        Self { ground, stores, model: Model::default(), remembered }
     }
 
     async fn take(&mut self, handle: usize, step: &Step) {
@@ -134,26 +145,42 @@ impl Trial {
                 assert_eq!(store.sweep(1000).await, Ok(gone), "sweeping");
             }
             Step::Record(number) => {
-                let items = self.model.about.entry(*number).or_default();
-                *items += 1;
-                store.record(&[entry(&format!("{number}-{items}"), &page(*number), now)]).await.unwrap();
+                self.model.items += 1;
+                self.record(&store, *number, self.model.items.to_string()).await;
+            }
+            Step::RecordMore(number) => self.record(&store, *number, format!("{SAME_ITEM}-{number}")).await,
+            Step::Expire => {
+                store.expire(now + TERM, 10_000).await.unwrap();
+                self.model.about.clear();
             }
             Step::Pass(seconds) => self.ground.clock.advance(Duration::from_secs(*seconds)),
             Step::OpenAgain => {
                 store.close().await;
-                self.stores[handle] = open(&self.ground).await;
+                self.stores[handle] = open(&self.ground, self.remembered).await;
             }
         }
     }
 
-    /// Every connection finds all of it.
+    async fn record(&mut self, store: &SqlStore, number: u8, item: String) {
+        store.record(&[entry(&item, &page(number), self.ground.clock.now())]).await.unwrap();
+        self.model.about.entry(number).or_default().insert(item);
+    }
+
+    /// Every connection finds all of it, and nothing is kept twice.
     async fn check(&self) {
+        let Place::Sqlite(file) = self.ground.options().place else { panic!("a file") };
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+        let subjects: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM subjects").fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        assert_eq!(subjects as usize, self.model.about.values().map(BTreeSet::len).sum::<usize>());
         for store in &self.stores {
             for number in 0..24 {
                 let found = store.find(&page(number)).await.unwrap();
                 assert_eq!(found.len(), usize::from(self.model.known.contains(&number)), "finding {number}");
                 let trails = store.of_subject(&page(number), 1000).await.unwrap();
-                let items = self.model.about.get(&number).copied().unwrap_or_default();
+                let items = self.model.about.get(&number).map_or(0, BTreeSet::len);
                 assert_eq!(trails.len(), items, "the trails about {number}");
                 assert!(trails.iter().flatten().all(|entry| entry.subject == Some(page(number))));
             }
@@ -161,8 +188,8 @@ impl Trial {
     }
 }
 
-async fn open(ground: &Ground) -> SqlStore {
-    let options = SqlOptions { remembered: 0, keys_at_once: 4, connections: 1, ..ground.options() };
+async fn open(ground: &Ground, remembered: usize) -> SqlStore {
+    let options = SqlOptions { remembered, keys_at_once: 4, connections: 1, ..ground.options() };
     SqlStore::open(options).await.unwrap()
 }
 
@@ -182,16 +209,33 @@ fn entry(item: &str, subject: &str, at: Timestamp) -> TrailEntry {
     }
 }
 
+#[tokio::test]
+async fn what_another_connection_removed_is_stored_again() {
+    let ground = Ground::sqlite().await;
+    let (ours, theirs) = (open(&ground, 1 << 10).await, open(&ground, 1 << 10).await);
+    let now = ground.clock.now();
+    let entries = [entry("item", "https://h/", now)];
+    ours.record(&entries).await.unwrap();
+    assert_eq!(theirs.expire(now + TERM, 10).await, Ok(1));
+    ours.record(&entries).await.unwrap();
+    assert_eq!(ours.of_item("item").await, Ok(entries.to_vec()));
+    assert_eq!(theirs.of_subject("https://h/", 10).await, Ok(vec![entries.to_vec()]));
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_connection_finds_what_another_stored(steps in proptest::collection::vec(step(), 1..80)) {
+    fn every_connection_finds_what_another_stored(
+        handles in 1..=HANDLES,
+        remembered in prop_oneof![Just(0), Just(1 << 10)],
+        steps in proptest::collection::vec(step(), 1..80),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut trial = Trial::open().await;
+            let mut trial = Trial::open(handles, remembered).await;
             for (handle, step) in &steps {
-                trial.take(*handle, step).await;
+                trial.take(*handle % handles, step).await;
             }
             trial.check().await;
         });
@@ -203,7 +247,7 @@ proptest! {
 async fn many_short_lives_move_their_keys_too() {
     let ground = Ground::sqlite().await;
     for life in 0..60 {
-        let store = open(&ground).await;
+        let store = open(&ground, 0).await;
         crawl(&store, "c", None).await;
         let urls: Vec<_> = (0..3).map(|n| url("h", &format!("{life}-{n}"))).collect();
         store.add(&id("c"), &urls).await.unwrap();
@@ -225,7 +269,7 @@ async fn many_short_lives_move_their_keys_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_who_goes_away_leaves_the_keys_as_they_were() {
     let ground = Ground::sqlite().await;
-    let store = open(&ground).await;
+    let store = open(&ground, 0).await;
     crawl(&store, "c", None).await;
     for round in 0..150u64 {
         let urls: Vec<_> = (0..5).map(|n| url("h", &format!("{round}-{n}"))).collect();
@@ -270,7 +314,7 @@ async fn an_older_database_is_taken_over() {
     old.execute(sqlx::raw_sql(rows)).await.unwrap();
     old.close().await.unwrap();
 
-    let store = open(&ground).await;
+    let store = open(&ground, 0).await;
     let known = "https://example.org/";
     let mut again = url("example.org", "");
     again.url = known.to_owned();

@@ -39,6 +39,7 @@ fn entry(item: &str, subject: Option<&str>, at: u64, end: End) -> TrailEntry {
 on_both!(
     a_url_is_claimed_once_and_seen_for_a_time,
     claims_of_one_batch_count_one_after_the_other,
+    a_page_is_marked_whatever_became_of_its_claim,
     what_is_over_is_swept,
     many_claim_the_same_and_one_gets_it,
     trails_are_found_by_item_and_by_subject,
@@ -80,6 +81,25 @@ async fn claims_of_one_batch_count_one_after_the_other(ground: &Ground) {
     assert_eq!(answers[3], Claimed::Seen { owner: "x".to_owned(), until: now + TERM * 2 });
     assert_eq!(answers[4], Claimed::Ours);
     assert_eq!(store.claim(&[], TERM).await.unwrap(), []);
+}
+
+async fn a_page_is_marked_whatever_became_of_its_claim(ground: &Ground) {
+    let store = ground.open().await;
+    for url in ["kept", "forgotten", "released", "swept"] {
+        assert_eq!(store.claim(&[claim(url, "a")], TERM).await.unwrap(), [Claimed::Ours]);
+    }
+    store.forget(&["forgotten".to_owned()]).await.unwrap();
+    store.release(&[claim("released", "a")]).await.unwrap();
+    let marked = ["kept", "forgotten", "released", "never claimed"];
+    store.mark(&marked.map(|url| seen(url, "a"))).await.unwrap();
+    ground.clock.advance(TERM);
+    assert_eq!(store.sweep(10).await.unwrap(), 1);
+    store.mark(&[seen("swept", "a")]).await.unwrap();
+    for url in marked.into_iter().chain(["swept"]) {
+        let claimed = store.claim(&[claim(url, "b")], TERM).await.unwrap();
+        assert!(matches!(&claimed[..], [Claimed::Seen { owner, .. }] if owner == "a"), "{url}: {claimed:?}");
+    }
+    assert_eq!(store.forget(&marked.map(str::to_owned)).await.unwrap(), 4, "each is there once");
 }
 
 async fn what_is_over_is_swept(ground: &Ground) {

@@ -22,6 +22,10 @@ use crate::{
     link::{Arg, Row, Tx},
 };
 use sqlx::{Executor, SqliteConnection};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The next number for a time in which a connection is alone.
+static NEXT_ALONE: AtomicU64 = AtomicU64::new(1);
 
 /// Into so many parts the hashes are divided, by their first four bits.
 const RANGES: u8 = 16;
@@ -54,6 +58,8 @@ pub(crate) struct Keys {
     version_before: Option<i64>,
     /// Whether this connection has inserted all the keys there are: the tables were empty, and nobody else wrote since.
     all_ours: bool,
+    /// Another number whenever somebody else may have written.
+    alone_since: u64,
 }
 
 /// Makes room for the keys in the memory of this connection. The next transaction fills it.
@@ -73,18 +79,25 @@ impl Keys {
             is_stale: false,
             version_before: None,
             all_ours: false,
+            alone_since: 0,
         }
     }
 
     /// After a transaction that was given up: memory keeps no journal that would undo it there.
     pub(crate) fn again(self) -> Self {
         let version_before = self.version.or(self.version_before);
-        Self { is_stale: true, version_before, all_ours: self.all_ours, ..Self::new(self.step) }
+        let Self { step, all_ours, alone_since, .. } = self;
+        Self { is_stale: true, version_before, all_ours, alone_since, ..Self::new(step) }
     }
 
     /// Whether this connection has inserted all the keys there are.
     pub(crate) fn are_all_ours(&self) -> bool {
         self.all_ours
+    }
+
+    /// As long as this stays the same number, nobody else has written.
+    pub(crate) fn alone_since(&self) -> u64 {
+        self.alone_since
     }
 
     /// Brings the keys up to date, at the beginning of a transaction.
@@ -98,10 +111,11 @@ impl Keys {
         if version == self.version {
             return Ok(());
         }
-        self.all_ours = match self.version.or(self.version_before) {
-            Some(before) => self.all_ours && version == Some(before),
-            None => last_rows(tx).await? == [0; 3],
-        };
+        let before = self.version.or(self.version_before);
+        if before.is_none() || before != version {
+            self.all_ours = before.is_none() && last_rows(tx).await? == [0; 3];
+            self.alone_since = NEXT_ALONE.fetch_add(1, Ordering::Relaxed);
+        }
         if self.is_stale {
             tx.run(&FORGET, vec![]).await?;
             self.is_stale = false;
