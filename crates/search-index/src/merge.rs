@@ -8,6 +8,10 @@ use tantivy::{
 /// Segments with more pages are left as they are, so that no page is merged more often in a large index than in a small one.
 const LARGE: usize = 50_000;
 
+/// With more pages than this, only so many segments are merged at once: what a merge needs grows with its pages.
+const MANY_PAGES: u64 = 100_000;
+const FEW_SEGMENTS: usize = 10;
+
 /// Share of replaced and removed pages from which a segment is written anew.
 const TOO_MANY_DELETED: f64 = 0.3;
 
@@ -43,7 +47,8 @@ impl Policy {
 
 impl MergePolicy for Policy {
     fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
-        let mut candidates = self.by_size.compute_merge_candidates(segments);
+        let by_size = self.by_size.compute_merge_candidates(segments);
+        let mut candidates: Vec<_> = by_size.into_iter().flat_map(|all| in_parts(all, segments)).collect();
         for segment in segments {
             let wasteful =
                 f64::from(segment.num_deleted_docs()) > f64::from(segment.max_doc()) * TOO_MANY_DELETED;
@@ -54,4 +59,14 @@ impl MergePolicy for Policy {
         }
         candidates
     }
+}
+
+/// What is to be merged, in parts that are not too large.
+fn in_parts(MergeCandidate(all): MergeCandidate, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
+    let pages = segments.iter().filter(|segment| all.contains(&segment.id()));
+    if pages.map(|segment| u64::from(segment.num_docs())).sum::<u64>() <= MANY_PAGES {
+        return vec![MergeCandidate(all)];
+    }
+    let parts = all.chunks(FEW_SEGMENTS).filter(|part| part.len() > 1);
+    parts.map(|part| MergeCandidate(part.to_vec())).collect()
 }
