@@ -171,6 +171,10 @@ impl Writer {
 
     /// Merges what could wait before, and says whether all of it is done and searched.
     fn settle(&mut self) -> tantivy::Result<bool> {
+        if self.inner.is_none() {
+            // It failed; the next write opens another.
+            return Ok(true);
+        }
         let is_first = self.effort == Effort::Busy;
         self.merge_as(Effort::Idle);
         let segments = self.parts.index.searchable_segment_metas()?;

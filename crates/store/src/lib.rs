@@ -4,6 +4,7 @@
 //! speaks of items, URLs and pages, and knows nothing of how they are fetched or what they say.
 
 mod error;
+mod filter;
 pub mod frontier;
 pub mod gate;
 pub mod inventory;
@@ -17,6 +18,7 @@ pub mod conformance;
 
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use error::StoreError;
+pub use filter::Filter;
 pub use frontier::{CrawlId, Frontier, FrontierPolicy};
 pub use gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn, Why};
 pub use inventory::UrlRecords;

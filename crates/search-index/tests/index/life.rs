@@ -63,7 +63,8 @@ async fn segments_are_merged_once_no_more_pages_come() {
         set.index.write([page(&format!("http://a.org/{n}"), "x", "word")].into()).await.unwrap();
     }
     let began = std::time::Instant::now();
-    while segments(set.directory.path()) > 1 {
+    // Fewer than ten of a size stay as they are.
+    while segments(set.directory.path()) >= 10 {
         assert!(began.elapsed() < std::time::Duration::from_secs(60), "not merged");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

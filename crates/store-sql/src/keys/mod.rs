@@ -11,9 +11,9 @@
 //!
 //! PostgreSQL has an index for each table instead: it is there for many processes, which share no memory.
 
-mod absent;
+mod inserted;
 
-pub(crate) use absent::Inserted;
+pub(crate) use inserted::Inserted;
 
 use crate::{
     dialect::Sql,

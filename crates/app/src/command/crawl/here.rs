@@ -144,7 +144,7 @@ pub(in crate::command) async fn crawl(
         let next = if crawl.state == CrawlState::Finished {
             // What waits for more pages would wait in vain, and the end is near.
             stop.hurry();
-            LOOK / 10
+            LOOK / 4
         } else {
             LOOK
         };
