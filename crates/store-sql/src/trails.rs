@@ -24,14 +24,8 @@ impl Trails for SqlStore {
             return Ok(());
         }
         let known = &self.0.subjects;
-        let alone = transact!(self, tx, async {
-            record(tx, entries, known).await?;
-            Ok::<_, Fault>(tx.alone_since())
-        })?;
-        for (alone, (key, entry)) in alone.iter().flat_map(|alone| about(entries).map(move |of| (alone, of)))
-        {
-            known.note(part(*alone, entry), key);
-        }
+        let stored = transact!(self, tx, record(tx, entries, known))?;
+        stored.into_iter().for_each(|(part, key)| known.note(part, key));
         Ok(())
     }
 
@@ -102,19 +96,15 @@ impl Trails for SqlStore {
     }
 }
 
-/// What each entry is about, if it says so.
-fn about(entries: &[TrailEntry]) -> impl Iterator<Item = (Key, &TrailEntry)> {
-    entries.iter().filter_map(|entry| entry.subject.as_deref().map(|subject| (Key::of(subject), entry)))
-}
-
 /// By which the subjects of one item are told from those of another, and from what was so before others wrote.
-fn part(alone: u64, entry: &TrailEntry) -> i64 {
+fn part(alone: u64, item: &str) -> i64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    (alone, &entry.item).hash(&mut hasher);
+    (alone, item).hash(&mut hasher);
     hasher.finish().cast_signed()
 }
 
-async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<(), Fault> {
+/// Answers which subjects are stored once this is committed, as far as that may be remembered.
+async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Vec<(i64, Key)>, Fault> {
     static NEW: Sql = Sql::new(
         "INSERT INTO subjects (hash, item, text)
          SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r",
@@ -137,7 +127,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<()
     for (place, entry) in (0..).zip(entries) {
         let subject = entry.subject.as_deref().map(Key::of);
         if let (Some(key), Some(text)) = (subject, &entry.subject)
-            && !tx.alone_since().is_some_and(|alone| known.has(part(alone, entry), key))
+            && !tx.alone_since().is_some_and(|alone| known.has(part(alone, &entry.item), key))
             && subjects.insert((key, entry.item.as_str()))
         {
             let rows = if tx.may_have(Kind::Subject, key) { &mut unsure } else { &mut new };
@@ -167,7 +157,8 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<()
         }
     }
     tx.run(&ADD, vec![Arg::Rows(rows)]).await?;
-    Ok(())
+    let alone = tx.alone_since();
+    Ok(subjects.iter().filter_map(|(key, item)| alone.map(|alone| (part(alone, item), *key))).collect())
 }
 
 async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
