@@ -153,6 +153,7 @@ impl Worker {
         let lock = open::lock_records(config)?;
         let records = open::records(config).await?;
         records.take_back(config).await?;
+        search::name_crawls(&*records.frontier).await?;
         if let Some(only) = only {
             pause_others(&*records.frontier, only).await?;
         }

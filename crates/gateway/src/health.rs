@@ -82,7 +82,7 @@ pub(crate) async fn look(parts: &Parts) -> Vec<Dependency> {
     };
     // Both must really be asked, and neither be changed: nobody has a claim on what is no URL.
     let seen = async {
-        let none = Claim { url: String::new(), owner: String::new() };
+        let none = Claim::new("", "");
         parts.seen.release(&[none]).await.map_err(|error| error.to_string())
     };
     let gate = async { parts.gate.tracked().await.map(drop).map_err(|error| error.to_string()) };

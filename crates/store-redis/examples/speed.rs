@@ -80,8 +80,7 @@ fn url(caller: usize, number: usize) -> String {
 async fn claims(store: RedisStore, caller: usize) -> Outcomes {
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < FOR {
-        let batch: Vec<Claim> =
-            (done..done + 64).map(|n| Claim { url: url(caller, n), owner: "item".to_owned() }).collect();
+        let batch: Vec<Claim> = (done..done + 64).map(|n| Claim::new(url(caller, n), "item")).collect();
         done += store.claim(&batch, Duration::from_secs(5)).await?.len();
     }
     Ok(done)

@@ -1,4 +1,5 @@
--- Seen URLs: one value per URL, `c` for claimed or `s` for seen, then until when, a colon, and whose it is.
+-- Seen URLs: one value per URL, `c` for claimed or `s` for seen, then until when, a comma, when it was written, a colon,
+-- and whose it is. Values of before lack the comma and what follows up to the colon.
 
 local now = read_clock(ARGV[1])
 local call = ARGV[2]
@@ -13,10 +14,13 @@ local function known(key)
     return nil
   end
   local colon = value:find(':', 2, true)
-  if tonumber(value:sub(2, colon - 1)) <= now then
+  local times = value:sub(2, colon - 1)
+  local comma = times:find(',', 1, true)
+  if tonumber(comma and times:sub(1, comma - 1) or times) <= now then
     return nil
   end
-  return value, value:sub(1, 1), value:sub(colon + 1)
+  local at = comma and tonumber(times:sub(comma + 1)) or now
+  return value, value:sub(1, 1), value:sub(colon + 1), at
 end
 
 local function keep(key, kind, owner, time)
@@ -24,7 +28,7 @@ local function keep(key, kind, owner, time)
     redis.call('DEL', key)
     return
   end
-  local value = kind .. whole(now + time) .. ':' .. owner
+  local value = kind .. whole(now + time) .. ',' .. whole(now) .. ':' .. owner
   if time > EVER then
     redis.call('SET', key, value)
   else
@@ -34,14 +38,15 @@ end
 
 local calls = {}
 
--- Answers each claim with nothing, or with the value that is in its way.
+-- Answers each claim with nothing, or with the value that is in its way. A mark of the claim's greatest age is in nobody's.
 function calls.claim()
   local term = tonumber(ARGV[4])
   local answers = {}
   for number, key in ipairs(KEYS) do
-    local owner = ARGV[4 + number]
-    local value, kind, holder = known(key)
-    if value and (kind == 's' or holder ~= owner) then
+    local owner, max_age = ARGV[3 + 2 * number], tonumber(ARGV[4 + 2 * number])
+    local value, kind, holder, at = known(key)
+    local outdated = kind == 's' and now - at >= max_age
+    if value and not outdated and (kind == 's' or holder ~= owner) then
       answers[number] = value
     else
       keep(key, 'c', owner, term)

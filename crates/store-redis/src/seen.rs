@@ -26,7 +26,10 @@ impl SeenUrls for RedisStore {
         let calls = claims.chunks(AT_ONCE).map(|claims| {
             let mut call = self.call("claim", claims.iter().map(|claim| &*claim.url));
             call.push(millis(term));
-            call.arguments.extend(claims.iter().map(|claim| claim.owner.clone().into_bytes()));
+            for claim in claims {
+                call.arguments.push(claim.owner.clone().into_bytes());
+                call.push(millis(claim.max_age));
+            }
             call
         });
         let mut claimed = Vec::with_capacity(claims.len());
@@ -110,15 +113,20 @@ fn key(url: &str) -> String {
     key
 }
 
-/// Who is in the way of a claim, from `c1763219345123:owner`; the claim is ours where nobody is.
+/// Who is in the way of a claim, from `c1763219345123,1763219045123:owner`; an empty value means that the claim is ours.
 fn holder(value: &str) -> Option<Claimed> {
     if value.is_empty() {
         return Some(Claimed::Ours);
     }
-    let (until, owner) = value.get(1..)?.split_once(':')?;
-    let (owner, until) = (owner.to_owned(), Timestamp::from_millis(until.parse().ok()?));
+    let (times, owner) = value.get(1..)?.split_once(':')?;
+    let time = |text: &str| Some(Timestamp::from_millis(text.parse().ok()?));
+    let (until, at) = match times.split_once(',') {
+        Some((until, at)) => (time(until)?, Some(time(at)?)),
+        None => (time(times)?, None),
+    };
+    let owner = owner.to_owned();
     match value.as_bytes()[0] {
-        b's' => Some(Claimed::Seen { owner, until }),
+        b's' => Some(Claimed::Seen { owner, at, until }),
         b'c' => Some(Claimed::Taken { owner, until }),
         _ => None,
     }
@@ -133,8 +141,10 @@ mod tests {
         assert_eq!(key("https://example.org/"), "seen:8198d1bac40a1033653a78e48800cefc");
         let owner = || "a:b".to_owned();
         let until = Timestamp::from_millis(17);
-        assert_eq!(holder("s17:a:b"), Some(Claimed::Seen { owner: owner(), until }));
-        assert_eq!(holder("c17:a:b"), Some(Claimed::Taken { owner: owner(), until }));
+        let at = Some(Timestamp::from_millis(11));
+        assert_eq!(holder("s17,11:a:b"), Some(Claimed::Seen { owner: owner(), at, until }));
+        assert_eq!(holder("s17:a:b"), Some(Claimed::Seen { owner: owner(), at: None, until }));
+        assert_eq!(holder("c17,11:a:b"), Some(Claimed::Taken { owner: owner(), until }));
         assert_eq!((holder(""), holder("x17:a"), holder("s17")), (Some(Claimed::Ours), None, None));
     }
 }

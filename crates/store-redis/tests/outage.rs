@@ -16,7 +16,7 @@ use harness::options;
 use std::time::{Duration, Instant};
 
 fn claims() -> [Claim; 1] {
-    [Claim { url: "https://a.example/".to_owned(), owner: "one".to_owned() }]
+    [Claim::new("https://a.example/", "one")]
 }
 
 /// Every call fails for a while, and none of them takes long.

@@ -84,7 +84,7 @@ async fn is_held(gate: &RedisGate, name: &str, since: Timestamp) {
 }
 
 fn claim(url: &str, owner: &str) -> Claim {
-    Claim { url: url.to_owned(), owner: owner.to_owned() }
+    Claim::new(url, owner)
 }
 
 fn seen(url: &str) -> Seen {

@@ -95,7 +95,7 @@ impl Bench {
         for from in (0..MEASURED).step_by(self.batch) {
             let owner = item(from);
             let claims: Vec<Claim> = (from..from + self.batch)
-                .map(|n| Claim { url: self.url(self.added + n).url, owner: owner.clone() })
+                .map(|n| Claim::new(self.url(self.added + n).url, owner.clone()))
                 .collect();
             self.store.claim(&claims, Duration::from_secs(60)).await.unwrap();
             let seen =

@@ -14,6 +14,9 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0004.sql"), only: Some(Dialect::Sqlite) },
     Step { text: include_str!("schema/0005.sql"), only: None },
     Step { text: include_str!("schema/0006.sql"), only: Some(Dialect::Postgres) },
+    Step { text: include_str!("schema/0007.sql"), only: None },
+    Step { text: include_str!("schema/0008.sql"), only: Some(Dialect::Sqlite) },
+    Step { text: include_str!("schema/0009.sql"), only: Some(Dialect::Postgres) },
 ];
 
 struct Step {

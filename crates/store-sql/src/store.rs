@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) claims: Claims,
     /// Which items are known to be about what.
     pub(crate) subjects: Known,
-    /// The numbers of crawls by id. A crawl keeps its number for ever.
-    pub(crate) crawls: Mutex<HashMap<String, i64>>,
+    /// The numbers of crawls by name, and since when each is known.
+    pub(crate) crawls: Mutex<HashMap<String, (i64, Instant)>>,
     /// How many of one host the last `next` allowed.
     pub(crate) per_host: AtomicU32,
     answer_within: Duration,

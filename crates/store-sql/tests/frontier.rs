@@ -5,7 +5,9 @@ mod harness;
 
 use crawlway_store::{
     Frontier,
-    frontier::{Added, Budget, CrawlState, Ending, EntryState, PageFacts, SettledAs, Taken, Validators},
+    frontier::{
+        Added, Budget, CrawlState, Ending, EntryState, PageFacts, Reopen, SettledAs, Taken, Validators,
+    },
 };
 use harness::{Ground, crawl, id, look, url};
 use std::{collections::HashSet, time::Duration};
@@ -159,7 +161,7 @@ async fn a_page_limit_is_never_passed(ground: &Ground) {
     let last = store.next(10, 1).await.unwrap();
     store.settle(&[done(&last[0])]).await.unwrap();
     let crawl = look(&store, &c).await;
-    assert_eq!((crawl.state, crawl.counts.fetched, crawl.counts.waiting), (CrawlState::Finished, 3, 6));
+    assert_eq!((crawl.state, crawl.counts.fetched, crawl.counts.waiting), (CrawlState::Limited, 3, 6));
     assert_eq!(crawl.ended_at, Some(ground.clock.now()));
 }
 
@@ -182,17 +184,22 @@ async fn a_finished_crawl_can_be_reopened(ground: &Ground) {
     let c = crawl(&store, "c", None).await;
     store.add(&c, &[url("a", "1"), url("a", "2")]).await.unwrap();
     let taken = store.next(10, 2).await.unwrap();
-    let again = ground.clock.now() + Duration::from_secs(10);
+    let at = ground.clock.now();
     let validators = Validators { etag: Some("\"x\"".to_owned()), last_modified: None };
-    let facts =
-        PageFacts { fetched: true, due_again: Some(again), validators: validators.clone(), canonical: None };
+    let facts = PageFacts {
+        fetched: true,
+        crawled_at: Some(at),
+        validators: validators.clone(),
+        ..PageFacts::default()
+    };
     let ending = Ending::Done { outcome: "published".to_owned(), facts, rest: NO_REST };
     store.settle(&[(taken[0].receipt, ending), done(&taken[1])]).await.unwrap();
-    assert_eq!(store.find("https://a/1").await.unwrap()[0].due, Some(again));
-    assert_eq!(store.reopen(&c).await.unwrap(), 0);
+    assert_eq!(store.find("https://a/1").await.unwrap()[0].crawled_at, Some(at));
+    let before = |time| Reopen::CrawledBefore(time);
+    assert_eq!(store.reopen(&c, &before(at - Duration::from_millis(1))).await.unwrap(), 0);
     assert_eq!(look(&store, &c).await.state, CrawlState::Finished);
     ground.clock.advance(Duration::from_secs(10));
-    assert_eq!(store.reopen(&c).await.unwrap(), 1);
+    assert_eq!(store.reopen(&c, &before(at)).await.unwrap(), 1);
     assert_eq!(look(&store, &c).await.state, CrawlState::Running);
     let taken = store.next(10, 2).await.unwrap();
     assert_eq!((taken.len(), taken[0].attempt, &taken[0].validators), (1, 1, &validators));
@@ -214,7 +221,8 @@ async fn a_cancelled_crawl_goes_on_where_it_was(ground: &Ground) {
     assert_eq!(store.set_state(&c, CrawlState::Paused).await.unwrap().unwrap().state, CrawlState::Cancelled);
     assert_eq!(store.settle(&[done(&taken[0])]).await.unwrap(), [Some(SettledAs::Done)]);
     assert_eq!(store.next(10, 2).await.unwrap(), []);
-    assert_eq!(store.reopen(&c).await.unwrap(), 1);
+    assert_eq!(store.reopen(&c, &Reopen::Urls(vec![])).await.unwrap(), 0);
+    assert_eq!(look(&store, &c).await.state, CrawlState::Running);
     assert_eq!(store.next(10, 2).await.unwrap().len(), 1);
     assert_eq!(store.set_state(&id("none"), CrawlState::Paused).await.unwrap(), None);
 }

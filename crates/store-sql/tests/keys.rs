@@ -107,11 +107,12 @@ impl Trial {
                 }
             }
             Step::Claim(number) => {
-                let claim = Claim { url: page(*number), owner: "me".to_owned() };
+                let claim = Claim::new(page(*number), "me");
                 let claimed = store.claim(&[claim], TERM).await.unwrap();
                 match self.model.seen.get(number).filter(|(until, crawled)| *until > now && *crawled) {
                     Some((until, _)) => {
-                        let seen = Claimed::Seen { owner: "me".to_owned(), until: *until };
+                        let at = Some(*until - 2 * TERM);
+                        let seen = Claimed::Seen { owner: "me".to_owned(), at, until: *until };
                         assert_eq!(claimed, [seen], "claiming {number}");
                     }
                     None => {
@@ -129,7 +130,7 @@ impl Trial {
                 self.model.seen.extend(pages.iter().map(|page| (*page, (now + 2 * TERM, true))));
             }
             Step::Release(number) => {
-                store.release(&[Claim { url: page(*number), owner: "me".to_owned() }]).await.unwrap();
+                store.release(&[Claim::new(page(*number), "me")]).await.unwrap();
                 if self.model.seen.get(number).is_some_and(|(_, crawled)| !crawled) {
                     self.model.seen.remove(number);
                 }
@@ -320,7 +321,7 @@ async fn an_older_database_is_taken_over() {
     again.url = known.to_owned();
     assert_eq!(store.add(&id("c"), &[again]).await.unwrap(), [Added::Known]);
     assert_eq!(store.find(known).await.unwrap()[0].item, "i");
-    let claim = Claim { url: known.to_owned(), owner: "other".to_owned() };
+    let claim = Claim::new(known, "other");
     assert!(matches!(store.claim(&[claim], TERM).await.unwrap()[..], [Claimed::Seen { .. }]));
     let trails = store.of_subject(known, 9).await.unwrap();
     assert_eq!(trails[0][0].subject.as_deref(), Some(known));

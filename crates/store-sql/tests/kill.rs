@@ -109,7 +109,7 @@ async fn check(path: &Path, added: &HashSet<String>, settled: &HashSet<String>, 
         assert_eq!(store.of_subject(&about, 9).await.unwrap().len(), 1, "the trail about {about}");
     }
     for word in settled {
-        let claim = Claim { url: url("h", word).url, owner: "nobody".to_owned() };
+        let claim = Claim::new(url("h", word).url, "nobody");
         let claimed = store.claim(&[claim], Duration::from_secs(1)).await.unwrap();
         assert!(matches!(claimed[..], [Claimed::Seen { .. }]), "{word} was marked, and now is {claimed:?}");
     }

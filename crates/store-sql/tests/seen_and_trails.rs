@@ -13,7 +13,7 @@ use std::time::Duration;
 const TERM: Duration = Duration::from_secs(10);
 
 fn claim(url: &str, owner: &str) -> Claim {
-    Claim { url: url.to_owned(), owner: owner.to_owned() }
+    Claim::new(url, owner)
 }
 
 fn seen(url: &str, owner: &str) -> Seen {
@@ -62,7 +62,7 @@ async fn a_url_is_claimed_once_and_seen_for_a_time(ground: &Ground) {
     assert_eq!(store.claim(&[claim("u", "b")], TERM).await.unwrap(), [Claimed::Ours]);
     store.mark(&[seen("u", "b"), seen("u", "c\0")]).await.unwrap();
     let until = ground.clock.now() + TERM * 2;
-    let was_seen = Claimed::Seen { owner: "c\u{fffd}".to_owned(), until };
+    let was_seen = Claimed::Seen { owner: "c\u{fffd}".to_owned(), at: Some(until - TERM * 2), until };
     assert_eq!(store.claim(&[claim("u", "b")], TERM).await.unwrap(), [was_seen]);
     store.release(&[claim("u", "c")]).await.unwrap();
     assert_eq!(store.forget(&["u".to_owned(), "u".to_owned(), "v".to_owned()]).await.unwrap(), 1);
@@ -78,7 +78,7 @@ async fn claims_of_one_batch_count_one_after_the_other(ground: &Ground) {
     assert_eq!(answers[0], Claimed::Ours);
     assert_eq!(answers[1], Claimed::Taken { owner: "a".to_owned(), until: now + TERM });
     assert_eq!(answers[2], Claimed::Ours);
-    assert_eq!(answers[3], Claimed::Seen { owner: "x".to_owned(), until: now + TERM * 2 });
+    assert_eq!(answers[3], Claimed::Seen { owner: "x".to_owned(), at: Some(now), until: now + TERM * 2 });
     assert_eq!(answers[4], Claimed::Ours);
     assert_eq!(store.claim(&[], TERM).await.unwrap(), []);
 }

@@ -15,7 +15,8 @@ use std::{fmt::Debug, time::Duration};
 /// a URL may occur more than once; the elements count one after the other.
 #[async_trait::async_trait]
 pub trait SeenUrls: Debug + Send + Sync {
-    /// Claims each URL for its owner, for so long. An owner that claims again what it holds gets a new term.
+    /// Claims each URL for its owner, for so long. An owner that claims again what it holds gets a new term. A mark
+    /// that is older than the claim's [`max_age`](Claim::max_age) is no longer in the way.
     async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<Claimed>, StoreError>;
 
     /// Notes each URL as crawled, claimed before or not. The later of two notes counts, and ends any claim.
@@ -40,6 +41,16 @@ pub struct Claim {
     pub url: String,
     /// Who claims it: an item's id.
     pub owner: String,
+    /// The age from which on a mark counts for nothing: a URL marked as seen so long ago can be claimed.
+    /// [`Duration::ZERO`] claims whatever was seen, [`Duration::MAX`] leaves it to the marks.
+    pub max_age: Duration,
+}
+
+impl Claim {
+    /// A claim that every mark stands in the way of.
+    pub fn new(url: impl Into<String>, owner: impl Into<String>) -> Self {
+        Self { url: url.into(), owner: owner.into(), max_age: Duration::MAX }
+    }
 }
 
 /// The answer to a claim.
@@ -51,10 +62,12 @@ pub enum Claimed {
     Seen {
         /// Whose item it was.
         owner: String,
-        /// When it may be crawled again.
+        /// When it was marked, if that is known.
+        at: Option<Timestamp>,
+        /// When the mark ends.
         until: Timestamp,
     },
-    /// Somebody else is at it.
+    /// Another owner is at it.
     Taken {
         /// Whose item it is.
         owner: String,

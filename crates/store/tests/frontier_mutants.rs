@@ -28,6 +28,10 @@ crawlway_conformance::finds! {
         nobody_can_finish_a_crawl_by_hand: FinishesByHand;
         a_new_url_sets_a_finished_crawl_running: AddLeavesFinished;
         two_crawls_are_kept_apart: OneCrawlForAll;
+        terms_are_changed_by_who_knows_them: TermsIgnoreRevision;
+        a_crawl_gets_another_name_if_it_is_free: RenameTakesAny;
+        a_deleted_crawl_leaves_nothing_behind: DeleteKeepsUrls;
+        the_urls_of_a_crawl_are_listed_by_outcome: ListsAnyOutcome;
     }
     adding {
         a_new_url_is_handed_out_as_it_was_added: ForgetsDepth;
@@ -57,9 +61,10 @@ crawlway_conformance::finds! {
         no_more_than_may_be_fetched_are_in_flight: InFlightIsFree;
         what_was_not_fetched_counts_nothing: DoneCountsAsFetched;
         what_comes_back_makes_room: LimitCountsTakings;
-        a_crawl_that_has_fetched_all_it_may_is_finished: LimitNeverFinishes;
+        a_crawl_that_has_fetched_all_it_may_is_limited: LimitNeverFinishes, LimitedIsFinished;
         a_limit_of_nothing_fetches_nothing: ZeroIsNoLimit;
-        a_used_up_limit_keeps_a_crawl_finished: FullRunsAgain;
+        a_used_up_limit_keeps_a_crawl_limited: FullRunsAgain;
+        a_raised_limit_goes_on_with_what_waits: TermsLeaveLimited;
     }
     settling {
         done_is_done: DueAgainWaits, DropsCanonical;
@@ -92,6 +97,9 @@ crawlway_conformance::finds! {
         what_is_due_again_waits_again: ReopenStaysFinished;
         what_was_reopened_starts_over: ReopenKeepsAttempts;
         reopening_takes_up_what_was_cancelled: ReopenLeavesCancelled;
+        what_is_named_or_has_an_outcome_waits_again: ReopensNoDead;
+        what_is_to_be_sent_whole_waits_without_validators: ReopenStaysFinished;
+        links_are_kept_with_their_page: DropsLinks;
         validators_are_kept_and_handed_out: DropsValidators;
         a_page_fetched_again_counts_once: FetchedCountsEach;
         insisting_makes_a_url_wait_again: InsistOnDoneOnly;

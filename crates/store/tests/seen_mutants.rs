@@ -33,6 +33,7 @@ crawlway_conformance::finds! {
         an_unclaimed_url_can_be_marked: MarksOnlyClaims;
         marking_ends_the_claim_of_another: MarkNeedsTheOwner, MarkKeepsClaims;
         a_note_ends_with_its_ttl: NotesNeverEnd;
+        a_claim_may_pass_over_marks_of_an_age: EveryMarkCounts;
         the_later_note_counts: FirstNoteCounts, LongestNoteCounts;
         marking_twice_changes_nothing_else: SecondMarkForgets;
         a_ttl_of_nothing_is_over_at_once: ZeroIsForEver;

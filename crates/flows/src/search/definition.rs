@@ -7,7 +7,7 @@ use super::{
 use crawlway_content::NormalUrl;
 use crawlway_store::{CrawlId, Ticket};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// What a crawl is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,23 @@ pub struct Definition {
     /// How much is put up with from sites that make up URLs without end.
     #[serde(default)]
     pub traps: Traps,
+    /// What the program has found out or been told since.
+    #[serde(default)]
+    pub state: TermsState,
+}
+
+/// What is kept with the terms of a crawl beside what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TermsState {
+    /// Hosts that are in the scope because a seed redirects there.
+    pub joined_hosts: Vec<String>,
+    /// When the seeds were last given, in milliseconds since 1970: what was seen before does not count for them.
+    pub seeds_given_at: u64,
+    /// What was seen before this time does not count for any URL, in milliseconds since 1970.
+    pub fresh_since: Option<u64>,
+    /// The scope has changed, and the links of known pages have not all been looked at under the new one.
+    pub rescan: bool,
 }
 
 /// What is wrong with a definition.
@@ -91,6 +108,7 @@ impl Definition {
             max_pages: None,
             recrawl_after: Duration::from_secs(24 * 60 * 60),
             traps: Traps::default(),
+            state: TermsState::default(),
         }
     }
 
@@ -124,12 +142,38 @@ impl Definition {
         Ok(self)
     }
 
-    /// The id of a crawl that is asked to do this: the same for the same, so that asking again goes on with it.
-    pub fn id(&self) -> CrawlId {
-        let hash = Ticket::of(&self.to_json()).as_u128();
-        // 16 hexadecimal digits are always an id.
-        CrawlId::new(&format!("{:016x}", (hash >> 64) as u64 ^ hash as u64))
-            .unwrap_or_else(|_| unreachable!())
+    /// The name of a crawl that was given none: the host of its first seed, and unless that host's start page is the only
+    /// seed, a hash of all seeds. The order of the seeds does not matter, nor do any other terms.
+    pub fn default_name(&self) -> CrawlId {
+        let mut seeds: Vec<&str> = self.seeds.iter().map(String::as_str).collect();
+        seeds.sort_unstable();
+        let first = seeds.first().copied().unwrap_or_default();
+        let rest = first.split_once("://").map_or(first, |(_, rest)| rest);
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let host: String = authority.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+        let host: String = host.trim_matches(['-', '.']).chars().take(50).collect();
+        let host = if host.is_empty() { "crawl" } else { &host };
+        let is_start_page = seeds.len() == 1 && path.is_empty() && authority.len() <= 50;
+        let hash = Ticket::of(&seeds.join("\n")).as_u128() as u32;
+        let name = if is_start_page { host.to_owned() } else { format!("{host}-{hash:08x}") };
+        // Made of allowed characters, 59 at most.
+        CrawlId::new(&name).unwrap_or_else(|_| unreachable!())
+    }
+
+    /// Whether the same URLs are in the scope of both, whatever else was asked for.
+    pub fn has_same_scope(&self, other: &Self) -> bool {
+        let scope = |of: &Self| {
+            let hosts =
+                if of.hosts.is_empty() { of.seed_hosts() } else { of.hosts.iter().cloned().collect() };
+            (hosts, of.include.clone(), of.exclude.clone(), of.max_depth, of.traps)
+        };
+        scope(self) == scope(other)
+    }
+
+    fn seed_hosts(&self) -> BTreeSet<String> {
+        let urls = self.seeds.iter().filter_map(|seed| seed.parse::<NormalUrl>().ok());
+        urls.map(|seed| seed.host().to_owned()).collect()
     }
 
     /// The definition as it is stored.
@@ -168,12 +212,29 @@ mod tests {
     }
 
     #[test]
-    fn the_same_request_is_the_same_crawl() {
-        let definition = Definition::of_seeds(["http://a.test/"]);
-        assert_eq!(definition.id(), Definition::of_seeds(["http://a.test/"]).id());
-        let other = Definition { max_depth: Some(3), ..Definition::of_seeds(["http://a.test/"]) };
-        assert_ne!(definition.id(), other.id());
-        let stored: Definition = serde_json::from_str(&definition.to_json()).unwrap();
-        assert_eq!(stored, definition);
+    fn a_crawl_is_named_after_its_seeds_alone() {
+        let name = |seeds: &[&str]| Definition::of_seeds(seeds.iter().copied()).default_name().to_string();
+        assert_eq!(name(&["https://example.org/"]), "example.org");
+        assert_eq!(name(&["http://127.0.0.1:8080/"]), "127.0.0.1-8080");
+        assert_eq!(name(&["http://[::1]:81/"]), "1--81");
+        let deeper = name(&["https://example.org/docs/"]);
+        assert!(deeper.starts_with("example.org-") && deeper.len() == "example.org-".len() + 8, "{deeper}");
+        assert_ne!(deeper, name(&["https://example.org/blog/"]));
+        assert_eq!(name(&["https://b.org/", "https://a.org/"]), name(&["https://a.org/", "https://b.org/"]));
+        let long = format!("https://{}.org/", "a.".repeat(100));
+        assert!(name(&[&long]).len() <= 64);
+        let limited = Definition { max_pages: Some(3), ..Definition::of_seeds(["https://example.org/"]) };
+        assert_eq!(limited.default_name().as_str(), "example.org", "terms may change");
+        let stored: Definition = serde_json::from_str(&limited.to_json()).unwrap();
+        assert_eq!(stored, limited);
+    }
+
+    #[test]
+    fn what_the_release_before_has_stored_is_read() {
+        let stored = r#"{"seeds":["http://a.test/"],"sitemaps":false,"hosts":[],"include":[],"exclude":[],"max_depth":null,
+            "max_pages":20,"recrawl_after":{"secs":86400,"nanos":0}}"#;
+        let definition: Definition = serde_json::from_str(stored).unwrap();
+        assert_eq!(definition.state, TermsState::default());
+        assert!(definition.has_same_scope(&Definition::of_seeds(["http://a.test/"])));
     }
 }

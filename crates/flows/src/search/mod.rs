@@ -12,21 +12,24 @@ mod export;
 mod index;
 pub mod message;
 mod reindex;
+mod rescan;
 mod scope;
+mod seeds;
 mod shown;
 mod source;
 mod start;
 mod wiring;
 
 pub use crawl::{CrawlOptions, CrawlStep};
-pub use definition::{Definition, DefinitionError};
+pub use definition::{Definition, DefinitionError, TermsState};
 pub use export::{Export, ExportError};
 pub use index::IndexStep;
 pub use reindex::reindex;
 pub use scope::Traps;
+pub use seeds::{FailedSeed, failed_seeds};
 pub use shown::WithFrontier;
 pub use source::FRONTIER;
-pub use start::{StartError, Started, add_sitemaps, begin, start};
+pub use start::{Asked, StartError, Started, add_sitemaps, begin, name_crawls, start};
 pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue, items};
 
 /// The flow's name, in trails and metrics.

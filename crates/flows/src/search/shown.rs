@@ -51,7 +51,10 @@ impl WithFrontier {
         loop {
             let crawls = self.frontier.crawls(after.as_ref(), PAGE).await?;
             for crawl in &crawls {
-                depth.ready += crawl.counts.waiting;
+                // What a limit or its end leaves of a crawl is not going to be fetched.
+                if !crawl.state.has_ended() {
+                    depth.ready += crawl.counts.waiting;
+                }
                 depth.in_flight += crawl.counts.in_flight;
                 depth.dead += crawl.counts.dead;
             }

@@ -26,6 +26,8 @@ pub const FRONTIER: &str = "frontier";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CrawlJob {
     pub(super) crawl: CrawlId,
+    /// The revision of the crawl's terms.
+    pub(super) revision: u64,
     pub(super) url: String,
     pub(super) depth: u32,
     pub(super) chain: u32,
@@ -97,6 +99,7 @@ impl FrontierSource {
     fn delivery(&self, taken: Taken, now: Timestamp) -> Delivery {
         let job = CrawlJob {
             crawl: taken.crawl,
+            revision: taken.revision,
             url: taken.url,
             depth: taken.depth,
             chain: taken.chain,

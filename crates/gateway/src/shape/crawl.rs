@@ -11,16 +11,16 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Crawl)]
 pub struct CrawlView {
-    /// Its id, the same for the same definition.
-    pub id: String,
-    /// `running`, `paused`, `cancelled` or `finished`.
+    /// Its name.
+    pub name: String,
+    /// `running`, `paused`, `cancelled`, `finished`, or `limited`: the page limit is reached with URLs left.
     #[schema(value_type = String)]
     pub state: CrawlState,
     /// What it was asked to do; null if this version cannot read it.
     pub definition: Option<Definition>,
     /// When it was made, in milliseconds since 1970.
     pub created_at: u64,
-    /// When it was finished or cancelled, in milliseconds since 1970.
+    /// When it was finished, limited or cancelled, in milliseconds since 1970.
     pub ended_at: Option<u64>,
     /// How much was found, and what became of it.
     pub counts: Counts,
@@ -35,21 +35,44 @@ pub struct CrawlView {
     pub to_be_indexed: u64,
     /// Whether its sitemaps are being read, so that more may be added to it.
     pub reading_sitemaps: bool,
+    /// Its seeds with the reasons, up to 20 of them, if it has ended and none of them could be crawled. Only where one crawl
+    /// is asked for.
+    #[serde(default)]
+    pub failed_seeds: Vec<SeedFailure>,
+}
+
+/// A seed that could not be crawled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SeedFailure {
+    /// The seed.
+    pub url: String,
+    /// What became of it, in a word: `dead`, or an outcome.
+    pub outcome: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl From<search::FailedSeed> for SeedFailure {
+    fn from(search::FailedSeed { url, outcome, reason }: search::FailedSeed) -> Self {
+        Self { url, outcome, reason }
+    }
 }
 
 /// A crawl that was taken on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
-    /// Its id, the same for the same definition.
-    pub id: String,
+    /// Its name.
+    pub name: String,
     /// Where to look how far it is.
     pub location: String,
     /// Whether it is new, or one of before that goes on.
     pub new: bool,
-    /// How many of its seeds were added.
+    /// How many URLs were added: seeds, and what a wider scope takes in.
     pub added: u64,
-    /// How many URLs of before are due again.
+    /// How many URLs of before wait again: seeds, what is due again, and what had failed.
     pub again: u64,
+    /// How many pages of before are left as they are, since they were fetched lately.
+    pub recent: u64,
     /// How often its URLs were done before, by outcome.
     pub outcomes: BTreeMap<String, u64>,
 }
@@ -73,6 +96,8 @@ pub struct Definition {
     pub max_pages: Option<u64>,
     /// How long a page need not be crawled again.
     pub recrawl_after_ms: u64,
+    /// Hosts that joined the scope because a seed redirects there.
+    pub joined_hosts: Vec<String>,
 }
 
 /// How much a crawl has found, and what became of it.
@@ -100,7 +125,7 @@ impl CrawlView {
         let left = left(&crawl);
         let rounded = |number: f64| (number * 100.0).round() / 100.0;
         Self {
-            id: crawl.id.to_string(),
+            name: crawl.id.to_string(),
             state: crawl.state,
             definition: serde_json::from_str(&crawl.definition).ok().map(Definition::new),
             created_at: crawl.created_at.as_millis(),
@@ -111,6 +136,7 @@ impl CrawlView {
             eta_seconds: pace.and_then(|pace| pace.seconds_left).map(rounded),
             to_be_indexed,
             reading_sitemaps,
+            failed_seeds: Vec::new(),
         }
     }
 }
@@ -127,9 +153,20 @@ impl Definition {
             max_pages,
             recrawl_after,
             traps: _,
+            state,
         } = definition;
         let recrawl_after_ms = u64::try_from(recrawl_after.as_millis()).unwrap_or(u64::MAX);
-        Self { seeds, sitemaps, hosts, include, exclude, max_depth, max_pages, recrawl_after_ms }
+        Self {
+            seeds,
+            sitemaps,
+            hosts,
+            include,
+            exclude,
+            max_depth,
+            max_pages,
+            recrawl_after_ms,
+            joined_hosts: state.joined_hosts,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod queue;
 mod trail;
 mod url;
 
-pub use crawl::{Accepted, Counts, CrawlView, Definition};
+pub use crawl::{Accepted, Counts, CrawlView, Definition, SeedFailure};
 pub use dead::{DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
 pub use page::{Duplicate, Hit, Results};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};

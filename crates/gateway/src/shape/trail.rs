@@ -75,8 +75,10 @@ pub struct FrontierEntry {
     /// `waiting`, `in_flight`, `done` or `dead`.
     #[schema(value_type = String)]
     pub state: EntryState,
-    /// When it is due, in milliseconds since 1970.
+    /// When the next attempt of what waits is due, in milliseconds since 1970.
     pub due: Option<u64>,
+    /// When what is done was crawled, in milliseconds since 1970.
+    pub crawled_at: Option<u64>,
     /// How many attempts were made.
     pub attempts: u32,
     /// What became of it, or what went wrong last.
@@ -118,6 +120,7 @@ impl From<Entry> for FrontierEntry {
             added_at,
             state,
             due,
+            crawled_at,
             attempts,
             outcome,
             canonical,
@@ -132,6 +135,7 @@ impl From<Entry> for FrontierEntry {
             added_at: added_at.as_millis(),
             state,
             due: due.map(|due| due.as_millis()),
+            crawled_at: crawled_at.map(|at| at.as_millis()),
             attempts,
             outcome,
             canonical,

@@ -1,27 +1,34 @@
 //! Crawls: making, reading, pausing and reopening them.
 
 use super::{
-    hosts,
+    DONE, hosts,
     hosts::HostChanges,
     next,
-    tally::{RUNNING, Tally, Turn, set},
+    tally::{FINISHED, LIMITED, PAUSED, RUNNING, Tally, Turn, set},
 };
 use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
     link::{Arg, Row, Tx},
+    rows::Rows,
     store::{SqlStore, read},
-    time::{timestamp, whole},
+    time::{millis, timestamp, whole},
 };
 use crawlway_store::{
     StoreError,
-    frontier::{Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl},
+    frontier::{Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl, NewTerms, Reopen},
 };
-use std::sync::PoisonError;
+use std::{
+    collections::BTreeSet,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
 /// How many numbers of crawls are remembered.
 const REMEMBERED: usize = 10_000;
+/// How long a number is remembered: a crawl may be deleted, and its name given to another.
+pub(super) const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(tx: &mut Tx, crawl: &NewCrawl, now: i64) -> Result<(Crawl, bool), Fault> {
     static MAKE: Sql = Sql::new(
@@ -42,7 +49,9 @@ pub(super) async fn open(tx: &mut Tx, crawl: &NewCrawl, now: i64) -> Result<(Cra
 /// The number of a crawl.
 pub(super) async fn number(store: &SqlStore, id: &CrawlId) -> Result<i64, StoreError> {
     let known = store.0.crawls.lock().unwrap_or_else(PoisonError::into_inner).get(id.as_str()).copied();
-    if let Some(number) = known {
+    if let Some((number, since)) = known
+        && since.elapsed() < REMEMBERED_FOR
+    {
         return Ok(number);
     }
     let number = read!(store, tx, find_number(tx, id))?;
@@ -52,7 +61,7 @@ pub(super) async fn number(store: &SqlStore, id: &CrawlId) -> Result<i64, StoreE
     if known.len() >= REMEMBERED {
         known.clear();
     }
-    known.insert(id.as_str().to_owned(), number);
+    known.insert(id.as_str().to_owned(), (number, Instant::now()));
     Ok(number)
 }
 
@@ -63,7 +72,8 @@ async fn find_number(tx: &mut Tx, id: &CrawlId) -> Result<Option<i64>, Fault> {
 
 pub(super) async fn one(tx: &mut Tx, id: &CrawlId) -> Result<Option<Crawl>, Fault> {
     static ONE: Sql = Sql::new(
-        "SELECT num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched
+        "SELECT num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched,
+                revision
          FROM crawls WHERE id = $1",
     );
     match tx.run(&ONE, vec![Arg::Text(id.as_str())]).await?.first() {
@@ -74,8 +84,9 @@ pub(super) async fn one(tx: &mut Tx, id: &CrawlId) -> Result<Option<Crawl>, Faul
 
 pub(super) async fn list(tx: &mut Tx, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, Fault> {
     static LIST: Sql = Sql::new(
-        "SELECT num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched
-         FROM crawls WHERE num < $1 ORDER BY num DESC LIMIT $2",
+        "SELECT num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched,
+                revision
+         FROM crawls WHERE num < $1 AND state < 5 ORDER BY num DESC LIMIT $2",
     );
     let before = match after {
         // Nothing is older than what does not exist.
@@ -110,6 +121,7 @@ async fn crawl(tx: &mut Tx, row: &Row) -> Result<Crawl, Fault> {
         id: next::id(row, 1)?,
         definition: row.text(2)?,
         max_pages: row.opt_int(3)?.map(|most| u64::try_from(most).unwrap_or(0)),
+        revision: row.count(12)?,
         state: *CrawlState::ALL.get(state).ok_or_else(unknown)?,
         created_at: timestamp(row.int(5)?),
         ended_at: row.opt_int(6)?.map(timestamp),
@@ -132,12 +144,12 @@ pub(super) async fn set_state(
 ) -> Result<Option<Crawl>, Fault> {
     let Some((num, was)) = lock(tx, id).await? else { return Ok(None) };
     match (was, state) {
-        (_, CrawlState::Finished) => {
+        (_, CrawlState::Finished | CrawlState::Limited) => {
             return Err(Fault::invalid(format!(
-                "crawl `{id}` cannot be set finished: it finishes by itself; cancel it to end it now"
+                "crawl `{id}` cannot be set {state}: it ends by itself; cancel it to end it now"
             )));
         }
-        (3, _) | (2, CrawlState::Paused | CrawlState::Cancelled) => {}
+        (3 | 4, _) | (2, CrawlState::Paused | CrawlState::Cancelled) => {}
         (_, CrawlState::Running) => {
             set(tx, num, RUNNING, None).await?;
             // What was in flight may have been the last, and nothing else would notice.
@@ -155,51 +167,123 @@ pub(super) async fn set_state(
     one(tx, id).await
 }
 
-pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, now: i64) -> Result<u64, Fault> {
-    static HOSTS: Sql =
-        Sql::new("SELECT DISTINCT host FROM entries WHERE crawl = $1 AND state = 2 AND due <= $2");
-    static REOPEN: Sql = Sql::new(
-        "UPDATE entries SET state = 0, attempts = 0, fetched = 0, outcome = NULL, first_error = NULL, last_error = NULL
-         WHERE crawl = $1 AND state = 2 AND due <= $2",
+pub(super) async fn set_terms(
+    tx: &mut Tx,
+    id: &CrawlId,
+    terms: &NewTerms,
+    now: i64,
+) -> Result<Option<Crawl>, Fault> {
+    static SET: Sql = Sql::new(
+        "UPDATE crawls SET definition = $2, max_pages = $3, revision = revision + 1 WHERE num = $1 AND revision = $4
+         RETURNING waiting + in_flight + done + dead",
     );
-    static COUNT: Sql = Sql::new(
-        "SELECT count(*), coalesce(sum(fetched), 0) FROM entries WHERE crawl = $1 AND state = 2 AND due <= $2",
-    );
-    static LEFT: Sql = Sql::new("SELECT waiting FROM crawls WHERE num = $1");
-    static ROOM: Sql = Sql::new("SELECT max_pages - fetched FROM crawls WHERE num = $1");
-    let Some(num) = find_number(tx, id).await? else { return Ok(0) };
-    let args = || vec![Arg::Int(num), Arg::Int(now)];
-    let rows = tx.run(&HOSTS, args()).await?;
-    let of = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, Fault>>()?;
-    hosts::lock(tx, of.iter().copied()).await?;
-    let rows = tx.run(&COUNT, args()).await?;
-    let (again, fetched) =
-        rows.first().map_or(Ok((0, 0)), |row| Ok::<_, Fault>((row.int(0)?, row.int(1)?)))?;
-    if again > 0 {
-        tx.run(&REOPEN, args()).await?;
-        let mut changes = HostChanges::default();
-        of.iter().for_each(|host| changes.touch(*host));
-        changes.make(tx).await?;
-    }
-    let Some((_, state)) = lock(tx, id).await? else { return Ok(0) };
-    let cancelled = state == 2;
-    let left = if cancelled {
-        tx.run(&LEFT, vec![Arg::Int(num)]).await?.first().map_or(Ok(0), |row| row.int(0))?
-    } else {
-        0
+    let Some((num, _)) = lock(tx, id).await? else { return Ok(None) };
+    let args = vec![
+        Arg::Int(num),
+        Arg::Text(&terms.definition),
+        Arg::OptInt(terms.max_pages.map(whole)),
+        Arg::Int(whole(terms.replaces)),
+    ];
+    let Some(known) = tx.run(&SET, args).await?.first().map(|row| row.int(0)).transpose()? else {
+        return Ok(None);
     };
-    if again + left > 0 {
+    // A crawl without URLs is about to get some.
+    if known > 0 {
         let mut tally = Tally::default();
-        let counts = tally.of(num);
-        (counts.waiting, counts.done, counts.fetched) = (again, -again, -fetched);
-        tally.make(tx, Turn::Stay, now).await?;
-        let rows = tx.run(&ROOM, vec![Arg::Int(num)]).await?;
-        let room = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten();
-        if room.is_none_or(|room| room > 0) {
-            set(tx, num, RUNNING, None).await?;
+        tally.of(num);
+        tally.make(tx, Turn::Either, now).await?;
+    }
+    one(tx, id).await
+}
+
+pub(super) async fn rename(tx: &mut Tx, id: &CrawlId, to: &CrawlId) -> Result<bool, Fault> {
+    static RENAME: Sql = Sql::new("UPDATE crawls SET id = $2 WHERE num = $1");
+    let Some((num, _)) = lock(tx, id).await? else { return Ok(false) };
+    if find_number(tx, to).await?.is_some() {
+        return Ok(false);
+    }
+    tx.run(&RENAME, vec![Arg::Int(num), Arg::Text(to.as_str())]).await?;
+    Ok(true)
+}
+
+pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) -> Result<u64, Fault> {
+    static CRAWLED_BEFORE: Sql = Sql::new(
+        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND due <= $2 {locked}",
+    );
+    static OUTCOME: Sql = Sql::new(
+        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND outcome = $2 {locked}",
+    );
+    static WITHOUT_LINKS: Sql = Sql::new(
+        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND fetched = 1
+             AND NOT EXISTS (SELECT 1 FROM page_links p WHERE p.entry = entries.num) {locked}",
+    );
+    static ALL: Sql =
+        Sql::new("SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 {locked}");
+    static URLS: Sql = Sql::new(
+        "SELECT e.num, e.host, e.state, e.fetched FROM {rows hash key} r CROSS JOIN entries e
+         WHERE {hashed entries e r.hash} AND e.crawl = $2 AND e.state IN (2, 3)",
+    );
+    static REOPEN: Sql = Sql::new(
+        "UPDATE entries SET state = 0, due = $2, attempts = 0, fetched = 0, outcome = NULL, first_error = NULL,
+             last_error = NULL, etag = CASE WHEN $3 = 0 THEN NULL ELSE etag END,
+             last_modified = CASE WHEN $3 = 0 THEN NULL ELSE last_modified END
+         WHERE num IN (SELECT r.num FROM {rows num int} r)",
+    );
+    static NOW: Sql = Sql::new("SELECT state, waiting, max_pages - fetched FROM crawls WHERE num = $1");
+    let Some(num) = find_number(tx, id).await? else { return Ok(0) };
+    let find = async |tx: &mut Tx| match which {
+        Reopen::CrawledBefore(before) => {
+            tx.run(&CRAWLED_BEFORE, vec![Arg::Int(num), Arg::Int(millis(*before))]).await
+        }
+        Reopen::WithoutLinks => tx.run(&WITHOUT_LINKS, vec![Arg::Int(num)]).await,
+        Reopen::All => tx.run(&ALL, vec![Arg::Int(num)]).await,
+        Reopen::Outcome(outcome) => tx.run(&OUTCOME, vec![Arg::Int(num), Arg::Text(outcome)]).await,
+        Reopen::Urls(urls) => {
+            let mut rows = Rows::new();
+            for key in urls.iter().map(|url| Key::of(url)).collect::<BTreeSet<_>>() {
+                rows.row().key(key);
+            }
+            if rows.is_empty() {
+                return Ok(Vec::new());
+            }
+            tx.run(&URLS, vec![Arg::Rows(rows), Arg::Int(num)]).await
+        }
+    };
+    if tx.is_shared() {
+        let rows = find(tx).await?;
+        let of = rows.iter().map(|row| row.int(1)).collect::<Result<BTreeSet<i64>, Fault>>()?;
+        hosts::lock(tx, of).await?;
+    }
+    let (mut tally, mut changes, mut nums) = (Tally::default(), HostChanges::default(), Rows::new());
+    let counts = tally.of(num);
+    for row in find(tx).await? {
+        nums.row().int(row.int(0)?);
+        changes.touch(row.int(1)?);
+        counts.waiting += 1;
+        if row.int(2)? == DONE {
+            counts.done -= 1;
+            counts.fetched -= row.int(3)?;
+        } else {
+            counts.dead -= 1;
         }
     }
-    Ok(u64::try_from(again + left).unwrap_or(0))
+    let again = u64::try_from(counts.waiting).unwrap_or(0);
+    if again > 0 {
+        let keeps_validators = !matches!(which, Reopen::WithoutLinks | Reopen::All);
+        tx.run(&REOPEN, vec![Arg::Rows(nums), Arg::Int(now), Arg::Int(i64::from(keeps_validators))]).await?;
+        changes.make(tx).await?;
+    }
+    tally.make(tx, Turn::Stay, now).await?;
+    if let Some(row) = tx.run(&NOW, vec![Arg::Int(num)]).await?.first() {
+        let (state, waiting, room) = (row.int(0)?, row.int(1)?, row.opt_int(2)?);
+        let (has_room, is_idle) = (room.is_none_or(|room| room > 0), state != RUNNING && state != PAUSED);
+        match (is_idle && waiting > 0, has_room) {
+            (true, true) => set(tx, num, RUNNING, None).await?,
+            (true, false) if state == FINISHED => set(tx, num, LIMITED, Some(now)).await?,
+            _ => {}
+        }
+    }
+    Ok(again)
 }
 
 pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Result<bool, Fault> {

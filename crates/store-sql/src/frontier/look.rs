@@ -9,7 +9,7 @@ use crate::{
     rows::storable,
     time::{timestamp, whole},
 };
-use crawlway_store::frontier::{CrawlId, Entry, EntryState};
+use crawlway_store::frontier::{CrawlId, Entries, Entry, EntryFilter, EntryState, PageLinks};
 
 pub(super) async fn find(tx: &mut Tx, url: &str) -> Result<Vec<Entry>, Fault> {
     static FIND: Sql = Sql::new(
@@ -41,6 +41,76 @@ pub(super) async fn left_out_for(
     tx.run(&LEFT_OUT, args).await?.iter().map(entry).collect()
 }
 
+pub(super) async fn links(tx: &mut Tx, url: &str) -> Result<Option<String>, Fault> {
+    static LINKS: Sql = Sql::new(
+        "SELECT p.links FROM entries e JOIN page_links p ON p.entry = e.num
+         WHERE {hashed entries e $1} ORDER BY CASE WHEN e.state = 2 THEN coalesce(e.due, 0) ELSE 0 END DESC LIMIT 1",
+    );
+    tx.run(&LINKS, vec![Arg::Key(Key::of(url))]).await?.first().map(|row| row.text(0)).transpose()
+}
+
+pub(super) async fn pages(
+    tx: &mut Tx,
+    crawl: &CrawlId,
+    after: u64,
+    most: usize,
+) -> Result<Vec<PageLinks>, Fault> {
+    static PAGES: Sql = Sql::new(
+        "SELECT e.num, e.item, e.url, e.depth, e.chain, p.links FROM page_links p JOIN entries e ON e.num = p.entry
+         WHERE p.entry > $2 AND e.crawl = (SELECT num FROM crawls WHERE id = $1) AND e.state = 2
+         ORDER BY p.entry LIMIT $3",
+    );
+    let args = vec![Arg::Text(crawl.as_str()), Arg::Int(whole(after)), Arg::Int(whole(most as u64))];
+    let page = |row: &Row| {
+        Ok(PageLinks {
+            place: row.count(0)?,
+            item: row.text(1)?,
+            url: row.text(2)?,
+            depth: row.small(3)?,
+            chain: row.small(4)?,
+            links: row.text(5)?,
+        })
+    };
+    tx.run(&PAGES, args).await?.iter().map(page).collect()
+}
+
+pub(super) async fn entries(
+    tx: &mut Tx,
+    crawl: &CrawlId,
+    filter: &EntryFilter,
+    after: Option<u64>,
+    most: usize,
+) -> Result<Entries, Fault> {
+    static ENTRIES: Sql = Sql::new(
+        "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
+                e.last_error, e.canonical, e.num
+         FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host
+         WHERE e.crawl = (SELECT num FROM crawls WHERE id = $1) AND e.num > $2
+               AND ($3 < 0 OR e.state = $3) AND ($4 = 0 OR (e.state = 2 AND e.outcome = $5))
+         ORDER BY e.num LIMIT $6",
+    );
+    let state = filter.state.map_or(-1, |state| match state {
+        EntryState::Waiting => 0,
+        EntryState::InFlight => 1,
+        EntryState::Done => 2,
+        EntryState::Dead => 3,
+    });
+    let outcome = filter.outcome.as_deref().map(storable);
+    let args = vec![
+        Arg::Text(crawl.as_str()),
+        Arg::Int(whole(after.unwrap_or(0))),
+        Arg::Int(state),
+        Arg::Int(i64::from(outcome.is_some())),
+        Arg::Text(outcome.as_deref().unwrap_or_default()),
+        // One more than asked for tells whether there is more.
+        Arg::Int(whole(most as u64).saturating_add(1)),
+    ];
+    let rows = tx.run(&ENTRIES, args).await?;
+    let last = if rows.len() > most { most.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
+    let next = last.map(|row| row.count(13)).transpose()?;
+    Ok(Entries { entries: rows.iter().take(most).map(entry).collect::<Result<_, _>>()?, next })
+}
+
 fn entry(row: &Row) -> Result<Entry, Fault> {
     let added_at = row.int(6)?;
     let state = match row.int(7)? {
@@ -52,8 +122,11 @@ fn entry(row: &Row) -> Result<Entry, Fault> {
     let due = match state {
         // What came back from a lost worker goes first, so it is stored as due for ever.
         EntryState::Waiting => row.opt_int(8)?.map(|due| timestamp(due.max(added_at))),
+        EntryState::Done | EntryState::InFlight | EntryState::Dead => None,
+    };
+    let crawled_at = match state {
         EntryState::Done => row.opt_int(8)?.map(timestamp),
-        EntryState::InFlight | EntryState::Dead => None,
+        _ => None,
     };
     let outcome = match state {
         EntryState::Done | EntryState::Dead => row.opt_text(10)?,
@@ -69,6 +142,7 @@ fn entry(row: &Row) -> Result<Entry, Fault> {
         added_at: timestamp(added_at),
         state,
         due,
+        crawled_at,
         attempts: row.small(9)?,
         outcome,
         canonical: row.opt_text(12)?,

@@ -7,6 +7,7 @@
 mod add;
 mod crawls;
 mod dead;
+mod delete;
 mod hosts;
 mod look;
 mod lost;
@@ -21,11 +22,11 @@ use crate::{
 use crawlway_store::{
     Frontier, FrontierPolicy, StoreError, Timestamp,
     frontier::{
-        Added, Crawl, CrawlId, CrawlState, DeadUrls, Ending, Entry, NewCrawl, NewUrl, Receipt, SettledAs,
-        Taken,
+        Added, Crawl, CrawlId, CrawlState, DeadUrls, Ending, Entries, Entry, EntryFilter, NewCrawl, NewTerms,
+        NewUrl, PageLinks, Receipt, Reopen, SettledAs, Taken,
     },
 };
-use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, atomic::Ordering};
 
 /// The states of a URL, as they are stored.
 const WAITING: i64 = 0;
@@ -56,9 +57,24 @@ impl Frontier for SqlStore {
         transact!(Lasts::PowerCut, self, tx, crawls::set_state(tx, id, state, now))
     }
 
-    async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError> {
+    async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, crawls::reopen(tx, id, now))
+        transact!(Lasts::PowerCut, self, tx, crawls::set_terms(tx, id, terms, now))
+    }
+
+    async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError> {
+        let renamed = transact!(Lasts::PowerCut, self, tx, crawls::rename(tx, id, to))?;
+        self.0.crawls.lock().unwrap_or_else(PoisonError::into_inner).remove(id.as_str());
+        Ok(renamed)
+    }
+
+    async fn delete_crawl(&self, id: &CrawlId) -> Result<bool, StoreError> {
+        delete::delete(self, id).await
+    }
+
+    async fn reopen(&self, id: &CrawlId, which: &Reopen) -> Result<u64, StoreError> {
+        let now = self.0.time.now();
+        transact!(Lasts::PowerCut, self, tx, crawls::reopen(tx, id, which, now))
     }
 
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
@@ -111,6 +127,25 @@ impl Frontier for SqlStore {
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError> {
         // Where new keys are known on SQLite.
         transact!(self, tx, look::find(tx, url))
+    }
+
+    async fn links(&self, url: &str) -> Result<Option<String>, StoreError> {
+        // Where new keys are known on SQLite.
+        transact!(self, tx, look::links(tx, url))
+    }
+
+    async fn pages(&self, crawl: &CrawlId, after: u64, most: usize) -> Result<Vec<PageLinks>, StoreError> {
+        read!(self, tx, look::pages(tx, crawl, after, most))
+    }
+
+    async fn entries(
+        &self,
+        crawl: &CrawlId,
+        filter: &EntryFilter,
+        after: Option<u64>,
+        most: usize,
+    ) -> Result<Entries, StoreError> {
+        read!(self, tx, look::entries(tx, crawl, filter, after, most))
     }
 
     async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {

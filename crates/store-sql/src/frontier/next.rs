@@ -31,6 +31,8 @@ struct Running {
     id: CrawlId,
     /// How many more may be taken.
     room: i64,
+    /// Of its terms.
+    revision: u64,
 }
 
 /// A host that may be asked now.
@@ -119,7 +121,7 @@ async fn levels(tx: &mut Tx, below: u32) -> Result<(HashMap<i64, Running>, Vec<L
          )
          SELECT l.crawl, l.n,
                 (SELECT min(h.next_at) FROM hosts h WHERE h.crawl = l.crawl AND h.in_flight = l.n AND h.next_at IS NOT NULL),
-                c.id, c.max_pages - c.fetched - c.in_flight
+                c.id, c.max_pages - c.fetched - c.in_flight, c.revision
          FROM level l JOIN crawls c ON c.num = l.crawl WHERE l.n < $1",
     );
     let mut crawls = HashMap::new();
@@ -127,7 +129,10 @@ async fn levels(tx: &mut Tx, below: u32) -> Result<(HashMap<i64, Running>, Vec<L
     for row in tx.run(&LEVELS, vec![Arg::Int(i64::from(below))]).await? {
         let crawl = row.int(0)?;
         levels.push(Level { crawl, in_flight: row.int(1)?, first: row.int(2)? });
-        crawls.insert(crawl, Running { id: id(&row, 3)?, room: row.opt_int(4)?.unwrap_or(i64::MAX) });
+        crawls.insert(
+            crawl,
+            Running { id: id(&row, 3)?, room: row.opt_int(4)?.unwrap_or(i64::MAX), revision: row.count(5)? },
+        );
     }
     levels.sort_by_key(|level| level.first);
     Ok((crawls, levels))
@@ -226,17 +231,18 @@ async fn take(
             let many = free.min(room).min(max - chosen.len());
             for row in first.remove(&host.num).unwrap_or_default().values().take(many) {
                 crawl.room -= i64::from(crawl.room != i64::MAX);
-                chosen.push(Chosen { host: host.num, crawl: host.crawl, url: url(row, &crawl.id, host)? });
+                chosen.push(Chosen { host: host.num, crawl: host.crawl, url: url(row, crawl, host)? });
             }
         }
     }
     Ok(chosen)
 }
 
-fn url(row: &Row, crawl: &CrawlId, host: &Host) -> Result<Taken, Fault> {
+fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
     Ok(Taken {
         receipt: Receipt { entry: row.count(1)?, taking: row.count(2)? + 1 },
-        crawl: crawl.clone(),
+        crawl: crawl.id.clone(),
+        revision: crawl.revision,
         item: row.text(3)?,
         url: row.text(4)?,
         host: host.name.clone(),

@@ -36,6 +36,7 @@ pub(super) async fn settle(
     let mut tally = Tally::default();
     let mut changes = HostChanges::default();
     let mut rows = Rows::new();
+    let mut links = Rows::new();
     let mut deferred = Vec::new();
     let mut answers = Vec::with_capacity(endings.len());
     for (receipt, ending) in endings {
@@ -58,7 +59,10 @@ pub(super) async fn settle(
                 counts.done += 1;
                 counts.fetched += i64::from(facts.fetched);
                 changes.rest(url.host, after(now, *rest));
-                let due = facts.due_again.map(millis);
+                let due = facts.crawled_at.map(millis);
+                if let Some(page_links) = &facts.links {
+                    links.row().int(num).text(page_links);
+                }
                 let facts = Some(facts);
                 (
                     SettledAs::Done,
@@ -119,7 +123,14 @@ pub(super) async fn settle(
          new_fetched int, new_etag text, new_modified text, new_canonical text} r
          WHERE entries.num = r.num",
     );
+    static LINKS: Sql = Sql::new(
+        "INSERT INTO page_links (entry, links) SELECT r.num, r.links FROM {rows num int, links text} r WHERE true
+         ON CONFLICT (entry) DO UPDATE SET links = excluded.links",
+    );
     tx.run(&SETTLE, vec![Arg::Rows(rows)]).await?;
+    if !links.is_empty() {
+        tx.run(&LINKS, vec![Arg::Rows(links)]).await?;
+    }
     put_first(tx, deferred).await?;
     changes.make(tx).await?;
     tally.make(tx, Turn::Finish, now).await?;

@@ -30,8 +30,10 @@ pub(super) struct Counts {
 pub(super) enum Turn {
     /// Finish it, if nothing is left to do.
     Finish,
-    /// Make it run again if it was finished, as far as its page limit lets it.
+    /// Make it run again if it had ended by itself, as far as its page limit lets it.
     Resume,
+    /// Either of the two, as its new page limit has it.
+    Either,
     /// Nothing.
     Stay,
 }
@@ -92,13 +94,18 @@ impl Tally {
             let (crawl, state) = (row.int(0)?, row.int(1)?);
             let (waiting, in_flight, fetched) = (row.int(2)?, row.int(3)?, row.int(4)?);
             let full = row.opt_int(5)?.is_some_and(|most| fetched >= most);
-            match turn {
-                Turn::Finish if state < 2 && (full || (waiting == 0 && in_flight == 0)) => {
-                    set(tx, crawl, FINISHED, Some(now)).await?;
+            let [may_end, may_resume] = [turn != Turn::Resume, turn != Turn::Finish];
+            let ended = if waiting > 0 { LIMITED } else { FINISHED };
+            match state {
+                _ if turn == Turn::Stay => {}
+                RUNNING | PAUSED if may_end && (full || (waiting == 0 && in_flight == 0)) => {
+                    set(tx, crawl, ended, Some(now)).await?;
                 }
-                Turn::Resume if state == FINISHED && waiting > 0 && !full => {
+                FINISHED | LIMITED if may_resume && waiting > 0 && !full => {
                     set(tx, crawl, RUNNING, None).await?;
                 }
+                // What was added to a crawl that has fetched all it may, or is left of one whose last URL has gone.
+                FINISHED | LIMITED if state != ended => set(tx, crawl, ended, Some(now)).await?,
                 _ => {}
             }
         }
@@ -107,7 +114,9 @@ impl Tally {
 }
 
 pub(super) const RUNNING: i64 = 0;
-const FINISHED: i64 = 3;
+pub(super) const PAUSED: i64 = 1;
+pub(super) const FINISHED: i64 = 3;
+pub(super) const LIMITED: i64 = 4;
 
 /// Sets the state of a crawl, and when it ended.
 pub(super) async fn set(tx: &mut Tx, crawl: i64, state: i64, ended_at: Option<i64>) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! Claims and marks on SQLite, where nobody else writes meanwhile: who has a URL is looked up first, so that a row is
 //! changed where it is and a new one comes after all others.
 
-use super::Holder;
+use super::{Asked, Holder};
 use crate::{
     dialect::Sql,
     fault::Fault,
@@ -43,7 +43,7 @@ impl Claims {
 /// Makes the claims that can be made, and says who has each URL then.
 pub(super) async fn claim(
     tx: &mut Tx,
-    first: &BTreeMap<Key, &str>,
+    first: &BTreeMap<Key, Asked<'_>>,
     now: i64,
     until: i64,
     claims: &Claims,
@@ -51,20 +51,20 @@ pub(super) async fn claim(
     let known_rows = holders(tx, first.keys()).await?;
     let mut holders = HashMap::with_capacity(first.len());
     let mut changes = Changes::default();
-    for (key, owner) in first {
-        let ours = Holder::ours(owner, until);
+    for (key, asked) in first {
+        let ours = Holder::ours(asked.owner, until);
         match known_rows.get(key) {
-            Some((_, other)) if other.until > now && (other.crawled || other.owner != ours.owner) => {
+            Some((_, other)) if other.stops(*asked, now) => {
                 let other = Holder { owner: other.owner.clone(), ..*other };
                 holders.insert(*key, other);
             }
             row => {
-                changes.put(*key, row.map(|(num, _)| *num), owner, until);
+                changes.put(*key, row.map(|(num, _)| *num), asked.owner, until);
                 holders.insert(*key, ours);
             }
         }
     }
-    let new = changes.make(tx, 0).await?;
+    let new = changes.make(tx, 0, now).await?;
     let known = holders.iter().filter(|(_, holder)| holder.ours);
     let known = known.filter_map(|(key, _)| known_rows.get(key).map(|(num, _)| (*key, *num)));
     claims.note(new.into_iter().chain(known));
@@ -84,7 +84,7 @@ pub(super) async fn mark(
             changes.put(*key, Some(*num), &seen.owner, after(now, seen.ttl));
         }
     }
-    let changed = changes.change(tx, 1).await?;
+    let changed = changes.change(tx, 1, now).await?;
     let done: HashSet<Key> =
         claimed.into_iter().filter(|(_, num)| changed.contains(num)).map(|(key, _)| key).collect();
     if done.len() == last.len() {
@@ -96,7 +96,7 @@ pub(super) async fn mark(
     for (key, seen) in others() {
         changes.put(*key, known.get(key).map(|(num, _)| *num), &seen.owner, after(now, seen.ttl));
     }
-    changes.make(tx, 1).await.map(drop)
+    changes.make(tx, 1, now).await.map(drop)
 }
 
 /// Who has these, and in which row.
@@ -105,7 +105,7 @@ async fn holders<'a>(
     keys: impl Iterator<Item = &'a Key>,
 ) -> Result<HashMap<Key, (i64, Holder)>, Fault> {
     static HELD: Sql = Sql::new(
-        "SELECT s.hash, s.owner, s.until, s.crawled, s.num
+        "SELECT s.hash, s.owner, s.until, s.crawled, s.marked_at, s.num
          FROM {rows hash key} r CROSS JOIN seen s WHERE {hashed seen s r.hash}",
     );
     let keys = super::keys(keys.copied().filter(|key| tx.may_have(Kind::Seen, *key)));
@@ -113,7 +113,7 @@ async fn holders<'a>(
         return Ok(HashMap::new());
     }
     let rows = tx.run(&HELD, vec![Arg::Rows(keys)]).await?;
-    rows.iter().map(|row| Ok((row.key(0)?, (row.int(4)?, Holder::of(row)?)))).collect()
+    rows.iter().map(|row| Ok((row.key(0)?, (row.int(5)?, Holder::of(row)?)))).collect()
 }
 
 /// Rows to be changed and rows to be added.
@@ -141,33 +141,33 @@ impl Changes {
     }
 
     /// Answers which rows are new.
-    async fn make(mut self, tx: &mut Tx, crawled: i64) -> Result<Vec<(Key, i64)>, Fault> {
+    async fn make(mut self, tx: &mut Tx, crawled: i64, now: i64) -> Result<Vec<(Key, i64)>, Fault> {
         static ADD: Sql = Sql::new(
-            "INSERT INTO seen (hash, owner, until, crawled)
-             SELECT r.hash, r.owner, r.until, $2 FROM {rows hash key, owner text, until int} r RETURNING hash, num",
+            "INSERT INTO seen (hash, owner, until, crawled, marked_at)
+             SELECT r.hash, r.owner, r.until, $2, $3 FROM {rows hash key, owner text, until int} r RETURNING hash, num",
         );
-        self.change(tx, crawled).await?;
+        self.change(tx, crawled, now).await?;
         if self.new.is_empty() {
             return Ok(Vec::new());
         }
         let many = self.new.len();
         tx.inserts(Kind::Seen, self.new_keys);
-        let added = tx.run(&ADD, vec![Arg::Rows(self.new), Arg::Int(crawled)]).await?;
+        let added = tx.run(&ADD, vec![Arg::Rows(self.new), Arg::Int(crawled), Arg::Int(now)]).await?;
         tx.added(many).await?;
         added.iter().map(|row| Ok((row.key(0)?, row.int(1)?))).collect()
     }
 
     /// Changes the rows that are there, and answers which.
-    async fn change(&mut self, tx: &mut Tx, crawled: i64) -> Result<HashSet<i64>, Fault> {
+    async fn change(&mut self, tx: &mut Tx, crawled: i64, now: i64) -> Result<HashSet<i64>, Fault> {
         static CHANGE: Sql = Sql::new(
-            "UPDATE seen SET owner = r.new_owner, until = r.new_until, crawled = $2
+            "UPDATE seen SET owner = r.new_owner, until = r.new_until, crawled = $2, marked_at = $3
              FROM {rows num int, new_owner text, new_until int} r WHERE seen.num = r.num RETURNING num",
         );
         let known = std::mem::replace(&mut self.known, Rows::new());
         if known.is_empty() {
             return Ok(HashSet::new());
         }
-        let changed = tx.run(&CHANGE, vec![Arg::Rows(known), Arg::Int(crawled)]).await?;
+        let changed = tx.run(&CHANGE, vec![Arg::Rows(known), Arg::Int(crawled), Arg::Int(now)]).await?;
         changed.iter().map(|row| row.int(0)).collect()
     }
 }

@@ -30,19 +30,20 @@ impl SeenUrls for SqlStore {
         }
         let keys: Vec<Key> = claims.iter().map(|claim| Key::of(&claim.url)).collect();
         // One statement cannot meet a row twice, so the first claim of a URL is asked for and decides the others.
-        let mut first: BTreeMap<Key, &str> = BTreeMap::new();
-        for (key, claim) in keys.iter().zip(claims) {
-            first.entry(*key).or_insert(&claim.owner);
-        }
         let now = self.0.time.now();
         let until = after(now, term);
+        let mut first: BTreeMap<Key, Asked<'_>> = BTreeMap::new();
+        for (key, claim) in keys.iter().zip(claims) {
+            first.entry(*key).or_insert_with(|| Asked::new(claim, now));
+        }
         let mut held = transact!(self, tx, claim_first(tx, &first, now, until, &self.0.claims))?;
         let answers = keys.iter().zip(claims).map(|(key, claim)| {
             let owner = storable(&claim.owner);
             match held.get_mut(key) {
                 None => Claimed::Ours,
                 Some(holder) if holder.crawled => {
-                    Claimed::Seen { owner: holder.owner.clone(), until: timestamp(holder.until) }
+                    let (owner, at) = (holder.owner.clone(), holder.marked_at.map(timestamp));
+                    Claimed::Seen { owner, at, until: timestamp(holder.until) }
                 }
                 Some(holder) if holder.owner == owner && holder.ours => Claimed::Ours,
                 Some(holder) => {
@@ -123,10 +124,25 @@ impl SeenUrls for SqlStore {
     }
 }
 
+/// A claim: by whom, and up to which time of marking a mark counts for nothing.
+#[derive(Debug, Clone, Copy)]
+struct Asked<'a> {
+    owner: &'a str,
+    outdated: i64,
+}
+
+impl<'a> Asked<'a> {
+    fn new(claim: &'a Claim, now: i64) -> Self {
+        let age = i64::try_from(claim.max_age.as_millis()).unwrap_or(i64::MAX);
+        Self { owner: &claim.owner, outdated: now.saturating_sub(age) }
+    }
+}
+
 /// Who has a URL.
 struct Holder {
     owner: String,
     until: i64,
+    marked_at: Option<i64>,
     crawled: bool,
     /// It is the claim that was just made.
     ours: bool,
@@ -134,19 +150,26 @@ struct Holder {
 
 impl Holder {
     fn ours(owner: &str, until: i64) -> Self {
-        Self { owner: storable(owner).into_owned(), until, crawled: false, ours: true }
+        Self { owner: storable(owner).into_owned(), until, marked_at: None, crawled: false, ours: true }
     }
 
-    /// Somebody else, as a row has it: hash, owner, until, crawled.
+    /// The holder that a row names: hash, owner, until, crawled, marked_at.
     fn of(row: &Row) -> Result<Self, Fault> {
-        Ok(Self { owner: row.text(1)?, until: row.int(2)?, crawled: row.int(3)? == 1, ours: false })
+        let (owner, until, marked_at) = (row.text(1)?, row.int(2)?, row.opt_int(4)?);
+        Ok(Self { owner, until, marked_at, crawled: row.int(3)? == 1, ours: false })
+    }
+
+    /// Whether it is in the way of this claim. A mark of an unknown time counts as one of this moment.
+    fn stops(&self, asked: Asked<'_>, now: i64) -> bool {
+        let outdated = self.crawled && self.marked_at.unwrap_or(now) <= asked.outdated;
+        self.until > now && !outdated && (self.crawled || self.owner != storable(asked.owner))
     }
 }
 
 /// Makes the claims that can be made, and says who has each URL then.
 async fn claim_first(
     tx: &mut Tx,
-    first: &BTreeMap<Key, &str>,
+    first: &BTreeMap<Key, Asked<'_>>,
     now: i64,
     until: i64,
     claims: &Claims,
@@ -155,24 +178,27 @@ async fn claim_first(
         return alone::claim(tx, first, now, until, claims).await;
     }
     static CLAIM: Sql = Sql::new(
-        "INSERT INTO seen (hash, owner, until, crawled)
-         SELECT r.hash, r.owner, $2, 0 FROM {rows hash key, owner text} r WHERE true
-         ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 0
+        // Of a claim, `marked_at` is the time up to which marks were outdated when it was made.
+        "INSERT INTO seen (hash, owner, until, crawled, marked_at)
+         SELECT r.hash, r.owner, $2, 0, r.outdated FROM {rows hash key, owner text, outdated int} r WHERE true
+         ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 0,
+             marked_at = excluded.marked_at
          WHERE seen.until <= $3 OR (seen.crawled = 0 AND seen.owner = excluded.owner)
+            OR (seen.crawled = 1 AND coalesce(seen.marked_at, $3) <= excluded.marked_at)
          RETURNING hash",
     );
     static HELD: Sql = Sql::new(
-        "SELECT s.hash, s.owner, s.until, s.crawled FROM {rows hash key} r JOIN seen s ON s.hash = r.hash",
+        "SELECT s.hash, s.owner, s.until, s.crawled, s.marked_at FROM {rows hash key} r JOIN seen s ON s.hash = r.hash",
     );
     let mut rows = Rows::new();
-    for (key, owner) in first {
-        rows.row().key(*key).text(owner);
+    for (key, asked) in first {
+        rows.row().key(*key).text(asked.owner).int(asked.outdated);
     }
     let claimed = tx.run(&CLAIM, vec![Arg::Rows(rows), Arg::Int(until), Arg::Int(now)]).await?;
     let mut held = HashMap::with_capacity(first.len());
     for row in claimed {
         let key = row.key(0)?;
-        held.insert(key, Holder::ours(first.get(&key).copied().unwrap_or_default(), until));
+        held.insert(key, Holder::ours(first.get(&key).map_or("", |asked| asked.owner), until));
     }
     if held.len() < first.len() {
         // The upsert has locked the rows that it left alone, so they are still there.
@@ -192,15 +218,16 @@ async fn mark_last(tx: &mut Tx, last: &BTreeMap<Key, &Seen>, now: i64, claims: &
         return alone::mark(tx, last, now, claims).await;
     }
     static MARK: Sql = Sql::new(
-        "INSERT INTO seen (hash, owner, until, crawled)
-         SELECT r.hash, r.owner, r.until, 1 FROM {rows hash key, owner text, until int} r WHERE true
-         ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 1",
+        "INSERT INTO seen (hash, owner, until, crawled, marked_at)
+         SELECT r.hash, r.owner, r.until, 1, $2 FROM {rows hash key, owner text, until int} r WHERE true
+         ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 1,
+             marked_at = excluded.marked_at",
     );
     let mut rows = Rows::new();
     for (key, seen) in last {
         rows.row().key(*key).text(&seen.owner).int(after(now, seen.ttl));
     }
-    tx.run(&MARK, vec![Arg::Rows(rows)]).await.map(drop)
+    tx.run(&MARK, vec![Arg::Rows(rows), Arg::Int(now)]).await.map(drop)
 }
 
 /// Locks rows in the one order that all use, so that no two wait for each other.

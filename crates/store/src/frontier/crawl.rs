@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Why a crawl's id was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("crawl id `{0}` cannot be one; use 1 to 64 letters, digits, `-`, `_` or `.`")]
+#[error("`{0}` cannot name a crawl; use 1 to 64 letters, digits, `-`, `_` or `.`")]
 pub struct CrawlIdError(String);
 
-/// Names a crawl. Cheap to clone.
+/// The name of a crawl, which is its identity. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CrawlId(Arc<str>);
@@ -66,6 +66,17 @@ pub struct NewCrawl {
     pub max_pages: Option<u64>,
 }
 
+/// New terms for a crawl that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTerms {
+    /// The revision that they replace: with another one in force they are refused, so that no change is lost.
+    pub replaces: u64,
+    /// What is asked for now, in the flow's own words; never looked into.
+    pub definition: String,
+    /// How many pages may be fetched now; `None` for any number.
+    pub max_pages: Option<u64>,
+}
+
 /// A crawl and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crawl {
@@ -75,11 +86,13 @@ pub struct Crawl {
     pub definition: String,
     /// How many pages may be fetched.
     pub max_pages: Option<u64>,
+    /// How often its terms were changed.
+    pub revision: u64,
     /// Whether it goes on.
     pub state: CrawlState,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it was finished or cancelled.
+    /// When it was finished, limited or cancelled.
     pub ended_at: Option<Timestamp>,
     /// How much was found and what became of it.
     pub counts: CrawlCounts,
@@ -95,13 +108,16 @@ pub enum CrawlState {
     Paused,
     /// It was ended before it was done. What is in flight is finished.
     Cancelled,
-    /// Nothing is left to do, or the page limit is reached.
+    /// Nothing is left to do.
     Finished,
+    /// The page limit is reached, and URLs are left that a higher limit would fetch.
+    Limited,
 }
 
 impl CrawlState {
     /// All of them.
-    pub const ALL: [CrawlState; 4] = [Self::Running, Self::Paused, Self::Cancelled, Self::Finished];
+    pub const ALL: [CrawlState; 5] =
+        [Self::Running, Self::Paused, Self::Cancelled, Self::Finished, Self::Limited];
 
     /// The word that is stored.
     pub const fn as_str(self) -> &'static str {
@@ -110,7 +126,13 @@ impl CrawlState {
             Self::Paused => "paused",
             Self::Cancelled => "cancelled",
             Self::Finished => "finished",
+            Self::Limited => "limited",
         }
+    }
+
+    /// Whether it goes no further by itself: finished, limited or cancelled.
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Finished | Self::Limited | Self::Cancelled)
     }
 
     /// The state that a stored word means.

@@ -64,6 +64,8 @@ pub struct Taken {
     pub receipt: Receipt,
     /// Its crawl.
     pub crawl: CrawlId,
+    /// The revision of the crawl's terms that is in force.
+    pub revision: u64,
     /// The item's id.
     pub item: String,
     /// The URL.
@@ -143,8 +145,60 @@ pub struct PageFacts {
     pub validators: Validators,
     /// The URL that the page names as the proper one, if that is another and the page was left out for it.
     pub canonical: Option<String>,
-    /// When it is due again; `None` for never.
-    pub due_again: Option<Timestamp>,
+    /// When the page was crawled, for [`Reopen::CrawledBefore`]; `None` if it is not to be crawled again by that.
+    pub crawled_at: Option<Timestamp>,
+    /// The links of the page, encoded by the flow; never looked into. `None` keeps those of before.
+    pub links: Option<String>,
+}
+
+/// Which URLs of a crawl are made to wait again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reopen {
+    /// What is done and was crawled at this time or before.
+    CrawledBefore(Timestamp),
+    /// What is done with this outcome.
+    Outcome(String),
+    /// What is done and was fetched, but has no links kept. Its validators are forgotten, so that it is sent whole.
+    WithoutLinks,
+    /// Everything that is done. Its validators are forgotten, so that it is sent whole.
+    All,
+    /// These URLs, as far as they are done or dead.
+    Urls(Vec<String>),
+}
+
+/// A page of a crawl that is done, and its links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageLinks {
+    /// Its place in the list: ask for what comes after this to go on.
+    pub place: u64,
+    /// The item's id.
+    pub item: String,
+    /// The URL.
+    pub url: String,
+    /// How many links it is away from a seed.
+    pub depth: u32,
+    /// How many links in a row led to URLs of the same kind.
+    pub chain: u32,
+    /// What [`PageFacts::links`] held.
+    pub links: String,
+}
+
+/// Which URLs of a crawl are listed: those that fit all that is given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntryFilter {
+    /// Where they are.
+    pub state: Option<EntryState>,
+    /// What became of those that are done.
+    pub outcome: Option<String>,
+}
+
+/// Some URLs of a crawl, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entries {
+    /// The URLs, in the order in which they were added.
+    pub entries: Vec<Entry>,
+    /// Ask for what comes after this to go on; `None` at the end.
+    pub next: Option<u64>,
 }
 
 /// What became of a URL that was settled.
@@ -182,8 +236,10 @@ pub struct Entry {
     pub added_at: Timestamp,
     /// Where it is.
     pub state: EntryState,
-    /// When it is due: the next attempt of what waits, the next crawl of what is done.
+    /// When the next attempt of what waits is due.
     pub due: Option<Timestamp>,
+    /// When what is done was crawled.
+    pub crawled_at: Option<Timestamp>,
     /// How many attempts were made since it last began to wait anew.
     pub attempts: u32,
     /// What became of it, or what went wrong last.

@@ -4,7 +4,7 @@
 //! up all others. It knows each URL of a crawl once, whatever became of it, so that adding is idempotent.
 //!
 //! ```text
-//! add ─▶ waiting ─▶ in flight ─▶ done ──(reopen, once it is due again)──▶ waiting
+//! add ─▶ waiting ─▶ in flight ─▶ done ──(reopen)──▶ waiting
 //!           ▲            │ ├─▶ dead ──(replay)──▶ waiting
 //!           └────────────┘ └─ retry, defer, a lost lease
 //! ```
@@ -12,10 +12,10 @@
 mod crawl;
 mod entry;
 
-pub use crawl::{Crawl, CrawlCounts, CrawlId, CrawlIdError, CrawlState, NewCrawl};
+pub use crawl::{Crawl, CrawlCounts, CrawlId, CrawlIdError, CrawlState, NewCrawl, NewTerms};
 pub use entry::{
-    Added, Budget, DeadUrl, DeadUrls, Ending, Entry, EntryState, NewUrl, PageFacts, Receipt, SettledAs,
-    Taken, Validators,
+    Added, Budget, DeadUrl, DeadUrls, Ending, Entries, Entry, EntryFilter, EntryState, NewUrl, PageFacts,
+    PageLinks, Receipt, Reopen, SettledAs, Taken, Validators,
 };
 
 use crate::{StoreError, Timestamp};
@@ -56,19 +56,31 @@ pub trait Frontier: Debug + Send + Sync {
     /// The crawls, newest first, up to so many after (that is, older than) this one.
     async fn crawls(&self, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, StoreError>;
 
-    /// Pauses, resumes or cancels a crawl and answers it as it is then; `None` if there is none. A finished
-    /// crawl stays finished, whatever is asked, and so does a cancelled one unless it is set running again.
+    /// Pauses, resumes or cancels a crawl and answers it as it is then; `None` if there is none. A finished or
+    /// limited crawl stays so, whatever is asked, and so does a cancelled one unless it is set running again.
     ///
-    /// Crawls finish by themselves: to ask for [`CrawlState::Finished`] is [`StoreError::Invalid`].
+    /// Crawls finish by themselves: to ask for [`CrawlState::Finished`] or [`CrawlState::Limited`] is
+    /// [`StoreError::Invalid`].
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError>;
 
-    /// Makes everything wait again that is done and due again, or dead letters aside, was never fetched because
-    /// the crawl was cancelled, and sets the crawl running if that is anything, unless its page limit is used up.
-    /// Says how many URLs.
-    async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError>;
+    /// Changes the terms of a crawl, which thereby has the next revision, and answers it as it is then; `None` if
+    /// there is no such crawl or its revision is not the one that the terms replace. A page limit that was raised
+    /// sets a limited crawl running again; one that is used up ends a running one.
+    async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError>;
+
+    /// Gives a crawl another name. Says whether it did: not if there is no such crawl, or if the new name is taken.
+    async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError>;
+
+    /// Deletes a crawl with all its URLs, in steps, and says whether it was there. What is in flight of it can no
+    /// longer be settled. A crawl of the same name that is opened later is a new one.
+    async fn delete_crawl(&self, id: &CrawlId) -> Result<bool, StoreError>;
+
+    /// Makes URLs of a crawl wait again, their attempts forgotten, and sets the crawl running if something of it
+    /// waits then, unless it is paused or its page limit is used up. Says how many URLs wait again.
+    async fn reopen(&self, id: &CrawlId, which: &Reopen) -> Result<u64, StoreError>;
 
     /// Adds URLs to a crawl, in this order. A URL that the crawl knows is left as it is. One that is new sets a
-    /// finished crawl running again, unless its page limit is used up.
+    /// finished crawl running again, or makes it limited if its page limit is used up.
     ///
     /// An unknown crawl is [`StoreError::Invalid`].
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError>;
@@ -87,8 +99,9 @@ pub trait Frontier: Debug + Send + Sync {
     /// Settles URLs that were taken. `None` means that the lease was lost before: the URL is, or was, somebody
     /// else's, and this had no effect. After the lease's end, but before anybody took the URL back, it counts.
     ///
-    /// A crawl of which nothing waits and nothing is in flight any more, or which has fetched all it may, is
-    /// finished by this; and by a lost lease, if that was the last attempt at its last URL.
+    /// A crawl of which nothing waits and nothing is in flight any more is finished by this, and one that has fetched
+    /// all it may is limited, or finished if nothing is left; and by a lost lease, if that was the last attempt at its
+    /// last URL.
     async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError>;
 
     /// Gives each a new lease from now on, and says whether it was still held.
@@ -105,6 +118,24 @@ pub trait Frontier: Debug + Send + Sync {
 
     /// What is known of a URL, in every crawl that knows it, newest crawl first.
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError>;
+
+    /// The links of a page as a crawl has kept them ([`PageFacts::links`]): those that were found last, whichever
+    /// crawl it was. `None` if no crawl has kept any.
+    async fn links(&self, url: &str) -> Result<Option<String>, StoreError>;
+
+    /// The pages of a crawl whose links were kept, in the order in which their URLs were added, up to so many after
+    /// this place.
+    async fn pages(&self, crawl: &CrawlId, after: u64, most: usize) -> Result<Vec<PageLinks>, StoreError>;
+
+    /// The URLs of a crawl that fit a filter, in the order in which they were added, up to so many after this place,
+    /// which is an [`Entries::next`]. Empty for an unknown crawl.
+    async fn entries(
+        &self,
+        crawl: &CrawlId,
+        filter: &EntryFilter,
+        after: Option<u64>,
+        most: usize,
+    ) -> Result<Entries, StoreError>;
 
     /// Up to so many of the URLs of a crawl that are done, were left out for this one ([`PageFacts::canonical`]), and
     /// are not insisted on, in the order in which they were added.

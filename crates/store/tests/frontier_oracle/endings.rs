@@ -2,7 +2,10 @@
 
 use super::{faults::Fault, world::World};
 use crawlway_store::Timestamp;
-use crawlway_store::frontier::{Crawl, CrawlId, CrawlState, Ending, EntryState, Receipt, SettledAs};
+use crawlway_store::frontier::{
+    Crawl, CrawlId, CrawlState, Ending, EntryState, NewTerms, PageFacts, Receipt, Reopen, SettledAs,
+    Validators,
+};
 use std::time::Duration;
 
 impl World {
@@ -72,8 +75,12 @@ impl World {
                 row.state = EntryState::Done;
                 row.attempts = row.failures + 1;
                 row.outcome = Some(outcome);
-                row.due = facts.due_again;
-                row.facts = facts.clone();
+                row.due = None;
+                let links = facts.links.clone().or(row.facts.links.take());
+                row.facts = PageFacts { links, ..facts.clone() };
+                if fault == Fault::DropsLinks {
+                    row.facts.links = None;
+                }
                 if fault == Fault::DropsCanonical {
                     row.facts.canonical = None;
                 }
@@ -136,18 +143,38 @@ impl World {
             }
             let full = max_pages.is_some_and(|most| counts.fetched >= most)
                 && self.fault != Fault::LimitNeverFinishes;
-            let open = matches!(state, CrawlState::Running | CrawlState::Paused);
-            if open && counts.known() > 0 && (left == 0 || full) {
-                self.set(&id, CrawlState::Finished, now);
+            let ended = if counts.waiting > 0 && !self.has(Fault::LimitedIsFinished) {
+                CrawlState::Limited
+            } else {
+                CrawlState::Finished
+            };
+            match state {
+                CrawlState::Running | CrawlState::Paused if counts.known() > 0 && (left == 0 || full) => {
+                    self.set(&id, ended, now);
+                }
+                CrawlState::Finished | CrawlState::Limited if state != ended => self.set(&id, ended, now),
+                _ => {}
             }
         }
+    }
+
+    pub(super) fn set_terms(&mut self, id: &CrawlId, terms: &NewTerms, now: Timestamp) -> Option<Crawl> {
+        let blind = self.has(Fault::TermsIgnoreRevision);
+        let crawl = self.crawls.get_mut(id).filter(|crawl| crawl.revision == terms.replaces || blind)?;
+        crawl.revision += 1;
+        crawl.new.definition.clone_from(&terms.definition);
+        crawl.new.max_pages = terms.max_pages;
+        if !self.has(Fault::TermsLeaveLimited) {
+            self.resume(id, now);
+        }
+        self.finish(now);
+        self.crawl(id)
     }
 
     pub(super) fn set(&mut self, id: &CrawlId, state: CrawlState, now: Timestamp) {
         if let Some(crawl) = self.crawls.get_mut(id) {
             crawl.state = state;
-            let ended = matches!(state, CrawlState::Finished | CrawlState::Cancelled);
-            crawl.ended_at = ended.then_some(now);
+            crawl.ended_at = state.has_ended().then_some(now);
         }
     }
 
@@ -157,11 +184,16 @@ impl World {
         self.crawl(id).is_some_and(full) && !self.has(Fault::FullRunsAgain)
     }
 
-    /// Sets a finished crawl running again, unless its page limit is used up.
+    /// Sets a crawl that ended by itself running again if something of it waits, unless its page limit is used up.
     pub(super) fn resume(&mut self, id: &CrawlId, now: Timestamp) {
-        let finished = self.crawls.get(id).is_some_and(|crawl| crawl.state == CrawlState::Finished);
-        if finished && !self.is_full(id) {
-            self.set(id, CrawlState::Running, now);
+        let Some(Crawl { state, counts, .. }) = self.crawl(id) else { return };
+        let ended = matches!(state, CrawlState::Finished | CrawlState::Limited);
+        match (ended && counts.waiting > 0, self.is_full(id)) {
+            (true, false) => self.set(id, CrawlState::Running, now),
+            (true, true) if state == CrawlState::Finished && !self.has(Fault::LimitedIsFinished) => {
+                self.set(id, CrawlState::Limited, now);
+            }
+            _ => {}
         }
     }
 
@@ -178,24 +210,39 @@ impl World {
         }
     }
 
-    pub(super) fn reopen(&mut self, id: &CrawlId, now: Timestamp) -> u64 {
-        let cancelled = self.crawls.get(id).is_some_and(|crawl| crawl.state == CrawlState::Cancelled);
+    pub(super) fn reopen(&mut self, id: &CrawlId, which: &Reopen, now: Timestamp) -> u64 {
         let mut many = 0;
         for place in 0..self.rows.len() {
             let row = &self.rows[place];
-            let due = row.due.is_some_and(|due| due <= now) || self.has(Fault::ReopensEverything);
-            let again = row.state == EntryState::Done && due;
-            let left =
-                row.state == EntryState::Waiting && cancelled && !self.has(Fault::ReopenLeavesCancelled);
-            if row.crawl == *id && (again || left) {
-                many += 1;
-                if again {
-                    self.wait_anew(place, now, self.has(Fault::ReopenKeepsAttempts));
+            let done = row.state == EntryState::Done;
+            let again = match which {
+                Reopen::CrawledBefore(before) => {
+                    let at = row.facts.crawled_at;
+                    done && (at.is_some_and(|at| at <= *before) || self.has(Fault::ReopensEverything))
                 }
+                Reopen::WithoutLinks => done && row.facts.fetched && row.facts.links.is_none(),
+                Reopen::All => done,
+                Reopen::Outcome(outcome) => done && row.outcome.as_ref() == Some(outcome),
+                Reopen::Urls(urls) => {
+                    let dead = row.state == EntryState::Dead && !self.has(Fault::ReopensNoDead);
+                    (done || dead) && urls.contains(&row.new.url)
+                }
+            };
+            if row.crawl == *id && again {
+                many += 1;
+                if matches!(which, Reopen::WithoutLinks | Reopen::All) {
+                    self.rows[place].facts.validators = Validators::default();
+                }
+                self.wait_anew(place, now, self.has(Fault::ReopenKeepsAttempts));
             }
         }
-        if many > 0 && !self.is_full(id) && !self.has(Fault::ReopenStaysFinished) {
-            self.set(id, CrawlState::Running, now);
+        if !self.has(Fault::ReopenStaysFinished) {
+            let Some(Crawl { state, counts, .. }) = self.crawl(id) else { return many };
+            let cancelled = state == CrawlState::Cancelled && !self.has(Fault::ReopenLeavesCancelled);
+            if cancelled && counts.waiting > 0 && !self.is_full(id) {
+                self.set(id, CrawlState::Running, now);
+            }
+            self.resume(id, now);
         }
         many
     }

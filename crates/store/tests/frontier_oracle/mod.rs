@@ -11,8 +11,8 @@ use crawlway_store::{
     Frontier, FrontierPolicy, ManualClock, StoreError, Timestamp,
     conformance::frontier::Harness,
     frontier::{
-        Added, Crawl, CrawlId, CrawlState, DeadUrl, DeadUrls, Ending, Entry, EntryState, NewCrawl, NewUrl,
-        Receipt, SettledAs, Taken,
+        Added, Crawl, CrawlId, CrawlState, DeadUrl, DeadUrls, Ending, Entries, Entry, EntryFilter,
+        EntryState, NewCrawl, NewTerms, NewUrl, PageLinks, Receipt, Reopen, SettledAs, Taken,
     },
 };
 use std::{
@@ -110,11 +110,12 @@ impl Frontier for Oracle {
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError> {
         let (mut world, now) = (self.world(), self.now());
         let Some(crawl) = world.crawl(id) else { return Ok(None) };
-        if state == CrawlState::Finished && !self.has(Fault::FinishesByHand) {
+        let by_itself = matches!(state, CrawlState::Finished | CrawlState::Limited);
+        if by_itself && !self.has(Fault::FinishesByHand) {
             return refused("it finishes by itself");
         }
         let allowed = match crawl.state {
-            CrawlState::Finished => self.has(Fault::FinishedCanRun),
+            CrawlState::Finished | CrawlState::Limited => self.has(Fault::FinishedCanRun),
             CrawlState::Cancelled => state == CrawlState::Running || self.has(Fault::CancelledCanBePaused),
             _ => true,
         };
@@ -127,8 +128,40 @@ impl Frontier for Oracle {
         Ok(world.crawl(id))
     }
 
-    async fn reopen(&self, id: &CrawlId) -> Result<u64, StoreError> {
-        Ok(self.world().reopen(id, self.now()))
+    async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError> {
+        Ok(self.world().set_terms(id, terms, self.now()))
+    }
+
+    async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError> {
+        let mut world = self.world();
+        if world.crawls.contains_key(to) && !self.has(Fault::RenameTakesAny) {
+            return Ok(false);
+        }
+        let Some(mut crawl) = world.crawls.remove(id) else { return Ok(false) };
+        crawl.new.id = to.clone();
+        world.crawls.insert(to.clone(), crawl);
+        world.rows.iter_mut().filter(|row| row.crawl == *id).for_each(|row| row.crawl = to.clone());
+        world.index_again();
+        Ok(true)
+    }
+
+    async fn delete_crawl(&self, id: &CrawlId) -> Result<bool, StoreError> {
+        let mut world = self.world();
+        let deleted = world.crawls.remove(id).is_some();
+        if !self.has(Fault::DeleteKeepsUrls) {
+            // Receipts name places, so that none may become another's.
+            let gone = CrawlId::new("deleted").expect("an allowed name");
+            for row in world.rows.iter_mut().filter(|row| row.crawl == *id) {
+                *row = world::Row { crawl: gone.clone(), state: EntryState::Done, ..row.clone() };
+                row.new.url.clear();
+            }
+        }
+        world.index_again();
+        Ok(deleted)
+    }
+
+    async fn reopen(&self, id: &CrawlId, which: &Reopen) -> Result<u64, StoreError> {
+        Ok(self.world().reopen(id, which, self.now()))
     }
 
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
@@ -234,6 +267,47 @@ impl Frontier for Oracle {
             found.reverse();
         }
         Ok(found.into_iter().map(World::entry).collect())
+    }
+
+    async fn links(&self, url: &str) -> Result<Option<String>, StoreError> {
+        let world = self.world();
+        let with_links = world.rows.iter().filter(|row| row.new.url == url && row.facts.links.is_some());
+        Ok(with_links.max_by_key(|row| row.facts.crawled_at).and_then(|row| row.facts.links.clone()))
+    }
+
+    async fn pages(&self, crawl: &CrawlId, after: u64, most: usize) -> Result<Vec<PageLinks>, StoreError> {
+        let world = self.world();
+        let page = |(place, row): (u64, &world::Row)| {
+            let links = row.facts.links.clone().filter(|_| row.crawl == *crawl && place > after)?;
+            let (item, url) = (row.new.item.clone(), row.new.url.clone());
+            Some(PageLinks { place, item, url, depth: row.new.depth, chain: row.new.chain, links })
+        };
+        Ok((1..).zip(&world.rows).filter_map(page).take(most).collect())
+    }
+
+    async fn entries(
+        &self,
+        crawl: &CrawlId,
+        filter: &EntryFilter,
+        after: Option<u64>,
+        most: usize,
+    ) -> Result<Entries, StoreError> {
+        let world = self.world();
+        let fits = |(place, row): &(u64, &world::Row)| {
+            let done = row.state == EntryState::Done;
+            let outcome = filter.outcome.is_none()
+                || done && row.outcome == filter.outcome
+                || self.has(Fault::ListsAnyOutcome);
+            row.crawl == *crawl
+                && after.is_none_or(|after| *place > after)
+                && filter.state.is_none_or(|state| row.state == state)
+                && outcome
+        };
+        let mut found: Vec<_> = (1..).zip(&world.rows).filter(fits).take(most + 1).collect();
+        let more = found.len() > most;
+        found.truncate(most);
+        let next = found.last().filter(|_| more).map(|(place, _)| *place);
+        Ok(Entries { entries: found.into_iter().map(|(_, row)| World::entry(row)).collect(), next })
     }
 
     async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone)]
 pub(super) struct CrawlRow {
     pub(super) new: NewCrawl,
+    pub(super) revision: u64,
     pub(super) state: CrawlState,
     pub(super) created_at: Timestamp,
     pub(super) ended_at: Option<Timestamp>,
@@ -78,6 +79,12 @@ impl World {
         self.rows.get_mut(place)
     }
 
+    /// Finds out anew which row is which URL's.
+    pub(super) fn index_again(&mut self) {
+        let of_row = |row: &Row| self.key(&row.crawl, &row.new.url);
+        self.known = self.rows.iter().enumerate().map(|(place, row)| (of_row(row), place)).collect();
+    }
+
     pub(super) fn text(&self, text: &str) -> String {
         if self.has(Fault::TrimsTexts) { text.trim().to_owned() } else { text.to_owned() }
     }
@@ -94,6 +101,7 @@ impl World {
         let starts_paused = self.has(Fault::StartsPaused);
         let crawl = CrawlRow {
             new: new.clone(),
+            revision: 0,
             state: if starts_paused { CrawlState::Paused } else { CrawlState::Running },
             created_at: now,
             ended_at: None,
@@ -137,6 +145,7 @@ impl World {
             id: row.new.id.clone(),
             definition: self.text(&row.new.definition),
             max_pages: row.new.max_pages,
+            revision: row.revision,
             state: row.state,
             created_at: row.created_at,
             ended_at: row.ended_at,
@@ -242,10 +251,12 @@ impl World {
             if row.state == EntryState::InFlight && !self.has(Fault::PerCallLimit) {
                 *flying.entry(host_of(self, row)).or_default() += 1;
             }
-            let again = self.has(Fault::DueAgainWaits) && row.state == EntryState::Done;
-            let waits = row.state == EntryState::Waiting || again;
+            let again = self.has(Fault::DueAgainWaits)
+                && row.state == EntryState::Done
+                && row.facts.crawled_at.is_some_and(|at| at < now);
+            let waits = row.state == EntryState::Waiting && row.due.is_some_and(|due| due <= now) || again;
             let rested = self.rest_of(row) <= now || self.has(Fault::RestIsIgnored);
-            if waits && rested && row.due.is_some_and(|due| due <= now) && self.runs(&row.crawl) {
+            if waits && rested && self.runs(&row.crawl) {
                 hosts.entry(host_of(self, row)).or_default().push(place);
             }
         }
@@ -304,6 +315,7 @@ impl World {
         Taken {
             receipt: Receipt { entry: place as u64, taking },
             crawl: row.crawl.clone(),
+            revision: self.crawls.get(&row.crawl).map_or(0, |crawl| crawl.revision),
             item: row.new.item.clone(),
             url: row.new.url.clone(),
             host: row.new.host.clone(),
@@ -357,7 +369,8 @@ impl World {
             found_on: row.new.found_on.clone(),
             added_at: row.added_at,
             state: row.state,
-            due: row.due,
+            due: row.due.filter(|_| row.state == EntryState::Waiting),
+            crawled_at: row.facts.crawled_at.filter(|_| row.state == EntryState::Done),
             attempts: row.attempts,
             outcome: row.outcome.clone(),
             canonical: row.facts.canonical.clone(),

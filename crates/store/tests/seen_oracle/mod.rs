@@ -26,6 +26,7 @@ crawlway_conformance::faults! {
     AnyoneReleases,
     ReleaseForgetsSeen,
     ReleaseNeedsAClaim,
+    EveryMarkCounts,
     NamesTheAsker,
     OwnSeenIsOurs,
     MarksOnlyClaims,
@@ -58,6 +59,7 @@ crawlway_conformance::faults! {
 struct Record {
     owner: String,
     seen: bool,
+    at: Timestamp,
     until: Timestamp,
 }
 
@@ -118,25 +120,28 @@ impl Oracle {
         late: bool,
     ) -> Claimed {
         let (key, owner) = (self.key(&claim.url), self.owner(&claim.owner));
-        let until = self.clock.now() + term;
+        let at = self.clock.now();
+        let until = at + term;
         let known = records.get_mut(&key);
         let counting = known.filter(|record| {
             let lives = record.until > self.clock.now();
             let own_for_ever =
                 self.has(Fault::OwnerCountsAfterTheEnd) && !record.seen && record.owner != owner && !lives;
-            self.counts(record) || own_for_ever
+            let outdated =
+                record.seen && at.since(record.at) >= claim.max_age && !self.has(Fault::EveryMarkCounts);
+            (self.counts(record) && !outdated) || own_for_ever
         });
         let Some(record) = counting else {
-            records.insert(key, Record { owner, seen: false, until });
+            records.insert(key, Record { owner, seen: false, at, until });
             return Claimed::Ours;
         };
         let told = if self.has(Fault::NamesTheAsker) { owner.clone() } else { record.owner.clone() };
         if record.seen {
             if self.has(Fault::OwnSeenIsOurs) && record.owner == owner {
-                *record = Record { owner, seen: false, until };
+                *record = Record { owner, seen: false, at, until };
                 return Claimed::Ours;
             }
-            return Claimed::Seen { owner: told, until: record.until };
+            return Claimed::Seen { owner: told, at: Some(record.at), until: record.until };
         }
         if record.owner == owner
             || self.has(Fault::GivesToAnyone)
@@ -230,7 +235,7 @@ impl SeenUrls for Oracle {
                 (Fault::ZeroIsForEver, _) if note.ttl.is_zero() => until = Timestamp::from_millis(u64::MAX),
                 _ => {}
             }
-            records.insert(key, Record { owner, seen: true, until });
+            records.insert(key, Record { owner, seen: true, at: self.clock.now(), until });
         }
         Ok(())
     }

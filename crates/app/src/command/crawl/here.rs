@@ -14,9 +14,13 @@ use crate::{
 };
 use anyhow::bail;
 use crawlway_flow::Stop;
-use crawlway_flows::search::{Definition, Export, Stages, StartError, Started, start};
+use crawlway_flows::search::{
+    Asked, Definition, Export, Stages, StartError, Started, TermsState, failed_seeds, start,
+};
+use crawlway_gateway::shape::SeedFailure;
 use crawlway_store::frontier::{Crawl, CrawlState};
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -32,6 +36,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         max_pages: args.pages.map(std::num::NonZeroU64::get),
         recrawl_after: args.recrawl_after.unwrap_or(config.search.recrawl_after()),
         traps: config.search.traps(),
+        state: TermsState::default(),
     };
     if config.is_for_many() {
         bail!(UsageError(
@@ -51,7 +56,8 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let stop = stop_on_signals()?;
     let stages = Stages { crawl: true, index: true };
     let began = Instant::now();
-    let only = Some(definition.id());
+    let asked = Asked { name: args.name, definition, fresh: args.fresh };
+    let only = Some(asked.name());
     let terms = Terms { allow: args.allow, robots: !args.no_robots, ..Terms::default() };
     let mut worker = Worker::start_into(
         file.clone(),
@@ -62,23 +68,37 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         stop.clone(),
     )
     .await?;
-    let started = crawl(&worker, definition, file, &stop).await;
+    let started = crawl(&worker, asked, file, &stop).await;
     let drained = worker.drain().await;
     let ended = match &started {
         // As it is now that what was in flight is finished.
-        Ok(started) => how_far(&worker, started).await.map(|(crawl, left)| {
-            let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
-            (crawled(&worker, started, crawl, began.elapsed()), left)
-        }),
+        Ok(started) => end(&worker, started, began).await,
         Err(_) => Err(anyhow::anyhow!("the crawl was not started")),
     };
     worker.close().await?;
     drained?;
     started?;
     let (crawled, left) = ended?;
-    let finished = left == 0 && crawled.state == CrawlState::Finished;
+    let finished = left == 0 && matches!(crawled.state, CrawlState::Finished | CrawlState::Limited);
     let told = Crawled { out: args.out.map(|out| out.to_string()), ..crawled };
     told.end(finished, output)
+}
+
+/// What the crawl has come to, and how many pages are still to be indexed or written. One that was interrupted waits for
+/// the same command, and does not look as if it ran.
+async fn end(worker: &Worker, started: &Started, began: Instant) -> anyhow::Result<(Crawled, u64)> {
+    let (frontier, trails) = (&*worker.records.frontier, &*worker.records.trails);
+    let (crawl, left) = how_far(worker, started).await?;
+    let mut crawl = crawl.unwrap_or_else(|| started.crawl.clone());
+    if crawl.state == CrawlState::Running {
+        crawl = frontier.set_state(&crawl.id, CrawlState::Paused).await?.unwrap_or(crawl);
+    }
+    let failed = match crawl.state.has_ended() {
+        true => failed_seeds(frontier, trails, &crawl).await?,
+        false => Vec::new(),
+    };
+    let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
+    Ok((Crawled { failed_seeds, ..crawled(worker, started, crawl, began.elapsed()) }, left))
 }
 
 /// What a crawl by this process has come to.
@@ -94,6 +114,10 @@ pub(in crate::command) fn crawled(
         new: started.new,
         added: started.added,
         again: started.again,
+        recent: started.recent,
+        skipped: since(&crawl.counts.outcomes, &started.outcomes, "seen"),
+        joined_hosts: joined_hosts(&crawl),
+        failed_seeds: Vec::new(),
         seconds: seconds(took),
         indexed: ended(worker, "index", "indexed"),
         written: ended(worker, "export", "exported"),
@@ -101,6 +125,17 @@ pub(in crate::command) fn crawled(
         out: None,
         rest: "the same command goes on with the rest".to_owned(),
     }
+}
+
+/// How much more often an outcome has come since these.
+pub(super) fn since(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>, outcome: &str) -> u64 {
+    let count = |outcomes: &BTreeMap<String, u64>| outcomes.get(outcome).copied().unwrap_or_default();
+    count(now).saturating_sub(count(before))
+}
+
+fn joined_hosts(crawl: &Crawl) -> Vec<String> {
+    let definition: Option<Definition> = serde_json::from_str(&crawl.definition).ok();
+    definition.map(|definition| definition.state.joined_hosts).unwrap_or_default()
 }
 
 /// How often a stage of this process has ended with this outcome.
@@ -112,12 +147,12 @@ fn ended(worker: &Worker, stage: &str, outcome: &str) -> u64 {
 /// Crawls until the crawl is finished and its pages are where they end, or until asked to stop. Answers how it began.
 pub(in crate::command) async fn crawl(
     worker: &Worker,
-    definition: Definition,
+    asked: Asked,
     file: Option<Arc<Export>>,
     stop: &Stop,
 ) -> anyhow::Result<Started> {
     let frontier = &*worker.records.frontier;
-    let started = match start(frontier, &worker.fetcher, &worker.request, definition).await {
+    let started = match start(frontier, &worker.fetcher, &worker.request, asked).await {
         Ok(started) => started,
         Err(StartError::Definition(error)) => bail!(UsageError(error.to_string())),
         Err(StartError::Store(error)) => return Err(error.into()),
@@ -130,7 +165,7 @@ pub(in crate::command) async fn crawl(
     loop {
         let (crawl, left) = how_far(worker, &started).await?;
         let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
-        let over = matches!(crawl.state, CrawlState::Finished | CrawlState::Cancelled) && left == 0;
+        let over = crawl.state.has_ended() && left == 0;
         progress.show(&crawl.counts.into(), fetching(worker), left);
         // Who read has read enough.
         let unread = file.as_ref().is_some_and(|file| file.is_closed());
@@ -141,7 +176,7 @@ pub(in crate::command) async fn crawl(
         if worker.broke() {
             bail!("the stages ended by themselves; the log says why");
         }
-        let next = if crawl.state == CrawlState::Finished {
+        let next = if crawl.state.has_ended() {
             // What waits for more pages would wait in vain, and the end is near.
             stop.hurry();
             LOOK / 4

@@ -12,6 +12,7 @@ pub(super) use told::Crawled;
 use crate::{ask::Place, config::Config, output::Output, quantity::parse_duration};
 use clap::Args;
 use crawlway_fetch::Allowed;
+use crawlway_store::CrawlId;
 use out::Out;
 use std::{
     num::{NonZeroU64, NonZeroUsize},
@@ -53,9 +54,15 @@ JSON:
 Exit codes: 0 nothing is left to do; 1 it failed; 2 the command line or a setting is wrong;
 3 it was asked to stop before the end.")]
 pub(super) struct CrawlArgs {
-    /// Where to begin
+    /// Where to begin. These are fetched whenever they are given, however lately they were
     #[arg(value_name = "URL", required = true)]
     seeds: Vec<String>,
+    /// The crawl's name, to go on with it on other terms later; by default made from the URLs, such as `example.org`
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<CrawlId>,
+    /// Fetch everything again, whatever was fetched lately by this or another crawl
+    #[arg(long)]
+    fresh: bool,
     /// Visit this host too: `example.org`, `*.example.org` or `example.org:8080`; may be repeated. Without it, the
     /// hosts of the URLs are visited
     #[arg(long = "host", value_name = "HOST")]
@@ -93,6 +100,10 @@ pub(super) struct CrawlArgs {
     /// Leave a host alone for so long between two requests, whatever `fetch.gap` says
     #[arg(long, value_name = "TIME", value_parser = duration)]
     gap: Option<Duration>,
+}
+
+fn name(text: &str) -> Result<CrawlId, String> {
+    CrawlId::new(text).map_err(|error| error.to_string())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

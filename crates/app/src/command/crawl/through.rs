@@ -2,6 +2,7 @@
 
 use super::{
     CrawlArgs,
+    here::since,
     progress::Progress,
     told::{Crawled, seconds},
 };
@@ -17,10 +18,7 @@ use crawlway_flows::search::crawler_queue;
 use crawlway_gateway::shape::{Accepted, CrawlView, Queue};
 use crawlway_store::frontier::CrawlState;
 use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// How often the gateway is asked how far the crawl is.
 const LOOK: Duration = Duration::from_millis(250);
@@ -30,6 +28,8 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
     let stop = stop_on_signals()?;
     let began = Instant::now();
     let asked = json!({
+        "name": args.name,
+        "fresh": args.fresh,
         "seeds": args.seeds,
         "sitemaps": args.sitemap,
         "hosts": args.hosts,
@@ -45,15 +45,14 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
     if shown.paused {
         warn(&format!("queue `{queue}` is paused: pages stay in it until `crawlway queues resume {queue}`"));
     }
-    let address = client.address(["api", "crawls", &begun.id]);
+    let address = client.address(["api", "crawls", &begun.name]);
     let mut progress = Progress::new("indexed");
     let (crawl, followed) = loop {
         let crawl: CrawlView = client.get(&address).await.with_context(|| {
-            format!("crawl {} was begun, and goes on whenever the gateway runs", begun.id)
+            format!("crawl {} was begun, and goes on whenever the gateway runs", begun.name)
         })?;
         progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed);
-        let ended = matches!(crawl.state, CrawlState::Finished | CrawlState::Cancelled);
-        if ended && !crawl.reading_sitemaps && crawl.to_be_indexed == 0 {
+        if crawl.state.has_ended() && !crawl.reading_sitemaps && crawl.to_be_indexed == 0 {
             break (crawl, true);
         }
         if stop.is_requested() {
@@ -65,15 +64,20 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         }
     };
     progress.end();
-    let published = |outcomes: &BTreeMap<String, u64>| outcomes.get("published").copied().unwrap_or_default();
-    let indexed = published(&crawl.counts.outcomes).saturating_sub(published(&begun.outcomes));
-    let (finished, pause) = (followed && crawl.state == CrawlState::Finished, format!("{address}/pause"));
+    let since = |outcome: &str| since(&crawl.counts.outcomes, &begun.outcomes, outcome);
+    let (indexed, skipped) = (since("published"), since("seen"));
+    let ended = matches!(crawl.state, CrawlState::Finished | CrawlState::Limited);
+    let (finished, pause) = (followed && ended, format!("{address}/pause"));
     let told = Crawled {
-        crawl: crawl.id,
+        crawl: crawl.name,
         state: crawl.state,
         new: begun.new,
         added: begun.added,
         again: begun.again,
+        recent: begun.recent,
+        skipped,
+        joined_hosts: crawl.definition.map(|definition| definition.joined_hosts).unwrap_or_default(),
+        failed_seeds: crawl.failed_seeds,
         seconds: seconds(began.elapsed()),
         indexed: indexed.saturating_sub(crawl.to_be_indexed),
         written: 0,

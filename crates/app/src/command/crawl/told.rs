@@ -5,7 +5,7 @@ use crate::{
     failure::{ExitKind, Told},
     output::{Cell, Column, Output, Table, Tone},
 };
-use crawlway_gateway::shape::Counts;
+use crawlway_gateway::shape::{Counts, SeedFailure};
 use crawlway_store::frontier::CrawlState;
 use serde::Serialize;
 use std::{io, time::Duration};
@@ -18,6 +18,14 @@ pub(in crate::command) struct Crawled {
     pub(super) new: bool,
     pub(super) added: u64,
     pub(super) again: u64,
+    /// How many pages of before were left as they are, since they were fetched lately.
+    pub(super) recent: u64,
+    /// How many pages were skipped in this run, since another crawl has fetched them lately.
+    pub(super) skipped: u64,
+    /// Hosts that joined the scope because a seed redirects there.
+    pub(super) joined_hosts: Vec<String>,
+    /// The seeds with the reasons, if none of them could be crawled.
+    pub(super) failed_seeds: Vec<SeedFailure>,
     pub(super) seconds: f64,
     pub(super) indexed: u64,
     /// How many lines were written to the file that was asked for.
@@ -45,7 +53,11 @@ impl Crawled {
             self.tell(output)?;
         }
         output.flush()?;
-        if whole { Ok(()) } else { Err(Told(ExitKind::Stopped).into()) }
+        match (self.failed_seeds.is_empty(), whole) {
+            (false, _) => Err(Told(ExitKind::Failed).into()),
+            (true, false) => Err(Told(ExitKind::Stopped).into()),
+            (true, true) => Ok(()),
+        }
     }
 
     fn tell(&self, output: &mut Output) -> io::Result<()> {
@@ -75,12 +87,63 @@ impl Crawled {
             table.row([Cell::new("not yet fetched"), Cell::number(waiting)]);
         }
         output.table(&table)?;
-        if self.counts.dead > 0 {
-            output.line("why some were given up: crawlway dead list frontier")?;
+        self.tell_why(waiting, output)
+    }
+
+    /// Why some URLs were not fetched, and what to do about it.
+    fn tell_why(&self, waiting: u64, output: &mut Output) -> io::Result<()> {
+        for host in &self.joined_hosts {
+            output.line(&format!("{host} joined the scope: a seed redirects there"))?;
         }
-        if self.state == CrawlState::Running {
+        let lately =
+            "--fresh fetches them again, --recrawl-after sets for how long they count as fetched lately";
+        if self.recent > 0 {
+            let pages = counted(self.recent, "URL of before was", "URLs of before were");
+            output.line(&format!("{pages} left as they are, having been fetched lately; {lately}"))?;
+        }
+        if self.skipped > 0 {
+            let pages = counted(self.skipped, "URL was", "URLs were");
+            output
+                .line(&format!("{pages} skipped, since another crawl has fetched them lately; {lately}"))?;
+        }
+        if self.state == CrawlState::Limited {
+            let urls = counted(waiting, "URL is", "URLs are");
+            output
+                .line(&format!("the page limit is reached and {urls} left; a higher --max-pages goes on"))?;
+        }
+        if !self.failed_seeds.is_empty() {
+            output.line("no seed could be crawled:")?;
+        }
+        for seed in &self.failed_seeds {
+            output.line(&format!("  {} ({}): {}", seed.url, seed.outcome, seed.reason))?;
+            output.line(&format!("    {}", remedy(seed)))?;
+        }
+        if self.counts.dead > 0 {
+            output.line(
+                "why some were given up: crawlway dead list frontier; the same command, or `crawlway dead replay`, tries \
+                 them again",
+            )?;
+        }
+        if matches!(self.state, CrawlState::Running | CrawlState::Paused) {
             output.line(&self.rest)?;
         }
         Ok(())
+    }
+}
+
+/// What can be done about a seed that failed.
+fn remedy(seed: &SeedFailure) -> &'static str {
+    let has = |part: &str| seed.reason.contains(part);
+    if has("guard.private_address") {
+        return "if it is to be reached, allow its address with --allow, or with `fetch.allow` in the settings";
+    }
+    match seed.outcome.as_str() {
+        "disallowed" => "--no-robots does not ask robots.txt, if you may",
+        "out_of_scope" => "add its target with --host",
+        "gone" | "refused" | "not_a_page" => "look at what it answers: crawlway fetch URL",
+        _ if has("robots.") => {
+            "--no-robots does not ask robots.txt, if you may; the same command tries again"
+        }
+        _ => "the same command tries it again; its history: crawlway trail URL",
     }
 }

@@ -21,7 +21,7 @@ use clap::Args;
 use crawlway_demo_web::{Plan, Server, Web};
 use crawlway_fetch::{Allowed, resolve::FixedNames};
 use crawlway_flow::Stop;
-use crawlway_flows::search::{Definition, Stages};
+use crawlway_flows::search::{Asked, Definition, Stages};
 use crawlway_gateway::{BindError, Listening, bind};
 use examples::Shell;
 use home::Home;
@@ -196,7 +196,7 @@ async fn show(scene: &Scene<'_>, exit: bool, output: &mut Output) -> anyhow::Res
         ..Definition::of_seeds(web.truth().start.iter().cloned())
     };
     let began = Instant::now();
-    let started = crawl::crawl(worker, definition, None, stop).await?;
+    let started = crawl::crawl(worker, Asked::new(definition), None, stop).await?;
     let took = began.elapsed();
     if stop.is_requested() {
         return Ok(Ended::Stopped);

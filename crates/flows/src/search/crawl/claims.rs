@@ -3,20 +3,41 @@
 use crawlway_clock::Timestamp;
 use crawlway_flow::{Coalesce, StageError};
 use crawlway_store::{
-    SeenUrls, StoreError,
+    CrawlId, Frontier, SeenUrls, StoreError,
+    frontier::EntryState,
     seen::{Claim, Claimed},
 };
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// How many claims are made by one call at most.
 const MOST_CLAIMS: usize = 256;
-/// How long to wait for somebody else who is at the same URL.
-const SOMEBODY_ELSE: Duration = Duration::from_secs(2);
+/// How long to wait for another item that is at the same URL.
+const WAIT_FOR_OTHER: Duration = Duration::from_secs(2);
+
+/// The owner of claims and marks: an item and its crawl, written `ITEM@CRAWL`.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    item: String,
+    crawl: CrawlId,
+}
+
+impl Owner {
+    pub(super) fn new(item: &str, crawl: &CrawlId) -> Self {
+        Self { item: item.to_owned(), crawl: crawl.clone() }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.item, self.crawl)
+    }
+}
 
 /// The claims of the items that are being crawled.
 #[derive(Debug)]
 pub(super) struct Claims {
     seen: Arc<dyn SeenUrls>,
+    frontier: Arc<dyn Frontier>,
     asked: Coalesce<Claim, Result<Claimed, StoreError>>,
 }
 
@@ -25,13 +46,13 @@ pub(super) struct Claims {
 pub(super) enum First {
     /// It is to be crawled.
     Ours,
-    /// Another item has crawled it lately.
-    Seen { owner: String, until: Timestamp },
+    /// It was crawled lately. Its links are in the crawl already, or else here.
+    Seen { owner: String, at: Option<Timestamp>, until: Timestamp, links: Option<String> },
 }
 
 impl Claims {
     /// Claims in this store, each for so long.
-    pub(super) fn new(seen: Arc<dyn SeenUrls>, term: Duration) -> Self {
+    pub(super) fn new(seen: Arc<dyn SeenUrls>, frontier: Arc<dyn Frontier>, term: Duration) -> Self {
         let store = seen.clone();
         let asked = Coalesce::new(MOST_CLAIMS, move |claims: Vec<Claim>| {
             let store = store.clone();
@@ -42,43 +63,85 @@ impl Claims {
                 }
             })
         });
-        Self { seen, asked }
+        Self { seen, frontier, asked }
     }
 
-    /// Claims an item's own URL.
-    pub(super) async fn first(&self, url: &str, id: &str, now: Timestamp) -> Result<First, StageError> {
-        let mut answer = self.claim(url, id).await?;
-        if let Claimed::Seen { owner, .. } = &answer
-            && owner == id
-        {
-            // Seen by ourselves, and here again: we were killed before it was settled, or it is wanted although it was
-            // left out for another URL. What is to be noted of the page died with us, so that it is crawled again.
-            self.seen.forget(std::slice::from_ref(&url.to_owned())).await?;
-            answer = self.claim(url, id).await?;
+    /// Claims an item's own URL. Marks older than `max_age` count for nothing.
+    pub(super) async fn first(
+        &self,
+        url: &str,
+        by: &Owner,
+        max_age: Duration,
+        now: Timestamp,
+    ) -> Result<First, StageError> {
+        let own = by.to_string();
+        let mut answer = self.claim(url, &own, max_age).await?;
+        match &answer {
+            // Marked by this very item, and here again: its worker was killed before it was settled, or it is wanted
+            // although it was left out for another URL. What was to be noted of the page is gone, so that it is crawled
+            // again.
+            Claimed::Seen { owner, .. } if *owner == own => {
+                answer = self.claim(url, &own, Duration::ZERO).await?;
+            }
+            Claimed::Taken { owner, .. } if self.is_over(url, owner).await? => {
+                self.seen.release(&[Claim::new(url, owner.as_str())]).await?;
+                answer = self.claim(url, &own, max_age).await?;
+            }
+            _ => {}
         }
         match answer {
             Claimed::Ours => Ok(First::Ours),
-            Claimed::Seen { owner, until } => Ok(First::Seen { owner, until }),
-            Claimed::Taken { owner, until } => {
-                let until = until.min(now + SOMEBODY_ELSE);
-                Err(StageError::NotYet { until, why: format!("item {owner} is at it").into() })
+            Claimed::Seen { owner, at, until } => {
+                let crawl = owner.rsplit_once('@').map(|(_, crawl)| crawl);
+                if crawl == Some(by.crawl.as_str()) {
+                    return Ok(First::Seen { owner, at, until, links: None });
+                }
+                match self.frontier.links(url).await? {
+                    Some(links) => Ok(First::Seen { owner, at, until, links: Some(links) }),
+                    // The page itself may be left out, its links never.
+                    None => match self.claim(url, &own, Duration::ZERO).await? {
+                        Claimed::Ours => Ok(First::Ours),
+                        Claimed::Seen { .. } | Claimed::Taken { .. } => Err(taken(&owner, now)),
+                    },
+                }
             }
+            Claimed::Taken { owner, .. } => Err(taken(&owner, now)),
         }
     }
 
-    /// Claims what a redirect led to. Says false if it is somebody else's.
-    pub(super) async fn target(&self, url: &str, id: &str) -> Result<bool, StageError> {
-        Ok(match self.claim(url, id).await? {
+    /// Whether the item that claimed its own URL is no longer at it: it ended with its worker, or it waits.
+    async fn is_over(&self, url: &str, owner: &str) -> Result<bool, StageError> {
+        let item = owner.rsplit_once('@').map_or(owner, |(item, _)| item);
+        let entries = self.frontier.find(url).await?;
+        let of_owner = entries.iter().find(|entry| entry.item == item);
+        Ok(of_owner.is_some_and(|entry| entry.state != EntryState::InFlight))
+    }
+
+    /// Claims what a redirect led to. Says false if another item has it.
+    pub(super) async fn target(&self, url: &str, by: &Owner, max_age: Duration) -> Result<bool, StageError> {
+        let own = by.to_string();
+        Ok(match self.claim(url, &own, max_age).await? {
             Claimed::Ours => true,
-            Claimed::Seen { owner, .. } | Claimed::Taken { owner, .. } => owner == id,
+            Claimed::Seen { owner, .. } | Claimed::Taken { owner, .. } => owner == own,
         })
     }
 
-    async fn claim(&self, url: &str, id: &str) -> Result<Claimed, StageError> {
-        let claim = Claim { url: url.to_owned(), owner: id.to_owned() };
+    /// Gives up the claims to these URLs, so that others need not wait for the end of their terms.
+    pub(super) async fn release(&self, urls: &[String], by: &Owner) -> Result<(), StoreError> {
+        let claims: Vec<Claim> = urls.iter().map(|url| Claim::new(url, by.to_string())).collect();
+        self.seen.release(&claims).await
+    }
+
+    async fn claim(&self, url: &str, owner: &str, max_age: Duration) -> Result<Claimed, StageError> {
+        let claim = Claim { url: url.to_owned(), owner: owner.to_owned(), max_age };
         match self.asked.ask(claim).await {
             Some(answer) => Ok(answer?),
             None => Err(StageError::Ours { error: "the store gave no answer to a claim".to_owned() }),
         }
     }
+}
+
+fn taken(owner: &str, now: Timestamp) -> StageError {
+    let why = format!("it is being fetched by item {owner}");
+    StageError::NotYet { until: now + WAIT_FOR_OTHER, why: why.into() }
 }

@@ -34,8 +34,13 @@ enum Known {
     },
 }
 
+/// Whether this is the outcome of a URL under which there is no page, nor under another in its place.
+pub(in super::super) fn has_no_page(outcome: &str) -> bool {
+    NO_PAGE.contains(&outcome)
+}
+
 /// Whether it is known that nothing comes of a URL in this crawl.
-pub(super) async fn has_no_page(
+pub(super) async fn is_known_to_have_no_page(
     frontier: &dyn Frontier,
     crawl: &CrawlId,
     url: &str,
@@ -161,7 +166,7 @@ fn of_entry(entry: Entry) -> Known {
     let outcome = entry.outcome.as_deref().unwrap_or_default();
     match entry.state {
         EntryState::Dead => Known::NoPage,
-        EntryState::Done if NO_PAGE.contains(&outcome) => Known::NoPage,
+        EntryState::Done if has_no_page(outcome) => Known::NoPage,
         EntryState::Done => match entry.canonical {
             Some(for_url) => Known::LeftOut { redirected: outcome == REDIRECTED, for_url },
             None => Known::Fine,

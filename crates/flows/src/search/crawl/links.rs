@@ -2,8 +2,12 @@
 
 use super::super::scope::{From, Scope};
 use crawlway_broker::MessageId;
-use crawlway_content::{NormalUrl, html::Link};
-use crawlway_store::frontier::NewUrl;
+use crawlway_clock::Timestamp;
+use crawlway_content::{
+    NormalUrl,
+    html::{Link, Rel},
+};
+use crawlway_store::frontier::{NewUrl, PageLinks};
 use std::{
     collections::{BTreeMap, HashSet},
     fmt::Write as _,
@@ -16,7 +20,12 @@ pub(super) struct Links {
     pub(super) followed: Vec<NewUrl>,
     /// How many are not, by reason.
     left_out: BTreeMap<&'static str, usize>,
+    /// All that may be followed in some scope, as they are kept with the page; `None` if they are too many.
+    pub(super) kept: Option<String>,
 }
+
+/// The most that is kept of a page's links, in bytes. A page with more is fetched again where they are needed.
+const MOST_KEPT: usize = 256 << 10;
 
 /// Sorts the links of a page.
 pub(super) fn sort(
@@ -27,7 +36,7 @@ pub(super) fn sort(
     page_nofollow: bool,
     this_year: u64,
 ) -> Links {
-    let mut sorted = Links::default();
+    let mut sorted = Links { kept: Some(String::new()), ..Links::default() };
     if page_nofollow {
         if !links.is_empty() {
             sorted.left_out.insert("nofollow", links.len());
@@ -35,6 +44,8 @@ pub(super) fn sort(
         return sorted;
     }
     let mut seen = HashSet::new();
+    let followable = |link: &&Link| !link.rel.nofollow;
+    sorted.kept = keep(links.iter().filter(followable).map(|link| link.url.as_str()));
     for link in links {
         if link.rel.nofollow {
             *sorted.left_out.entry("nofollow").or_default() += 1;
@@ -52,6 +63,47 @@ pub(super) fn sort(
         }
     }
     sorted
+}
+
+/// Links as text: a line each, of how many bytes it shares with the one before, and the rest.
+fn keep<'l>(links: impl Iterator<Item = &'l str>) -> Option<String> {
+    let mut kept = String::new();
+    let mut before = "";
+    for link in links.filter(|link| !link.contains('\n')) {
+        let shared = before.bytes().zip(link.bytes()).take_while(|(a, b)| a == b).count();
+        let shared = (0..=shared).rev().find(|end| link.is_char_boundary(*end)).unwrap_or(0);
+        let _ = writeln!(kept, "{shared} {}", &link[shared..]);
+        if kept.len() > MOST_KEPT {
+            return None;
+        }
+        before = link;
+    }
+    Some(kept)
+}
+
+/// What [`keep`] has made into text. What cannot be read is left out.
+fn unpack(kept: &str) -> Vec<NormalUrl> {
+    let mut before = String::new();
+    let mut links = Vec::new();
+    for line in kept.lines() {
+        let Some((shared, rest)) = line.split_once(' ') else { continue };
+        let Some(start) = shared.parse().ok().and_then(|shared: usize| before.get(..shared)) else {
+            continue;
+        };
+        before = format!("{start}{rest}");
+        links.extend(before.parse::<NormalUrl>());
+    }
+    links
+}
+
+/// The links that were kept with a page, as far as a scope has them.
+pub(crate) fn follow_kept(page: &PageLinks, scope: &Scope, now: Timestamp) -> Vec<NewUrl> {
+    let Ok(url) = page.url.parse::<NormalUrl>() else { return Vec::new() };
+    let kind = Scope::kind(&url);
+    let from = From { kind: &kind, depth: page.depth, chain: page.chain };
+    let links =
+        unpack(&page.links).into_iter().map(|url| Link { url, rel: Rel::default(), text: String::new() });
+    sort(links.collect(), scope, from, &page.item, false, now.civil().0).followed
 }
 
 /// A URL for the frontier.
@@ -79,5 +131,33 @@ impl Links {
             let _ = write!(told, ", {count} left out ({why})");
         }
         Some(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_links_come_back_as_they_were() {
+        let links = [
+            "https://example.org/",
+            "https://example.org/a",
+            "https://example.org/ab?x=1",
+            "https://example.org/a",
+            "http://other.test:81/%C3%A9",
+        ];
+        let kept = keep(links.into_iter()).unwrap();
+        assert_eq!(kept.lines().nth(2), Some("21 b?x=1"));
+        let back: Vec<String> = unpack(&kept).into_iter().map(NormalUrl::into_string).collect();
+        assert_eq!(back, links);
+        assert_eq!(
+            unpack("nonsense\n99 x\n0 https://example.org/\n").len(),
+            1,
+            "what cannot be read is left out"
+        );
+        assert_eq!(keep([].into_iter()).as_deref(), Some(""));
+        let many: Vec<String> = (0..40_000).map(|n| format!("https://{n}.example.org/")).collect();
+        assert_eq!(keep(many.iter().map(String::as_str)), None);
     }
 }

@@ -5,18 +5,20 @@ mod claims;
 mod left_out;
 mod links;
 
-pub(super) use left_out::settled;
-pub(super) use links::new_url;
+pub(super) use left_out::{has_no_page, settled};
+pub(super) use links::{follow_kept, new_url};
 
 use super::{
-    Definition, FLOW,
+    Definition, FLOW, TermsState,
     message::{Metadata, PageMessage},
+    rescan::{change_terms, rescan},
     scope::{From, Scope},
     source::{CrawlJob, CrawlNote},
 };
 use answer::{Answer, answer};
-use claims::{Claims, First};
+use claims::{Claims, First, Owner};
 use crawlway_broker::{Delivery, Outgoing, QueueName};
+use crawlway_clock::Timestamp;
 use crawlway_content::{
     NormalUrl, Page, ParseOptions, html::Robots, index_text, parse_bytes, url::normalise,
 };
@@ -24,12 +26,12 @@ use crawlway_fetch::{Fetched, Fetcher, Request, Validators};
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{
     CrawlId, Frontier, PageIndex, SeenUrls, Ticket,
-    frontier::{self, NewUrl},
+    frontier::{self, NewUrl, PageLinks},
     seen::Seen,
 };
 use futures::future::join_all;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -101,8 +103,29 @@ pub(super) struct CrawlStage {
 /// What a crawl asks for, ready to use.
 #[derive(Debug)]
 struct Terms {
+    revision: u64,
     scope: Scope,
+    seeds: HashSet<String>,
     recrawl_after: Duration,
+    state: TermsState,
+}
+
+impl Terms {
+    /// The age from which on a mark of this URL counts for nothing.
+    fn max_age(&self, url: &str, now: Timestamp) -> Duration {
+        let since = |time: u64| now.since(Timestamp::from_millis(time));
+        let mut age =
+            self.state.fresh_since.map_or(self.recrawl_after, |time| since(time).min(self.recrawl_after));
+        if self.seeds.contains(url) {
+            age = age.min(since(self.state.seeds_given_at));
+        }
+        age
+    }
+}
+
+/// The outcome of URLs that are not, or no longer, in the scope of their crawl.
+pub(super) const fn out_of_scope() -> &'static str {
+    "out_of_scope"
 }
 
 /// What must happen after the page was published.
@@ -135,7 +158,7 @@ impl CrawlStage {
         fetch_at_once: usize,
         index: Option<Arc<dyn PageIndex>>,
     ) -> Self {
-        let claims = Claims::new(seen.clone(), options.claim);
+        let claims = Claims::new(seen.clone(), frontier.clone(), options.claim);
         let parse = ParseOptions {
             url: options.links.clone(),
             agent: Some(options.request.identity.robots_token().to_owned()),
@@ -147,19 +170,33 @@ impl CrawlStage {
         Self { fetcher, frontier, seen, queue, options, parse, claims, places, index, scopes }
     }
 
-    async fn crawl(&self, item: Item<CrawlJob>, context: &Context) -> Result<Done, StageError> {
+    /// Crawls an item. The URLs that were claimed for it are added to `claimed`.
+    async fn crawl(
+        &self,
+        item: Item<CrawlJob>,
+        context: &Context,
+        claimed: &mut Vec<String>,
+    ) -> Result<Done, StageError> {
         let id = item.id.as_str();
         let job = item.value;
+        let owner = Owner::new(id, &job.crawl);
         let url: NormalUrl = job
             .url
             .parse()
             .map_err(|error| StageError::Permanent { reason: format!("url.invalid: {error}") })?;
-        let terms = self.terms(&job.crawl).await?;
-        if let First::Seen { owner, until } = self.claims.first(&job.url, id, context.clock.now()).await? {
-            let mut done = Done::nothing("seen");
-            done.detail = Some(format!("crawled lately by item {owner}, again from {}", until.to_iso()));
-            done.note.facts.due_again = Some(until);
+        let mut terms = self.terms(&job.crawl, job.revision).await?;
+        let now = context.clock.now();
+        if let Err(why) = terms.scope.still_has(&url, job.depth) {
+            let mut done = Done::nothing(out_of_scope());
+            done.detail = Some(format!("the crawl's scope was narrowed: {why}"));
             return Ok(done);
+        }
+        let max_age = terms.max_age(&job.url, now);
+        match self.claims.first(&job.url, &owner, max_age, now).await? {
+            First::Ours => claimed.push(job.url.clone()),
+            First::Seen { owner, at, until, links } => {
+                return Ok(skipped(job, id, &terms.scope, &owner, at, until, links, now));
+            }
         }
         fail::passed("crawl", CrawlStep::Claimed.name());
         let request = Request {
@@ -178,9 +215,10 @@ impl CrawlStage {
         };
         fail::passed("crawl", CrawlStep::Fetched.name());
         let now = context.clock.now();
-        let mark = |url: &str| Seen { url: url.to_owned(), owner: id.to_owned(), ttl: terms.recrawl_after };
+        let ttl = terms.recrawl_after;
+        let mark = |url: &str| Seen { url: url.to_owned(), owner: owner.to_string(), ttl };
         let mut note = CrawlNote { asked: true, ..CrawlNote::default() };
-        note.facts.due_again = Some(now + terms.recrawl_after);
+        note.facts.crawled_at = Some(now);
         let mut crawled = Crawled {
             crawl: job.crawl.clone(),
             url: job.url.clone(),
@@ -209,6 +247,7 @@ impl CrawlStage {
             Answer::Nothing { outcome, detail, asked, gone } => {
                 note.asked = asked;
                 note.facts.fetched = asked;
+                note.facts.links = Some(String::new());
                 crawled.no_page = true;
                 note.no_page = true;
                 crawled.unfindable.extend(gone.then_some(job.url));
@@ -216,13 +255,15 @@ impl CrawlStage {
             }
             Answer::Elsewhere { url: target, why } => {
                 note.facts.fetched = true;
-                crawled.unfindable.push(job.url);
+                note.facts.links = Some(String::new());
                 let target = self.tidy(target);
+                self.join(&mut terms, &job, &target, now).await?;
+                crawled.unfindable.push(job.url);
                 if let Err(scope) = terms.scope.has(&target) {
                     crawled.no_page = true;
                     note.no_page = true;
                     let detail = format!("redirected to {target}: {scope}");
-                    return Ok(done("out_of_scope", Some(detail), crawled, note));
+                    return Ok(done(out_of_scope(), Some(detail), crawled, note));
                 }
                 let detail = format!("redirected to {target}, which is not to be asked now: {why}");
                 crawled.links.push(new_url(target.clone(), job.depth, job.chain, Some(id)));
@@ -236,20 +277,24 @@ impl CrawlStage {
         // Under a session's URL it would be another page each time.
         let here = self.tidy(fetched.url.clone());
         if here != url {
+            self.join(&mut terms, &job, &here, now).await?;
             crawled.unfindable.push(job.url);
             if let Err(why) = terms.scope.has(&here) {
                 crawled.no_page = true;
                 note.no_page = true;
+                note.facts.links = Some(String::new());
                 let detail = format!("redirected to {here}: {why}");
-                return Ok(done("out_of_scope", Some(detail), crawled, note));
+                return Ok(done(out_of_scope(), Some(detail), crawled, note));
             }
-            if !self.claims.target(here.as_str(), id).await? {
+            if !self.claims.target(here.as_str(), &owner, max_age).await? {
+                note.facts.links = Some(String::new());
                 let detail = format!("redirected to {here}, which has an item of its own");
                 note.facts.canonical = Some(here.as_str().to_owned());
                 crawled.left_out_for = Some(here.into_string());
                 crawled.redirected = true;
                 return Ok(done("redirected", Some(detail), crawled, note));
             }
+            claimed.push(here.as_str().to_owned());
             crawled.seen.push(mark(here.as_str()));
         }
         note.facts.validators = kept(&fetched, frontier::Validators::default());
@@ -259,13 +304,14 @@ impl CrawlStage {
         let from = From { kind: &kind, depth: job.depth, chain: job.chain };
         let sorted = links::sort(page.links, &terms.scope, from, id, robots.nofollow, now.civil().0);
         let told = sorted.told();
+        note.facts.links = sorted.kept;
         crawled.links = sorted.followed;
         if let Some(canonical) = page.canonical.map(Scope::tidy)
             && canonical != here
             && canonical != url
             && !job.insist
             && terms.scope.has(&canonical).is_ok()
-            && !left_out::has_no_page(&*self.frontier, &job.crawl, canonical.as_str()).await?
+            && !left_out::is_known_to_have_no_page(&*self.frontier, &job.crawl, canonical.as_str()).await?
         {
             let detail = format!("names {canonical} as its proper URL");
             crawled.links.push(new_url(canonical.clone(), job.depth, job.chain, Some(id)));
@@ -314,21 +360,55 @@ impl CrawlStage {
             })
     }
 
-    /// What the item's crawl asks for.
-    async fn terms(&self, crawl: &CrawlId) -> Result<Arc<Terms>, StageError> {
+    /// Takes the host that a seed redirects to into the scope of its crawl.
+    async fn join(
+        &self,
+        terms: &mut Arc<Terms>,
+        job: &CrawlJob,
+        target: &NormalUrl,
+        now: Timestamp,
+    ) -> Result<(), StageError> {
+        if terms.scope.has(target) != Err("scope.host") || !terms.seeds.contains(&job.url) {
+            return Ok(());
+        }
+        let host = target.host();
+        let joined = change_terms(&*self.frontier, &job.crawl, |terms| {
+            if !terms.state.joined_hosts.iter().any(|known| known == host) {
+                terms.state.joined_hosts.push(host.to_owned());
+            }
+        });
+        if let Some(definition) = joined.await? {
+            tracing::info!(crawl = %job.crawl, seed = job.url, host, "joins the scope: the seed redirects there");
+            rescan(&*self.frontier, &job.crawl, &definition, now).await?;
+            // Whatever the revision is now, it is not the one that is known here.
+            *terms = self.terms(&job.crawl, terms.revision + 1).await?;
+        }
+        Ok(())
+    }
+
+    /// What the item's crawl asks for, in this revision or a later one.
+    async fn terms(&self, crawl: &CrawlId, revision: u64) -> Result<Arc<Terms>, StageError> {
         let lock = || self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(terms) = lock().get(crawl) {
+        if let Some(terms) = lock().get(crawl)
+            && terms.revision >= revision
+        {
             return Ok(terms.clone());
         }
         let stored = self.frontier.crawl(crawl).await?;
+        let revision = stored.as_ref().map_or(0, |crawl| crawl.revision);
         let definition: Option<Definition> =
             stored.and_then(|crawl| serde_json::from_str(&crawl.definition).ok());
         let Some(definition) = definition else {
             let reason = format!("the crawl `{crawl}` of this item is unknown, or of a newer version");
             return Err(StageError::Permanent { reason });
         };
-        let terms =
-            Arc::new(Terms { scope: Scope::new(&definition), recrawl_after: definition.recrawl_after });
+        let terms = Arc::new(Terms {
+            revision,
+            scope: Scope::new(&definition),
+            seeds: definition.seeds.into_iter().collect(),
+            recrawl_after: definition.recrawl_after,
+            state: definition.state,
+        });
         let mut scopes = lock();
         if scopes.len() >= MOST_SCOPES {
             scopes.clear();
@@ -363,7 +443,14 @@ impl CrawlStage {
     /// Crawls an item. If it is about to be given up, what was left out for its URL is wanted after all.
     async fn crawl_or_give_up(&self, item: Item<CrawlJob>, context: &Context) -> Result<Done, StageError> {
         let (crawl, url, attempt) = (item.value.crawl.clone(), item.value.url.clone(), item.attempt);
-        let done = self.crawl(item, context).await;
+        let owner = Owner::new(item.id.as_str(), &crawl);
+        let mut claimed = Vec::new();
+        let done = self.crawl(item, context, &mut claimed).await;
+        let has_failed = matches!(done, Err(StageError::Permanent { .. } | StageError::Transient { .. }));
+        if has_failed && let Err(error) = self.claims.release(&claimed, &owner).await {
+            // They end by themselves, and whoever wants the URL looks whether its owner is still at it.
+            tracing::debug!(%crawl, url, %error, "claims were not released");
+        }
         let over = match &done {
             Err(StageError::Permanent { .. }) => true,
             Err(StageError::Transient { .. }) => attempt >= self.frontier.policy().max_attempts,
@@ -409,6 +496,40 @@ impl Stage for CrawlStage {
         fail::passed("crawl", CrawlStep::MarkedSeen.name());
         Ok(())
     }
+}
+
+/// An item whose URL was crawled lately: its page is left out, its links are not.
+#[allow(clippy::too_many_arguments)]
+fn skipped(
+    job: CrawlJob,
+    id: &str,
+    scope: &Scope,
+    owner: &str,
+    at: Option<Timestamp>,
+    until: Timestamp,
+    links: Option<String>,
+    now: Timestamp,
+) -> Done {
+    let mut done = Done::nothing("seen");
+    done.detail = Some(format!("fetched lately by item {owner}, again from {}", until.to_iso()));
+    done.note.facts.crawled_at = Some(at.unwrap_or(now));
+    if let Some(links) = links {
+        let CrawlJob { crawl, url, depth, chain, .. } = job;
+        let page = PageLinks { place: 0, item: id.to_owned(), url: url.clone(), depth, chain, links };
+        let followed = follow_kept(&page, scope, now);
+        done.note.facts.links = Some(page.links);
+        done.effect = Some(Crawled {
+            crawl,
+            url,
+            links: followed,
+            left_out_for: None,
+            redirected: false,
+            no_page: false,
+            unfindable: Vec::new(),
+            seen: Vec::new(),
+        });
+    }
+    done
 }
 
 /// What the page was this time, or else last time.

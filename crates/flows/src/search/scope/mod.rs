@@ -52,6 +52,7 @@ impl Scope {
                 .map(|seed| HostRule { host: seed.host().to_owned(), below: false, port: None })
                 .collect();
         }
+        hosts.extend(definition.state.joined_hosts.iter().filter_map(|host| HostRule::new(host).ok()));
         let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern)).collect();
         Self {
             hosts,
@@ -84,6 +85,14 @@ impl Scope {
             return Err("scope.not_included");
         }
         Ok(())
+    }
+
+    /// Whether a URL of the crawl's own, so many links away from a seed, is still in the scope; else why not.
+    pub(crate) fn still_has(&self, url: &NormalUrl, depth: u32) -> Result<(), &'static str> {
+        if self.max_depth.is_some_and(|most| depth > most) {
+            return Err("scope.depth");
+        }
+        self.has(url)
     }
 
     /// Whether a link is followed, and as what; else why not.

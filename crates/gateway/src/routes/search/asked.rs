@@ -2,7 +2,8 @@
 
 use crate::{parts::CrawlDefaults, problem::Problem};
 use crawlway_clock::{DURATION, parse_duration};
-use crawlway_flows::search::{Definition, DefinitionError};
+use crawlway_flows::search::{Asked, Definition, DefinitionError, TermsState};
+use crawlway_store::CrawlId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -11,10 +12,15 @@ const MOST_SEEDS: usize = 10_000;
 /// The most hosts and the most patterns of each kind.
 const MOST_RULES: usize = 1_000;
 
-/// What a crawl is asked to do. The same definition is the same crawl, however often it is sent.
+/// What a crawl is asked to do. Sent again under the same name it goes on with the same crawl, on the terms given now.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewCrawl {
+    /// Its name: 1 to 64 letters, digits, `-`, `_` or `.`. The default is made from the seeds alone, such as
+    /// `example.org`.
+    #[serde(default)]
+    #[schema(example = "example.org")]
+    name: Option<String>,
     /// Where it begins: 1 to 10,000 URLs.
     #[schema(min_items = 1, max_items = 10_000, example = json!(["https://example.org/"]))]
     seeds: Vec<String>,
@@ -47,11 +53,21 @@ pub(super) struct NewCrawl {
     #[serde(default)]
     #[schema(example = "7d")]
     recrawl_after: Option<String>,
+    /// Whether everything is fetched again, whatever was fetched lately.
+    #[serde(default)]
+    fresh: bool,
 }
 
 impl NewCrawl {
-    /// The definition, checked.
-    pub(super) fn into_definition(self, defaults: CrawlDefaults) -> Result<Definition, Problem> {
+    /// The crawl that is asked for, checked.
+    pub(super) fn into_asked(self, defaults: CrawlDefaults) -> Result<Asked, Problem> {
+        let name = self.name.as_deref().map(CrawlId::new).transpose();
+        let name = name.map_err(|error| Problem::invalid(error.to_string()).field("name"))?;
+        let fresh = self.fresh;
+        Ok(Asked { name, definition: self.into_definition(defaults)?, fresh })
+    }
+
+    fn into_definition(self, defaults: CrawlDefaults) -> Result<Definition, Problem> {
         if self.seeds.len() > MOST_SEEDS {
             let problem = format!(
                 "{} seeds are too many; use at most {MOST_SEEDS}, and several crawls for more",
@@ -81,6 +97,7 @@ impl NewCrawl {
             max_pages: self.max_pages,
             recrawl_after,
             traps: defaults.traps,
+            state: TermsState::default(),
         };
         definition.checked().map_err(|error| {
             let field = match &error {

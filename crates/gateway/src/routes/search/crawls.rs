@@ -6,14 +6,14 @@ use crate::{
     indexing::Look,
     parts::Shared,
     problem::Problem,
-    shape::{Accepted, CrawlView},
+    shape::{Accepted, CrawlView, SeedFailure},
 };
 use axum::{
     Json,
     extract::State,
     response::{AppendHeaders, IntoResponse},
 };
-use crawlway_flows::search::{Definition, add_sitemaps, begin};
+use crawlway_flows::search::{Asked, Definition, add_sitemaps, begin, failed_seeds};
 use crawlway_store::{
     CrawlId,
     frontier::{Crawl, CrawlState},
@@ -43,7 +43,7 @@ pub(super) struct ListQuery {
     #[serde(default = "fifty")]
     #[param(default = 50, minimum = 1, maximum = 500)]
     limit: usize,
-    /// Only those older than the crawl with this id.
+    /// Only those older than the crawl of this name.
     after: Option<String>,
 }
 
@@ -51,11 +51,12 @@ fn fifty() -> usize {
     50
 }
 
-/// Start a crawl, or go on with the one of the same definition
+/// Start a crawl, or go on with the one of the same name
 ///
-/// Answered when the crawl and its seeds are durably stored. A crawl of this definition that was paused or cancelled runs
-/// again, and of one that has finished what is due again is crawled again. Sitemaps, if they are asked for, are read
-/// afterwards, in the background; after a crash, ask again to have them read.
+/// Answered when the crawl and its seeds are durably stored. A crawl of this name goes on, on the terms that are given now:
+/// a higher limit goes on with what waits, a wider scope takes in what was left out, what had failed is tried again, the
+/// seeds and what is due again are fetched again. Sitemaps, if they are asked for, are read afterwards, in the background;
+/// after a crash, ask again to have them read.
 #[utoipa::path(post, path = "/api/crawls", operation_id = "startCrawl", tag = "crawls", request_body = NewCrawl, responses(
     (status = ACCEPTED, body = Accepted, description = "It is durably stored",
         headers(("location" = String, description = "Where to look how far it is"))),
@@ -66,39 +67,38 @@ pub(super) async fn make(
     State(shared): State<Shared>,
     JsonBody(asked): JsonBody<NewCrawl>,
 ) -> Result<impl IntoResponse, Problem> {
-    let definition = asked.into_definition(shared.parts.crawl_defaults)?;
+    let asked = asked.into_asked(shared.parts.crawl_defaults)?;
     // Not cut in half by who goes away, or by the time limit.
-    let begun = tokio::spawn(start(shared, definition)).await;
+    let begun = tokio::spawn(start(shared, asked)).await;
     let accepted = begun.map_err(|_| Problem::internal("the crawl could not be started; ask again"))??;
     let location = AppendHeaders([(header::LOCATION, accepted.location.clone())]);
     Ok((StatusCode::ACCEPTED, location, Json(accepted)))
 }
 
-async fn start(shared: Shared, definition: Definition) -> Result<Accepted, Problem> {
-    let started = begin(&*shared.parts.frontier, &definition).await?;
+async fn start(shared: Shared, asked: Asked) -> Result<Accepted, Problem> {
+    let started = begin(&*shared.parts.frontier, &asked).await?;
     (shared.parts.wake)();
     let id = started.crawl.id.clone();
-    // A crawl that still runs may be one whose sitemaps were being read when its process was killed.
-    let due = started.new || started.again > 0 || started.crawl.state == CrawlState::Running;
-    if definition.sitemaps && due {
+    if asked.definition.sitemaps {
         let mut reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner);
         if reading.insert(id.clone()) {
-            tokio::spawn(read_sitemaps(shared.clone(), id.clone(), definition));
+            tokio::spawn(read_sitemaps(shared.clone(), id.clone(), asked.definition));
         }
     }
     Ok(Accepted {
         location: format!("/api/crawls/{id}"),
-        id: id.to_string(),
+        name: id.to_string(),
         new: started.new,
         added: started.added,
         again: started.again,
-        outcomes: started.crawl.counts.outcomes,
+        recent: started.recent,
+        outcomes: started.outcomes,
     })
 }
 
 async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
     let parts = &shared.parts;
-    let reading = add_sitemaps(&*parts.frontier, &parts.fetcher, &parts.request, &definition);
+    let reading = add_sitemaps(&*parts.frontier, &parts.fetcher, &parts.request, &id, &definition);
     let read = tokio::select! {
         read = reading => Some(read),
         _ = parts.stop.requested() => None,
@@ -141,8 +141,8 @@ pub(super) async fn list(
 }
 
 /// How far a crawl is: its state, counts by outcome, rate and time left
-#[utoipa::path(get, path = "/api/crawls/{id}", operation_id = "getCrawl", tag = "crawls",
-    params(("id" = String, Path, description = "The crawl's id")), responses(
+#[utoipa::path(get, path = "/api/crawls/{name}", operation_id = "getCrawl", tag = "crawls",
+    params(("name" = String, Path, description = "The crawl's name")), responses(
     (status = OK, body = CrawlView),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
 ))]
@@ -153,12 +153,17 @@ pub(super) async fn one(
     let crawl = shared.parts.frontier.crawl(&CrawlId::new(&id)?).await?;
     let crawl = crawl.ok_or_else(|| missing(&id))?;
     let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
-    Ok(Json(view(&shared, crawl, &look)))
+    let failed = match crawl.state.has_ended() {
+        true => failed_seeds(&*shared.parts.frontier, &*shared.parts.trails, &crawl).await?,
+        false => Vec::new(),
+    };
+    let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
+    Ok(Json(CrawlView { failed_seeds, ..view(&shared, crawl, &look) }))
 }
 
 /// Pause a crawl: nothing more is taken up, what is in flight is finished
-#[utoipa::path(post, path = "/api/crawls/{id}/pause", operation_id = "pauseCrawl", tag = "crawls",
-    params(("id" = String, Path, description = "The crawl's id")), responses(
+#[utoipa::path(post, path = "/api/crawls/{name}/pause", operation_id = "pauseCrawl", tag = "crawls",
+    params(("name" = String, Path, description = "The crawl's name")), responses(
     (status = OK, body = CrawlView, description = "It is paused"),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
     (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has ended"),
@@ -168,8 +173,8 @@ pub(super) async fn pause(shared: State<Shared>, id: PathOf<String>) -> Result<J
 }
 
 /// Let a crawl that was paused or cancelled run again
-#[utoipa::path(post, path = "/api/crawls/{id}/resume", operation_id = "resumeCrawl", tag = "crawls",
-    params(("id" = String, Path, description = "The crawl's id")), responses(
+#[utoipa::path(post, path = "/api/crawls/{name}/resume", operation_id = "resumeCrawl", tag = "crawls",
+    params(("name" = String, Path, description = "The crawl's name")), responses(
     (status = OK, body = CrawlView, description = "It runs, or has nothing left to do"),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
     (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has finished"),
@@ -179,8 +184,8 @@ pub(super) async fn resume(shared: State<Shared>, id: PathOf<String>) -> Result<
 }
 
 /// End a crawl before it is done; what is in flight is finished
-#[utoipa::path(post, path = "/api/crawls/{id}/cancel", operation_id = "cancelCrawl", tag = "crawls",
-    params(("id" = String, Path, description = "The crawl's id")), responses(
+#[utoipa::path(post, path = "/api/crawls/{name}/cancel", operation_id = "cancelCrawl", tag = "crawls",
+    params(("name" = String, Path, description = "The crawl's name")), responses(
     (status = OK, body = CrawlView, description = "It is cancelled"),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
     (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has finished"),
@@ -199,10 +204,11 @@ async fn set(
     let before = frontier.crawl(&crawl_id).await?.ok_or_else(|| missing(&id))?;
     let crawl = frontier.set_state(&crawl_id, state).await?.ok_or_else(|| missing(&id))?;
     // One whose last URL was in flight when it was paused is finished by being resumed.
-    let finished_by_this = state == CrawlState::Running && before.state != CrawlState::Finished;
+    let finished_by_this = state == CrawlState::Running && !before.state.has_ended();
     if crawl.state != state && !finished_by_this {
         let what = match crawl.state {
-            CrawlState::Finished => "send its definition to `/api/crawls` to crawl what is due again",
+            CrawlState::Finished => "send it to `/api/crawls` again to crawl what is due again",
+            CrawlState::Limited => "send it to `/api/crawls` again with a higher `max_pages`, or with none",
             _ => "resume it first",
         };
         return Err(Problem::conflict(format!("crawl `{id}` is {}; {what}", crawl.state)));
@@ -221,5 +227,5 @@ fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
 
 fn missing(id: &str) -> Problem {
     Problem::not_found(format!("there is no crawl `{id}`; `GET /api/crawls` lists those there are"))
-        .field("id")
+        .field("name")
 }

@@ -1,11 +1,13 @@
 //! Cases: what is done comes up again, and what is known of it.
 
 use super::Harness;
-use super::trial::{ATTEMPTS, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, fails, url, works};
-use crate::frontier::{CrawlState, EntryState, NewUrl, PageFacts, Validators};
+use super::trial::{
+    ATTEMPTS, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, due_at, fails, url, works,
+};
+use crate::frontier::{CrawlState, EntryState, NewUrl, PageFacts, PageLinks, Reopen, Validators};
 
 fn due_in_a_while(t: &Trial<'_>) -> PageFacts {
-    PageFacts { fetched: true, due_again: Some(t.now() + WHILE), ..PageFacts::default() }
+    PageFacts { fetched: true, crawled_at: due_at(t.now() + WHILE), ..PageFacts::default() }
 }
 
 pub(super) async fn nothing_is_reopened_before_it_is_due_again(h: &mut dyn Harness) {
@@ -70,9 +72,105 @@ pub(super) async fn reopening_takes_up_what_was_cancelled(h: &mut dyn Harness) {
     t.settle(a, done()).await;
     t.settle(b, dead()).await;
     t.set(&id, CrawlState::Cancelled).await;
-    assert_eq!(t.reopen_crawl(&id).await, 2, "two were never fetched because the crawl was cancelled");
+    assert_eq!(t.reopen_crawl(&id).await, 0, "nothing is due again");
     t.is(&id, CrawlState::Running, "two wait").await;
     assert_eq!(t.next(10, 1).await.len(), 2, "it goes on");
+}
+
+pub(super) async fn what_is_named_or_has_an_outcome_waits_again(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    let other = t.start("other", None).await;
+    for host in ["a.example", "b.example", "c.example"] {
+        t.seed(&id, host).await;
+    }
+    t.seed(&other, "a.example").await;
+    for taken in t.next(10, 1).await {
+        t.settle(&taken, if taken.host == "b.example" { dead() } else { done() }).await;
+    }
+    let reopen = async |which| works(t.frontier.reopen(&id, &which).await, "reopening");
+    assert_eq!(reopen(Reopen::Outcome("another".to_owned())).await, 0, "none has this outcome");
+    assert_eq!(reopen(Reopen::Outcome("published".to_owned())).await, 2, "two have this outcome");
+    t.end_all(done).await;
+    let urls = ["https://a.example/", "https://b.example/", "https://unknown.example/"];
+    let named = || Reopen::Urls(urls.iter().map(|url| (*url).to_owned()).collect());
+    assert_eq!(reopen(named()).await, 2, "one was done, one dead");
+    t.is(&id, CrawlState::Running, "two wait").await;
+    assert_eq!(t.four(&id).await, [2, 0, 1, 0], "none is dead");
+    let taken = t.next(10, 1).await;
+    let firsts = taken.iter().filter(|taken| taken.attempt == 1 && taken.crawl == id).count();
+    assert_eq!((taken.len(), firsts), (2, 2), "both can be taken, for a first attempt: {taken:?}");
+    assert_eq!(reopen(named()).await, 0, "what is in flight is left alone");
+}
+
+pub(super) async fn what_is_to_be_sent_whole_waits_without_validators(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    for host in ["a.example", "b.example", "c.example"] {
+        t.seed(&id, host).await;
+    }
+    let end = async || {
+        for taken in t.next(10, 1).await {
+            let validators = Validators { etag: Some("x".to_owned()), last_modified: Some("y".to_owned()) };
+            let links = (taken.host == "a.example").then(String::new);
+            let fetched = taken.host != "c.example";
+            let facts = PageFacts { fetched, validators, links, ..due_in_a_while(&t) };
+            t.settle(&taken, done_with(facts)).await;
+        }
+    };
+    end().await;
+    let reopened = works(t.frontier.reopen(&id, &Reopen::WithoutLinks).await, "reopening");
+    assert_eq!(reopened, 1, "one was fetched and has no links kept");
+    let taken = t.take("it waits again").await;
+    assert_eq!((taken.host.as_str(), &taken.validators), ("b.example", &Validators::default()), "sent whole");
+    t.settle(&taken, done()).await;
+    assert_eq!(works(t.frontier.reopen(&id, &Reopen::All).await, "reopening"), 3, "all were done");
+    let taken = t.next(10, 1).await;
+    let whole = taken.iter().filter(|taken| taken.validators == Validators::default()).count();
+    assert_eq!((taken.len(), whole), (3, 3), "all are sent whole: {taken:?}");
+}
+
+pub(super) async fn links_are_kept_with_their_page(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    let other = t.start("other", None).await;
+    let long = "0 https://a.example/\n\u{e9}".repeat(500);
+    let new = NewUrl { depth: 3, chain: 2, ..url("a.example", "") };
+    t.adds(&id, std::slice::from_ref(&new)).await;
+    t.seed(&id, "b.example").await;
+    let links = async |url: &str| works(t.frontier.links(url).await, "reading links");
+    assert_eq!(links(&new.url).await, None, "it was not crawled yet");
+    for taken in t.next(10, 1).await {
+        let of_page = (taken.url == new.url).then(|| long.clone());
+        t.settle(&taken, done_with(PageFacts { links: of_page, ..due_in_a_while(&t) })).await;
+    }
+    assert_eq!(links(&new.url).await.as_ref(), Some(&long), "as they were given");
+    assert_eq!(links("https://b.example/").await, None, "none were given");
+    let pages = works(t.frontier.pages(&id, 0, 10).await, "listing pages");
+    let [page] = &pages[..] else { panic!("one page has links: {pages:?}") };
+    let expected = PageLinks {
+        place: page.place,
+        item: new.item.clone(),
+        url: new.url.clone(),
+        depth: 3,
+        chain: 2,
+        links: long.clone(),
+    };
+    assert_eq!(*page, expected, "the page with its links");
+    assert_eq!(works(t.frontier.pages(&id, page.place, 10).await, "listing pages"), [], "it was the last");
+    assert_eq!(works(t.frontier.pages(&other, 0, 10).await, "listing pages"), [], "the other crawl has none");
+    t.pass(WHILE).await;
+    t.reopen_crawl(&id).await;
+    t.end_all(done).await;
+    assert_eq!(
+        works(t.frontier.links(&new.url).await, "reading links"),
+        Some(long),
+        "kept where none are given"
+    );
+    t.pass(SECOND).await;
+    let again = t.seed(&other, "a.example").await;
+    let taken = t.take("the other crawl has one").await;
+    let facts = PageFacts { links: Some("newer".to_owned()), ..due_in_a_while(&t) };
+    t.settle(&taken, done_with(facts)).await;
+    let newest = works(t.frontier.links(&again.url).await, "reading links");
+    assert_eq!(newest.as_deref(), Some("newer"), "those found last count, whichever crawl it was");
 }
 
 pub(super) async fn validators_are_kept_and_handed_out(h: &mut dyn Harness) {

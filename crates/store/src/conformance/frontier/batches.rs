@@ -1,7 +1,7 @@
 //! Cases: batches are answered element by element, whatever is in them.
 
 use super::Harness;
-use super::trial::{Trial, dead, done, done_with, fails, retry, url, works};
+use super::trial::{Trial, dead, done, done_with, due_at, fails, retry, url, works};
 use crate::conformance::texts::{WITH_NUL, odd_texts, odd_urls};
 use crate::frontier::{Budget, CrawlId, Ending, NewCrawl, NewUrl, PageFacts, SettledAs, Validators};
 use std::{collections::HashSet, time::Duration};
@@ -83,7 +83,7 @@ pub(super) async fn odd_texts_come_back(h: &mut dyn Harness) {
         let dead = &t.dead(Some(&id), 10).await[0];
         assert_eq!((&dead.reason, &dead.first_error), (text, &Some(text.clone())), "why it is dead");
         let validators = Validators { etag: Some(text.clone()), last_modified: Some(text.clone()) };
-        let facts = PageFacts { validators, due_again: Some(t.now()), ..PageFacts::default() };
+        let facts = PageFacts { validators, crawled_at: due_at(t.now()), ..PageFacts::default() };
         let outcome = text.chars().take(100).collect::<String>();
         let ending = Ending::Done { outcome: outcome.clone(), facts: facts.clone(), rest: Duration::ZERO };
         t.settle(&taken[1], ending).await;

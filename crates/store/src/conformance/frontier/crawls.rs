@@ -3,7 +3,10 @@
 use super::Harness;
 use super::trial::{SECOND, Trial, WHILE, dead, done, done_with, retry, url, works};
 use crate::StoreError;
-use crate::frontier::{Added, Crawl, CrawlCounts, CrawlId, CrawlState, NewCrawl, PageFacts};
+use crate::frontier::{
+    Added, Crawl, CrawlCounts, CrawlId, CrawlState, Ending, EntryFilter, EntryState, NewCrawl, NewTerms,
+    PageFacts,
+};
 
 pub(super) async fn a_new_crawl_runs_and_is_empty(h: &mut dyn Harness) {
     let t = Trial::open(h).await;
@@ -14,6 +17,7 @@ pub(super) async fn a_new_crawl_runs_and_is_empty(h: &mut dyn Harness) {
         id: id.clone(),
         definition: "all of it".to_owned(),
         max_pages: Some(7),
+        revision: 0,
         state: CrawlState::Running,
         created_at: t.now(),
         ended_at: None,
@@ -172,8 +176,10 @@ pub(super) async fn nobody_can_finish_a_crawl_by_hand(h: &mut dyn Harness) {
     let (t, id) = Trial::crawling(h).await;
     t.seed(&id, "a.example").await;
     let before = t.crawl(&id).await;
-    let answer = t.frontier.set_state(&id, CrawlState::Finished).await;
-    assert!(matches!(answer, Err(StoreError::Invalid { .. })), "it finishes by itself: {answer:?}");
+    for state in [CrawlState::Finished, CrawlState::Limited] {
+        let answer = t.frontier.set_state(&id, state).await;
+        assert!(matches!(answer, Err(StoreError::Invalid { .. })), "it ends by itself: {answer:?}");
+    }
     assert_eq!(t.crawl(&id).await, before, "it stays as it is");
     t.take("it goes on").await;
 }
@@ -190,6 +196,127 @@ pub(super) async fn a_new_url_sets_a_finished_crawl_running(h: &mut dyn Harness)
     t.end_all(done).await;
     t.is(&id, CrawlState::Finished, "nothing is left").await;
     assert_eq!(t.four(&id).await, [0, 0, 2, 0], "both are done");
+}
+
+pub(super) async fn terms_are_changed_by_who_knows_them(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    t.seed(&id, "a.example").await;
+    let taken = t.take("one waits").await;
+    assert_eq!(taken.revision, 0, "the first terms are in force");
+    let terms = NewTerms { replaces: 0, definition: "wider".to_owned(), max_pages: Some(9) };
+    let changed = works(t.frontier.set_terms(&id, &terms).await, "changing the terms");
+    let changed = changed.unwrap_or_else(|| panic!("the first terms are in force"));
+    let now = (changed.revision, changed.definition.as_str(), changed.max_pages);
+    assert_eq!(now, (1, "wider", Some(9)), "the new terms");
+    assert_eq!(t.crawl(&id).await, changed, "as they are read");
+    let late = NewTerms { definition: "late".to_owned(), ..terms };
+    let refused = works(t.frontier.set_terms(&id, &late).await, "changing the terms");
+    assert_eq!(refused, None, "the terms were changed meanwhile");
+    assert_eq!(t.crawl(&id).await, changed, "they stay as they are");
+    let unknown = CrawlId::new("unknown").expect("an allowed name");
+    let none = works(t.frontier.set_terms(&unknown, &late).await, "changing the terms");
+    assert_eq!(none, None, "there is no such crawl");
+    t.settle(&taken, retry(WHILE - WHILE)).await;
+    assert_eq!(t.take("it failed").await.revision, 1, "the new terms are in force");
+}
+
+pub(super) async fn a_crawl_gets_another_name_if_it_is_free(h: &mut dyn Harness) {
+    let (t, old) = Trial::crawling(h).await;
+    let taken = t.start("taken", None).await;
+    let new = CrawlId::new("new").expect("an allowed name");
+    t.seed(&old, "a.example").await;
+    let rename = async |from, to| works(t.frontier.rename_crawl(from, to).await, "renaming");
+    assert!(!rename(&old, &taken).await, "another crawl has this name");
+    assert!(rename(&old, &new).await, "the name is free");
+    assert!(!rename(&old, &new).await, "there is no such crawl any more");
+    assert_eq!(works(t.frontier.crawl(&old).await, "reading"), None, "the old name is gone");
+    t.seed(&new, "b.example").await;
+    assert_eq!(t.four(&new).await, [2, 0, 0, 0], "it has kept its URL, and takes more");
+    assert!(t.next(10, 1).await.iter().all(|taken| taken.crawl == new), "under its new name");
+    assert_eq!(t.start("crawl", None).await, old, "the old name can be used again");
+    assert_eq!(t.four(&old).await, [0; 4], "for another crawl");
+}
+
+pub(super) async fn a_deleted_crawl_leaves_nothing_behind(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    let other = t.start("other", None).await;
+    for host in ["a.example", "b.example", "c.example"] {
+        t.seed(&id, host).await;
+    }
+    t.seed(&other, "a.example").await;
+    let taken = t.next(3, 1).await;
+    for taken in taken.iter().filter(|taken| taken.crawl == id && taken.host != "c.example") {
+        let facts = PageFacts { links: Some("links".to_owned()), ..PageFacts::default() };
+        t.settle(taken, if taken.host == "a.example" { dead() } else { done_with(facts) }).await;
+    }
+    let delete = async || works(t.frontier.delete_crawl(&id).await, "deleting");
+    assert!(delete().await, "it was there");
+    assert!(!delete().await, "it is gone");
+    assert_eq!(works(t.frontier.crawl(&id).await, "reading"), None, "it is gone");
+    let left: Vec<_> =
+        works(t.frontier.crawls(None, 10).await, "listing").into_iter().map(|c| c.id).collect();
+    assert_eq!(left, [other.clone()], "only the other is listed");
+    assert_eq!(t.dead(None, 10).await, [], "its dead are gone");
+    assert_eq!(
+        works(t.frontier.links("https://b.example/").await, "reading links"),
+        None,
+        "its links are gone"
+    );
+    let found = works(t.frontier.find("https://a.example/").await, "finding");
+    assert!(found.iter().all(|entry| entry.crawl == other), "only the other crawl knows it: {found:?}");
+    for taken in taken.iter().filter(|taken| taken.crawl == id) {
+        assert_eq!(t.settles(taken, done()).await, None, "{} can no longer be settled", taken.url);
+    }
+    let again = t.start("crawl", None).await;
+    assert_eq!(t.four(&again).await, [0; 4], "one of the same name is new");
+    for host in ["a.example", "b.example", "c.example"] {
+        t.seed(&again, host).await;
+    }
+    t.end_all(done).await;
+    assert_eq!(t.four(&again).await, [0, 0, 3, 0], "and crawls everything");
+}
+
+pub(super) async fn the_urls_of_a_crawl_are_listed_by_outcome(h: &mut dyn Harness) {
+    let (t, id) = Trial::crawling(h).await;
+    let other = t.start("other", None).await;
+    t.seed(&other, "x.example").await;
+    let hosts = ["a.example", "b.example", "c.example", "d.example", "e.example"];
+    for host in hosts {
+        t.seed(&id, host).await;
+    }
+    for taken in t.next(10, 1).await {
+        let named = |outcome: &str| Ending::Done {
+            outcome: outcome.to_owned(),
+            facts: PageFacts::default(),
+            rest: WHILE - WHILE,
+        };
+        match taken.host.as_str() {
+            "b.example" => t.settle(&taken, named("gone")).await,
+            "c.example" => t.settle(&taken, dead()).await,
+            "e.example" => t.settle(&taken, retry(WHILE)).await,
+            _ => t.settle(&taken, named("published")).await,
+        };
+    }
+    let listed = async |state: Option<EntryState>, outcome: Option<&str>| {
+        let filter = EntryFilter { state, outcome: outcome.map(str::to_owned) };
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let page = works(t.frontier.entries(&id, &filter, after, 2).await, "listing URLs");
+            assert!(page.entries.len() <= 2, "two at a time");
+            all.extend(page.entries.into_iter().map(|entry| entry.host));
+            after = page.next;
+            if after.is_none() {
+                return all;
+            }
+        }
+    };
+    assert_eq!(listed(None, None).await, hosts, "all, in the order of adding");
+    assert_eq!(listed(None, Some("published")).await, ["a.example", "d.example"], "by outcome");
+    assert_eq!(listed(Some(EntryState::Dead), None).await, ["c.example"], "by state");
+    assert_eq!(listed(Some(EntryState::Waiting), None).await, ["e.example"], "by state");
+    let unknown = CrawlId::new("unknown").expect("an allowed name");
+    let none = works(t.frontier.entries(&unknown, &EntryFilter::default(), None, 5).await, "listing URLs");
+    assert!(none.entries.is_empty() && none.next.is_none(), "there is no such crawl");
 }
 
 pub(super) async fn two_crawls_are_kept_apart(h: &mut dyn Harness) {

@@ -1,7 +1,7 @@
 //! Cases: a crawl fetches no more pages than it may.
 
 use super::Harness;
-use super::trial::{LEASE, MOMENT, Trial, WHILE, dead, done, done_with, retry, works};
+use super::trial::{LEASE, MOMENT, Trial, WHILE, dead, done, done_with, due_at, retry, works};
 use crate::frontier::{CrawlId, CrawlState, Ending, PageFacts};
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) async fn what_comes_back_makes_room(h: &mut dyn Harness) {
     assert_eq!((&again.url, again.attempt), (&third.url, 2), "it has come back");
 }
 
-pub(super) async fn a_crawl_that_has_fetched_all_it_may_is_finished(h: &mut dyn Harness) {
+pub(super) async fn a_crawl_that_has_fetched_all_it_may_is_limited(h: &mut dyn Harness) {
     let (t, id) = limited(h, 2, 5).await;
     for left in [1, 0] {
         let taken = &t.next(1, 1).await[0];
@@ -64,9 +64,9 @@ pub(super) async fn a_crawl_that_has_fetched_all_it_may_is_finished(h: &mut dyn 
         t.settle(taken, done()).await;
         assert_eq!(t.counts(&id).await.fetched, 2 - left, "how many were fetched");
     }
-    t.is(&id, CrawlState::Finished, "it has fetched two").await;
+    t.is(&id, CrawlState::Limited, "it has fetched two").await;
     assert_eq!(t.four(&id).await, [3, 0, 2, 0], "the others wait in vain");
-    t.nothing("the crawl is finished").await;
+    t.nothing("the crawl has fetched all it may").await;
 }
 
 pub(super) async fn a_limit_of_nothing_fetches_nothing(h: &mut dyn Harness) {
@@ -77,28 +77,49 @@ pub(super) async fn a_limit_of_nothing_fetches_nothing(h: &mut dyn Harness) {
     assert_eq!(t.four(&id).await, [2, 0, 0, 0], "both wait");
 }
 
-pub(super) async fn a_used_up_limit_keeps_a_crawl_finished(h: &mut dyn Harness) {
+pub(super) async fn a_used_up_limit_keeps_a_crawl_limited(h: &mut dyn Harness) {
     let (mut t, id) = limited(h, 1, 3).await;
     let gone = t.take("one may be fetched").await;
     t.settle(&gone, dead()).await;
     let again = t.take("one may still be fetched").await;
-    let facts = PageFacts { due_again: Some(t.now() + WHILE), ..PageFacts::default() };
+    let facts = PageFacts { crawled_at: due_at(t.now() + WHILE), ..PageFacts::default() };
     t.settle(&again, done_with(facts)).await;
     let only = t.take("one may still be fetched").await;
     t.settle(&only, done()).await;
     t.seed(&id, "new.example").await;
-    t.is(&id, CrawlState::Finished, "what is new cannot be fetched").await;
+    t.is(&id, CrawlState::Limited, "what is new cannot be fetched").await;
     let items = std::slice::from_ref(&gone.item);
     assert_eq!(works(t.frontier.replay(items).await, "replaying"), [true], "it was dead");
-    t.is(&id, CrawlState::Finished, "what is replayed cannot be fetched").await;
+    t.is(&id, CrawlState::Limited, "what is replayed cannot be fetched").await;
     assert!(works(t.frontier.insist(&id, &gone.url).await, "insisting"), "it is wanted now");
-    t.is(&id, CrawlState::Finished, "what is wanted cannot be fetched").await;
+    t.is(&id, CrawlState::Limited, "what is wanted cannot be fetched").await;
     t.pass(WHILE).await;
     assert_eq!(t.reopen_crawl(&id).await, 1, "one is due again");
-    t.is(&id, CrawlState::Finished, "what is due again cannot be fetched").await;
+    t.is(&id, CrawlState::Limited, "what is due again cannot be fetched").await;
     t.nothing("the limit is used up").await;
     assert_eq!(t.four(&id).await, [3, 0, 1, 0], "they wait in vain");
     assert!(works(t.frontier.insist(&id, &only.url).await, "insisting"), "it is wanted now");
     t.is(&id, CrawlState::Running, "what was fetched is to be fetched again, which makes room").await;
     assert_eq!(t.next(10, 1).await.len(), 1, "room for one");
+}
+
+pub(super) async fn a_raised_limit_goes_on_with_what_waits(h: &mut dyn Harness) {
+    let (t, id) = limited(h, 1, 5).await;
+    let first = t.next(1, 1).await;
+    t.settle(&first[0], done()).await;
+    t.is(&id, CrawlState::Limited, "it has fetched one").await;
+    for (limit, more) in [(Some(3), 2), (None, 2)] {
+        let crawl = t.set_limit(&id, limit).await;
+        assert_eq!(crawl.state, CrawlState::Running, "it may fetch more");
+        let taken = t.next(10, 1).await;
+        assert_eq!(taken.len(), more, "as many as the limit of {limit:?} allows");
+        for taken in &taken {
+            t.settle(taken, done()).await;
+        }
+    }
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    t.seed(&id, "new.example").await;
+    let crawl = t.set_limit(&id, Some(2)).await;
+    assert_eq!(crawl.state, CrawlState::Limited, "it has fetched more than it may now");
+    t.nothing("it has fetched more than it may").await;
 }

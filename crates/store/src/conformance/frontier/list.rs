@@ -34,6 +34,10 @@ macro_rules! frontier_conformance_suite {
                 nobody_can_finish_a_crawl_by_hand,
                 a_new_url_sets_a_finished_crawl_running,
                 two_crawls_are_kept_apart,
+                terms_are_changed_by_who_knows_them,
+                a_crawl_gets_another_name_if_it_is_free,
+                a_deleted_crawl_leaves_nothing_behind,
+                the_urls_of_a_crawl_are_listed_by_outcome,
             }
             adding {
                 a_new_url_is_handed_out_as_it_was_added,
@@ -63,9 +67,10 @@ macro_rules! frontier_conformance_suite {
                 no_more_than_may_be_fetched_are_in_flight,
                 what_was_not_fetched_counts_nothing,
                 what_comes_back_makes_room,
-                a_crawl_that_has_fetched_all_it_may_is_finished,
+                a_crawl_that_has_fetched_all_it_may_is_limited,
                 a_limit_of_nothing_fetches_nothing,
-                a_used_up_limit_keeps_a_crawl_finished,
+                a_used_up_limit_keeps_a_crawl_limited,
+                a_raised_limit_goes_on_with_what_waits,
             }
             settling {
                 done_is_done,
@@ -98,6 +103,9 @@ macro_rules! frontier_conformance_suite {
                 what_is_due_again_waits_again,
                 what_was_reopened_starts_over,
                 reopening_takes_up_what_was_cancelled,
+                what_is_named_or_has_an_outcome_waits_again,
+                what_is_to_be_sent_whole_waits_without_validators,
+                links_are_kept_with_their_page,
                 validators_are_kept_and_handed_out,
                 a_page_fetched_again_counts_once,
                 insisting_makes_a_url_wait_again,

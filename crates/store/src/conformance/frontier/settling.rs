@@ -2,7 +2,7 @@
 
 use super::Harness;
 use super::trial::{
-    ATTEMPTS, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, fails, retry, url, urls_of, works,
+    ATTEMPTS, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, due_at, fails, retry, url, urls_of, works,
 };
 use crate::frontier::{CrawlState, Ending, EntryState, PageFacts, Receipt, SettledAs};
 use std::{collections::BTreeMap, time::Duration};
@@ -11,11 +11,11 @@ pub(super) async fn done_is_done(h: &mut dyn Harness) {
     let (mut t, id) = Trial::crawling(h).await;
     t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
     let taken = t.take("two wait").await;
-    let again = t.now() + WHILE * 100;
+    let crawled_at = Some(t.now());
     let facts = PageFacts {
         fetched: true,
         canonical: Some("https://a.example/proper".to_owned()),
-        due_again: Some(again),
+        crawled_at,
         ..PageFacts::default()
     };
     assert_eq!(t.settle(&taken, done_with(facts)).await, SettledAs::Done, "it is done");
@@ -23,7 +23,7 @@ pub(super) async fn done_is_done(h: &mut dyn Harness) {
     assert_eq!((entry.state, entry.attempts), (EntryState::Done, 1), "done at the first attempt");
     assert_eq!(entry.outcome.as_deref(), Some("published"), "what became of it");
     assert_eq!(entry.canonical.as_deref(), Some("https://a.example/proper"), "the proper URL");
-    assert_eq!(entry.due, Some(again), "when it is due again");
+    assert_eq!((entry.due, entry.crawled_at), (None, crawled_at), "when it was crawled");
     t.pass(WHILE * 200).await;
     let others = t.next(10, 10).await;
     assert_eq!(urls_of(&others), ["https://a.example/2"], "what is done is not handed out, though due again");
@@ -232,14 +232,14 @@ pub(super) async fn outcomes_are_counted(h: &mut dyn Harness) {
     for host in ["a.example", "b.example", "c.example"] {
         t.seed(&id, host).await;
     }
-    let again = t.now() + SECOND;
-    let ends = |outcome: &str, due_again| Ending::Done {
+    let again = due_at(t.now() + SECOND);
+    let ends = |outcome: &str, crawled_at| Ending::Done {
         outcome: outcome.to_owned(),
-        facts: PageFacts { due_again, ..PageFacts::default() },
+        facts: PageFacts { crawled_at, ..PageFacts::default() },
         rest: Duration::ZERO,
     };
     let taken = t.next(3, 1).await;
-    t.settle(&taken[0], ends("published", Some(again))).await;
+    t.settle(&taken[0], ends("published", again)).await;
     t.settle(&taken[1], ends("left out", None)).await;
     t.settle(&taken[2], ends("published", None)).await;
     let expected = [("left out".to_owned(), 1), ("published".to_owned(), 2)];

@@ -1,7 +1,7 @@
 //! Cases: all handles see the same, and so does the next process.
 
 use super::Harness;
-use super::trial::{LEASE, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, retry, url, works};
+use super::trial::{LEASE, MOMENT, SECOND, Trial, WHILE, dead, done, done_with, due_at, retry, url, works};
 use crate::frontier::{Added, Budget, CrawlState, Ending, NewUrl, PageFacts, Validators};
 
 pub(super) async fn handles_share_their_state(h: &mut dyn Harness) {
@@ -35,7 +35,7 @@ pub(super) async fn everything_survives_a_reopening(h: &mut dyn Harness) {
     }
     let validators = Validators { etag: Some("\"tag\"".to_owned()), last_modified: None };
     let facts = PageFacts { fetched: true, validators: validators.clone(), ..PageFacts::default() };
-    let facts = PageFacts { due_again: Some(t.now() + WHILE * 3), ..facts };
+    let facts = PageFacts { crawled_at: due_at(t.now() + WHILE * 3), ..facts };
     for taken in t.next(10, 1).await {
         match taken.host.as_str() {
             "done.example" => t.settle(&taken, done_with(facts.clone())).await,

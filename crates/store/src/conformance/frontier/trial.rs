@@ -3,8 +3,8 @@
 use super::Harness;
 pub(super) use crate::conformance::expect::works;
 use crate::frontier::{
-    Added, Crawl, CrawlCounts, CrawlId, CrawlState, DeadUrl, Ending, Entry, NewCrawl, NewUrl, PageFacts,
-    SettledAs, Taken,
+    Added, Crawl, CrawlCounts, CrawlId, CrawlState, DeadUrl, Ending, Entry, NewCrawl, NewTerms, NewUrl,
+    PageFacts, Reopen, SettledAs, Taken,
 };
 use crate::{Frontier, FrontierPolicy, Timestamp};
 use std::{
@@ -48,6 +48,11 @@ pub(super) fn done() -> Ending {
 
 pub(super) fn done_with(facts: PageFacts) -> Ending {
     Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
+}
+
+/// Since when a page was crawled that [`Trial::reopen_crawl`] reopens from this time on.
+pub(super) fn due_at(time: Timestamp) -> Option<Timestamp> {
+    Some(time - WHILE)
 }
 
 /// Failed, again after this.
@@ -135,8 +140,7 @@ impl<'h> Trial<'h> {
     pub(super) async fn is(&self, id: &CrawlId, state: CrawlState, because: &str) {
         let crawl = self.crawl(id).await;
         assert_eq!(crawl.state, state, "the crawl's state, since {because}");
-        let ended = matches!(state, CrawlState::Finished | CrawlState::Cancelled);
-        assert_eq!(crawl.ended_at.is_some(), ended, "a crawl that is {state} has an end or none");
+        assert_eq!(crawl.ended_at.is_some(), state.has_ended(), "a crawl that is {state} has an end or none");
     }
 
     pub(super) async fn set(&self, id: &CrawlId, state: CrawlState) -> Crawl {
@@ -211,7 +215,16 @@ impl<'h> Trial<'h> {
     }
 
     pub(super) async fn reopen_crawl(&self, id: &CrawlId) -> u64 {
-        works(self.frontier.reopen(id).await, "reopening a crawl")
+        let before = Reopen::CrawledBefore(self.now() - WHILE);
+        works(self.frontier.reopen(id, &before).await, "reopening a crawl")
+    }
+
+    /// Changes the page limit of a crawl.
+    pub(super) async fn set_limit(&self, id: &CrawlId, max_pages: Option<u64>) -> Crawl {
+        let Crawl { revision: replaces, definition, .. } = self.crawl(id).await;
+        let terms = NewTerms { replaces, definition, max_pages };
+        let set = works(self.frontier.set_terms(id, &terms).await, "changing the terms");
+        set.unwrap_or_else(|| panic!("revision {replaces} of the crawl {id} is in force"))
     }
 
     /// What is known of a URL in its only crawl.

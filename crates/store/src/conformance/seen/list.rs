@@ -36,6 +36,7 @@ macro_rules! seen_conformance_suite {
                 an_unclaimed_url_can_be_marked,
                 marking_ends_the_claim_of_another,
                 a_note_ends_with_its_ttl,
+                a_claim_may_pass_over_marks_of_an_age,
                 the_later_note_counts,
                 marking_twice_changes_nothing_else,
                 a_ttl_of_nothing_is_over_at_once,

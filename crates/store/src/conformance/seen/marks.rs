@@ -2,7 +2,7 @@
 
 use super::Harness;
 use super::trial::{MARGIN, TERM, TTL, Trial};
-use crate::seen::Claimed;
+use crate::seen::{Claim, Claimed};
 use std::time::Duration;
 
 const URL: &str = "https://a.example/";
@@ -49,6 +49,30 @@ pub(super) async fn a_note_ends_with_its_ttl(h: &mut dyn Harness) {
     let end = t.now() + TERM;
     t.ours(URL, "two", "it may be crawled again").await;
     t.taken(URL, "three", "two", end).await;
+}
+
+pub(super) async fn a_claim_may_pass_over_marks_of_an_age(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let marked = t.now();
+    t.mark(URL, "one", TTL).await;
+    t.pass(MARGIN * 2).await;
+    let asks = |owner: &str, max_age| Claim { max_age, ..Claim::new(URL, owner) };
+    for max_age in [Duration::MAX, TTL, MARGIN * 3] {
+        let told = t.claims(&[asks("two", max_age)], TERM).await.remove(0);
+        let Claimed::Seen { at: Some(at), .. } = told else {
+            panic!("a mark younger than {max_age:?} is in the way, and the answer was {told:?}")
+        };
+        t.about(at, marked, "when it was marked");
+    }
+    let end = t.now() + TERM;
+    let told = t.claims(&[asks("two", MARGIN)], TERM).await;
+    assert_eq!(told, [Claimed::Ours], "a mark older than the claim's greatest age is not in the way");
+    t.taken(URL, "one", "two", end).await;
+    let told = t.claims(&[asks("three", Duration::ZERO)], TERM).await.remove(0);
+    assert!(matches!(told, Claimed::Taken { .. }), "a claim of another is, whatever its age: {told:?}");
+    t.mark(URL, "two", TTL).await;
+    let told = t.claims(&[asks("three", Duration::ZERO)], TERM).await;
+    assert_eq!(told, [Claimed::Ours], "no mark is in the way of an age of nothing");
 }
 
 pub(super) async fn the_later_note_counts(h: &mut dyn Harness) {

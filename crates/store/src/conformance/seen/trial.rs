@@ -14,7 +14,7 @@ pub(super) const TTL: Duration = Duration::from_secs(3600);
 pub(super) const MARGIN: Duration = Duration::from_secs(10);
 
 pub(super) fn claim(url: &str, owner: &str) -> Claim {
-    Claim { url: url.to_owned(), owner: owner.to_owned() }
+    Claim::new(url, owner)
 }
 
 pub(super) fn note(url: &str, owner: &str, ttl: Duration) -> Seen {
@@ -104,7 +104,7 @@ impl<'h> Trial<'h> {
     /// Claims, and is told that this one has crawled it, and that it need not be crawled until about then.
     pub(super) async fn seen(&self, url: &str, asks: &str, has: &str, due: Timestamp) {
         match self.claim(url, asks).await {
-            Claimed::Seen { owner, until } => {
+            Claimed::Seen { owner, until, .. } => {
                 assert_eq!(owner, has, "who has crawled {url}");
                 self.about(until, due, "when it may be crawled again");
             }
