@@ -26,7 +26,7 @@ fn a_crawl_that_is_asked_to_stop_goes_on_with_the_same_command() {
     until("some pages are crawled", || site.all_visits() > 5);
     terminate(&child);
     let told = json(&finish(child), 3);
-    assert_eq!((&told["state"], &told["counts"]["in_flight"]), (&"running".into(), &0.into()), "{told}");
+    assert_eq!((&told["state"], &told["counts"]["in_flight"]), (&"paused".into(), &0.into()), "{told}");
     assert!(told["counts"]["waiting"].as_u64() > Some(0), "{told}");
 
     // Indexing again what is there fetches nothing, although a crawl is not finished.

@@ -24,7 +24,7 @@ fn stranger(host: &VirtualHost, program: &str, more: &[&str]) -> Stranger {
 #[test]
 fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
     let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(15));
-    let (database, host) = (Database::new(&lab, "consumer"), VirtualHost::new("consumer"));
+    let (database, host) = (Database::new("consumer"), VirtualHost::new("consumer"));
     Servers::on(&host, &database).share(&mut lab);
 
     // It declares the queue before anything of ours has seen it.
@@ -89,7 +89,7 @@ fn a_python_consumer_gets_every_page_once_and_each_is_as_the_contract_says() {
 
     keys_begin_with_the_prefix_and_expire(&lab);
     drop((gateway, _workers));
-    database.drop(&lab);
+    database.drop();
 }
 
 fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
@@ -108,7 +108,7 @@ fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
 #[test]
 fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_up_with_the_reason() {
     let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
-    let (database, host) = (Database::new(&lab, "publisher"), VirtualHost::new("publisher"));
+    let (database, host) = (Database::new("publisher"), VirtualHost::new("publisher"));
     Servers::on(&host, &database).share(&mut lab);
     // Ours declare first this time, and the stranger's plain declare must be content with what is there.
     let gateway = Gateway::start(&lab);
@@ -176,7 +176,7 @@ fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_u
         assert_eq!(letter["properties"]["delivery_mode"], 2, "what is kept survives a restart of the server");
     }
     drop((gateway, indexer));
-    database.drop(&lab);
+    database.drop();
 }
 
 /// Each reason is told once, and nothing else is.

@@ -14,6 +14,7 @@ mod out;
 mod outages;
 mod postgres;
 mod recrawl;
+mod second_command;
 mod shared;
 mod site;
 mod steps;

@@ -68,7 +68,7 @@ fn fetched_too_often(lab: &Lab) -> BTreeMap<String, usize> {
 #[test]
 fn a_redis_that_comes_back_empty_costs_a_second_fetch_and_one_gap_at_most() {
     let mut lab = lab();
-    let (database, host) = (Database::new(&lab, "redis_out"), VirtualHost::new("redis-out"));
+    let (database, host) = (Database::new("redis_out"), VirtualHost::new("redis-out"));
     let mut redis = PrivateRedis::start(Keeps::Nothing);
     Servers { redis: redis.url(), ..Servers::on(&host, &database) }.share(&mut lab);
     let gateway = Gateway::start(&lab);
@@ -95,13 +95,13 @@ fn a_redis_that_comes_back_empty_costs_a_second_fetch_and_one_gap_at_most() {
     breaches.retain(|_, breaches| breaches.len() > 1);
     assert!(breaches.is_empty(), "hosts that were asked too soon more than once: {breaches:#?}");
     drop((gateway, processes));
-    database.drop(&lab);
+    database.drop();
 }
 
 #[test]
 fn a_rabbitmq_that_is_killed_and_comes_back_loses_no_page() {
     let mut lab = lab();
-    let database = Database::new(&lab, "rabbitmq_out");
+    let database = Database::new("rabbitmq_out");
     let mut broker = PrivateRabbitMq::start();
     Servers::with(broker.server(), &database).share(&mut lab);
     let gateway = Gateway::start(&lab);
@@ -117,14 +117,14 @@ fn a_rabbitmq_that_is_killed_and_comes_back_loses_no_page() {
     lab.check();
     no_page_was_given_up(&gateway);
     drop((gateway, processes));
-    database.drop(&lab);
+    database.drop();
 }
 
 /// The crawl goes on to its end meanwhile, so that its pages have to wait in the queue, whatever the indexer does.
 #[test]
 fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     let mut lab = lab();
-    let (database, host) = (Database::new(&lab, "postgresql_out"), VirtualHost::new("postgresql-out"));
+    let (database, host) = (Database::new("postgresql_out"), VirtualHost::new("postgresql-out"));
     Servers::on(&host, &database).share(&mut lab);
     let (scheme, rest) = database.url.split_once('@').unwrap();
     let (server, name) = rest.split_once('/').unwrap();
@@ -158,5 +158,5 @@ fn pages_wait_in_the_queue_while_the_indexer_cannot_reach_postgresql() {
     lab.check();
     no_page_was_given_up(&gateway);
     drop((gateway, indexer, crawlers));
-    database.drop(&lab);
+    database.drop();
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 #[test]
 fn a_crawl_keeps_its_records_in_postgresql() {
     let mut lab = Lab::new(Plan::crash_of(200), Duration::from_millis(2));
-    let database = Database::new(&lab, "crawl");
+    let database = Database::new("crawl");
     lab.postgres = Some(database.url.clone());
     lab.crawl_to_the_end();
     assert!(!lab.data().join("records.db").exists());
     lab.check();
-    database.drop(&lab);
+    database.drop();
 }
 
 /// A database of a test's own.
@@ -24,21 +24,22 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    pub(crate) fn new(lab: &Lab, name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("{name}_{}", std::process::id());
-        run(lab, format!("CREATE DATABASE {name}"));
+        run(format!("CREATE DATABASE {name}"));
         let server = servers::postgres();
         let (address, _) = server.rsplit_once('/').unwrap();
         Self { url: format!("{address}/{name}"), name }
     }
 
-    pub(crate) fn drop(self, lab: &Lab) {
-        run(lab, format!("DROP DATABASE {} WITH (FORCE)", self.name));
+    pub(crate) fn drop(self) {
+        run(format!("DROP DATABASE {} WITH (FORCE)", self.name));
     }
 }
 
-fn run(lab: &Lab, statement: String) {
-    lab.runtime.block_on(async {
+fn run(statement: String) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
         let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
         connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
         connection.close().await.unwrap();

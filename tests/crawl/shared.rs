@@ -18,7 +18,7 @@ use std::{
 #[test]
 fn four_crawl_workers_that_come_and_go_stay_polite_and_lose_nothing() {
     let mut lab = Lab::new(Plan::crash_of(400), Duration::from_millis(25));
-    let database = Database::new(&lab, "shared");
+    let database = Database::new("shared");
     let broker = PrivateRabbitMq::start();
     Servers::with(broker.server(), &database).share(&mut lab);
     let gateway = Gateway::start(&lab);
@@ -53,13 +53,13 @@ fn four_crawl_workers_that_come_and_go_stay_polite_and_lose_nothing() {
     assert!(turn >= 8, "there were only {turn} kills");
     lab.check();
     drop((crawlers, indexers, gateway));
-    database.drop(&lab);
+    database.drop();
 }
 
 #[test]
 fn a_worker_without_a_gateway_tells_how_it_is_where_it_is_told_to() {
     let mut lab = Lab::new(Plan::tiny(3), Duration::ZERO);
-    let (database, host) = (Database::new(&lab, "metrics"), VirtualHost::new("metrics"));
+    let (database, host) = (Database::new("metrics"), VirtualHost::new("metrics"));
     Servers::on(&host, &database).share(&mut lab);
     lab.variables.push(("CRAWLWAY_METRICS__LISTEN", "0.0.0.0:0".to_owned()));
     let mut up = lab.program("up");
@@ -93,14 +93,14 @@ fn a_worker_without_a_gateway_tells_how_it_is_where_it_is_told_to() {
     let (_worker, told) = Process::at_work(&lab, "worker:crawl");
     assert!(told.get("metrics").is_none(), "nowhere by default: {told}");
     drop(_worker);
-    database.drop(&lab);
+    database.drop();
 }
 
 /// Nobody in it asks the seen URLs or the gate, so that it works while Redis is away.
 #[test]
 fn a_worker_that_only_indexes_needs_no_redis() {
     let mut lab = Lab::new(Plan::tiny(3), Duration::ZERO);
-    let (database, host) = (Database::new(&lab, "no_redis"), VirtualHost::new("no-redis"));
+    let (database, host) = (Database::new("no_redis"), VirtualHost::new("no-redis"));
     Servers { redis: "redis://127.0.0.1:1".to_owned(), ..Servers::on(&host, &database) }.share(&mut lab);
     let mut up = lab.program("up");
     up.args(["--only", "worker:index"]).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -115,6 +115,6 @@ fn a_worker_that_only_indexes_needs_no_redis() {
     let told = said.recv_timeout(LIMIT);
     worker.kill().unwrap();
     worker.wait().unwrap();
-    database.drop(&lab);
+    database.drop();
     assert!(told.as_ref().is_ok_and(|line| line.contains("worker:index")), "it waits for Redis: {told:?}");
 }

@@ -65,6 +65,8 @@ pub(crate) struct Site {
     state: Arc<Mutex<State>>,
     pub(crate) port: u16,
     pub(crate) home: TempDir,
+    /// Settings for every program, besides those that suit a test.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Site {
@@ -87,7 +89,7 @@ impl Site {
                 }
             });
         }
-        Self { state, port, home: tempfile::tempdir().unwrap() }
+        Self { state, port, home: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
     /// The URL of a path of the first host.
@@ -154,6 +156,7 @@ impl Site {
                 ("CRAWLWAY_SEARCH__INDEX_LINGER", "5ms"),
                 ("CRAWLWAY_FETCH__GAP", "0s"),
             ])
+            .envs(self.variables.iter().map(|(name, value)| (*name, value.as_str())))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

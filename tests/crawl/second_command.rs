@@ -1,0 +1,197 @@
+//! The second command: a limit is raised, a scope widened, what failed is tried again. Each story is told with embedded stores,
+//! and with records in PostgreSQL and seen URLs in Redis.
+
+use crate::{
+    postgres,
+    site::{Answer, Site, ended, json},
+};
+use crawlway_testkit::servers;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Tells a story with embedded stores, and once more with shared ones.
+macro_rules! stories {
+    ($($story:ident),* $(,)?) => {
+        mod embedded {
+            $(#[test] fn $story() { super::$story(&super::Site::new()); })*
+        }
+        mod on_postgresql_and_redis {
+            $(#[test] fn $story() { super::on_shared_stores(stringify!($story), super::$story); })*
+        }
+    };
+}
+
+stories! {
+    a_limit_raised_twice_goes_on_with_what_waits,
+    a_wider_scope_takes_in_what_was_left_out,
+    another_crawl_of_the_same_site_reaches_every_page,
+    seeds_are_always_fetched_and_fresh_fetches_all_again,
+    a_url_claimed_by_a_dead_item_is_free_at_once,
+    a_seed_that_redirects_to_another_host_brings_it_into_the_scope,
+    a_crawl_without_a_seed_that_succeeded_has_failed_and_the_same_command_tries_again,
+}
+
+fn on_shared_stores(name: &str, story: fn(&Site)) {
+    let mut site = Site::new();
+    // A name is short, and stories run side by side.
+    let short: String = name.chars().filter(char::is_ascii_alphabetic).take(30).collect();
+    let database = postgres::Database::new(&format!("second_{short}"));
+    site.variables = vec![
+        ("CRAWLWAY_ONLY_PROCESS", "true".to_owned()),
+        ("CRAWLWAY_RECORDS__KIND", "postgresql".to_owned()),
+        ("CRAWLWAY_RECORDS__POSTGRESQL__URL", database.url.clone()),
+        ("CRAWLWAY_SEEN__KIND", "redis".to_owned()),
+        ("CRAWLWAY_REDIS__URL", servers::redis()),
+        ("CRAWLWAY_REDIS__PREFIX", format!("second-{}-{short}", std::process::id())),
+    ];
+    story(&site);
+    database.drop();
+}
+
+/// A front page with ten pages, each with a page of its own below it.
+fn fill(site: &Site) {
+    let links: Vec<String> = (0..10).map(|page| format!("/page-{page}")).collect();
+    site.page("/", "", "front start", &links.iter().map(String::as_str).collect::<Vec<_>>());
+    for link in &links {
+        site.page(link, "", "common", &[&format!("{link}/below")]);
+        site.page(&format!("{link}/below"), "", "common", &[]);
+    }
+}
+
+fn count(told: &Value, name: &str) -> u64 {
+    told["counts"][name].as_u64().unwrap()
+}
+
+fn a_limit_raised_twice_goes_on_with_what_waits(site: &Site) {
+    fill(site);
+    let first = site.crawled(&["--pages", "5"]);
+    assert_eq!((&first["state"], count(&first, "fetched")), (&"limited".into(), 5), "{first}");
+    assert!(count(&first, "waiting") > 0, "{first}");
+    let depths = json(&ended(site.program(&["queues", "--json"])), 0);
+    let of_frontier =
+        depths["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "frontier").unwrap();
+    assert_eq!(of_frontier["ready"], 0, "what the limit leaves is no backlog: {of_frontier}");
+    for (limit, fetched) in [("9", 9), ("15", 15)] {
+        let more = site.crawled(&["--pages", limit]);
+        assert_eq!((&more["state"], &more["crawl"]), (&"limited".into(), &first["crawl"]), "{more}");
+        assert_eq!(count(&more, "fetched"), fetched, "{more}");
+    }
+    let all = site.crawled(&[]);
+    assert_eq!((&all["state"], count(&all, "fetched")), (&"finished".into(), 21), "{all}");
+    assert_eq!(site.found("common").len(), 20);
+    let twice = (0..10).filter(|page| site.visits(&format!("/page-{page}")) > 1).count();
+    assert_eq!(twice, 0, "only the seed was fetched more than once");
+}
+
+fn a_wider_scope_takes_in_what_was_left_out(site: &Site) {
+    fill(site);
+    site.page("/page-0", "", "common", &["/page-0/below", &site.url_of(3, "/other")]);
+    site.put_at(3, "/other", Answer::page("<title>x</title><p>elsewhere"));
+    let shallow = site.crawled(&["--depth", "1", "--exclude", "/page-9*"]);
+    assert_eq!((&shallow["state"], count(&shallow, "fetched")), (&"finished".into(), 10), "{shallow}");
+    let deeper = site.crawled(&["--exclude", "/page-9*"]);
+    assert_eq!(count(&deeper, "fetched"), 19, "{deeper}");
+    let wider = site.crawled(&[]);
+    assert_eq!(count(&wider, "fetched"), 21, "{wider}");
+    let hosts = site.crawled(&["--host", "127.0.0.2", "--host", "127.0.0.3"]);
+    assert_eq!(count(&hosts, "fetched"), 22, "{hosts}");
+    assert_eq!(site.visits("/page-1"), 1, "no page was fetched again for that");
+    let narrower = site.crawled(&["--depth", "0"]);
+    assert_eq!((&narrower["state"], &narrower["indexed"]), (&"finished".into(), &1.into()), "{narrower}");
+}
+
+fn another_crawl_of_the_same_site_reaches_every_page(site: &Site) {
+    fill(site);
+    site.crawled(&["--name", "first"]);
+    site.page("/page-3", "", "common", &["/page-3/below", "/added"]);
+    site.page("/new-start", "", "another start", &["/page-1", "/page-2", "/page-3"]);
+    site.page("/added", "", "added", &[]);
+    let start = site.url("/new-start");
+    let second = site.crawled(&["--name", "second", &start]);
+    assert!(second["new"].as_bool().unwrap(), "{second}");
+    // The three pages and what is below them, by the links that the first crawl has found.
+    assert_eq!((&second["skipped"], count(&second, "done")), (&6.into(), 7), "{second}");
+    assert_eq!(site.visits("/page-1"), 1, "what was fetched lately is not fetched again");
+    let text = String::from_utf8(ended(plain(site, &["--name", "second", &start])).stdout).unwrap();
+    assert!(text.contains("fetched lately") && text.contains("--fresh"), "{text}");
+    let fresh = site.crawled(&["--name", "third", "--fresh", &start]);
+    assert_eq!((&fresh["skipped"], count(&fresh, "fetched")), (&0.into(), 8), "{fresh}");
+    assert_eq!(site.found("added"), ["/added", "/page-3"], "the new page, and the one with a link to it");
+}
+
+fn seeds_are_always_fetched_and_fresh_fetches_all_again(site: &Site) {
+    fill(site);
+    site.crawled(&[]);
+    let again = site.crawled(&[]);
+    assert_eq!((&again["again"], &again["recent"], site.visits("/")), (&1.into(), &20.into(), 2), "{again}");
+    assert_eq!(site.visits("/page-1"), 1);
+    let fresh = site.crawled(&["--fresh"]);
+    assert_eq!(
+        (&fresh["again"], site.visits("/page-1"), site.visits("/page-9/below")),
+        (&21.into(), 2, 2),
+        "{fresh}"
+    );
+    let due = site.crawled(&["--recrawl-after", "1ms"]);
+    assert_eq!((&due["again"], site.visits("/page-1")), (&21.into(), 3), "what is given now counts: {due}");
+    let settings = site.crawled(&["--sitemap", "--recrawl-after", "1d"]);
+    assert_eq!(
+        (&settings["new"], &settings["recent"]),
+        (&false.into(), &20.into()),
+        "the same crawl: {settings}"
+    );
+}
+
+fn a_url_claimed_by_a_dead_item_is_free_at_once(site: &Site) {
+    site.page("/", "", "front start", &["/broken"]);
+    site.put("/broken", Answer::status(500));
+    let first = site.crawled(&["--name", "first"]);
+    assert_eq!(count(&first, "dead"), 1, "{first}");
+    site.page("/broken", "", "mended", &[]);
+    let began = std::time::Instant::now();
+    let second = site.crawled(&["--name", "second"]);
+    assert_eq!((count(&second, "dead"), site.found("mended")), (0, vec!["/broken".to_owned()]), "{second}");
+    // The term of a claim is five minutes.
+    assert!(began.elapsed() < Duration::from_secs(120), "it did not wait for the end of the claim");
+}
+
+fn a_seed_that_redirects_to_another_host_brings_it_into_the_scope(site: &Site) {
+    site.put("/", Answer::redirect(&site.url_of(3, "/")));
+    site.put_at(3, "/", Answer::page("<title>home</title><p>welcome <a href='/about'>about</a>"));
+    site.put_at(3, "/about", Answer::page("<title>about</title><p>about us"));
+    let ran = ended(plain(site, &[]));
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{text}");
+    assert!(text.contains("127.0.0.3 joined the scope: a seed redirects there"), "{text}");
+    assert_eq!(site.found("about"), [site.url_of(3, "/"), site.url_of(3, "/about")], "{text}");
+}
+
+fn a_crawl_without_a_seed_that_succeeded_has_failed_and_the_same_command_tries_again(site: &Site) {
+    site.put("/", Answer::status(500));
+    let told = json(&ended(site.crawl(&[])), 1);
+    let [failed] = &told["failed_seeds"].as_array().unwrap()[..] else { panic!("one seed failed: {told}") };
+    assert_eq!((&failed["url"], &failed["outcome"]), (&site.url("/").into(), &"dead".into()), "{told}");
+    let ran = ended(plain(site, &[]));
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("no seed could be crawled") && text.contains("the same command tries it again"),
+        "{text}"
+    );
+    let forbidden = json(&ended(site.program(&["crawl", "--json", &site.url("/")])), 1);
+    let reason = forbidden["failed_seeds"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("guard.private_address"), "{forbidden}");
+    site.page("/", "", "mended", &[]);
+    let again = site.crawled(&[]);
+    assert_eq!((&again["new"], &again["again"]), (&false.into(), &1.into()), "{again}");
+    assert_eq!(site.found("mended"), ["/"]);
+}
+
+/// The crawl as people see it.
+fn plain(site: &Site, arguments: &[&str]) -> std::process::Command {
+    let mut crawl = site.program(&["crawl", "--allow", &format!("127.0.0.0/8:{}", site.port)]);
+    if !arguments.iter().any(|argument| argument.starts_with("http://")) {
+        crawl.arg(site.url("/"));
+    }
+    crawl.args(arguments);
+    crawl
+}
