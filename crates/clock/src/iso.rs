@@ -17,7 +17,9 @@ impl Timestamp {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
     }
 
-    /// Reads a date, or a date with a time, from 1970 on. Without an offset, UTC is meant.
+    /// Reads a date, or a date with a time, from 1970 on, in the extended form of ISO 8601 (`2026-11-16T12:00:00Z`) or in the
+    /// basic one (`20261116T120000Z`), with an offset of any spelling (`Z`, `+01:00`, `+0100`, `+01`). Without an offset,
+    /// UTC is meant.
     pub fn from_iso(text: &str) -> Option<Self> {
         parse_iso(text).map(Self::from_millis)
     }
@@ -37,16 +39,21 @@ fn parse_iso(text: &str) -> Option<u64> {
     let midnight = days_to(year, month, day)? * MILLIS_PER_DAY;
     let Some(clock) = clock else { return Some(midnight) };
     let (clock, offset_minutes) = split_offset(clock)?;
-    let (clock, millis) = match clock.split_once('.') {
+    // Both signs are decimal signs, as in ISO 8601.
+    let (clock, millis) = match clock.split_once(['.', ',']) {
         Some((clock, fraction)) => (clock, parse_fraction(fraction)?),
         None => (clock, 0),
     };
     let [hour, minute, second] = match clock.len() {
-        5 => fields::<2>(clock, ':', &[2, 2]).map(|[hour, minute]| [hour, minute, 0])?,
+        // A fraction of an hour or of a minute is none that anyone writes.
+        2 | 4 | 5 if millis > 0 => return None,
+        2 => fields::<1>(clock, ':', &[2]).map(|[hour]| [hour, 0, 0])?,
+        4 | 5 => fields::<2>(clock, ':', &[2, 2]).map(|[hour, minute]| [hour, minute, 0])?,
         _ => fields(clock, ':', &[2, 2, 2])?,
     };
-    // A leap second is taken as the second after it.
-    if hour > 23 || minute > 59 || second > 60 {
+    // A leap second is taken as the second after it, and the 24th hour as the end of the day.
+    let end_of_day = (hour, minute, second, millis) == (24, 0, 0, 0);
+    if (hour > 23 && !end_of_day) || minute > 59 || second > 60 {
         return None;
     }
     let local = midnight + ((hour * 60 + minute) * 60 + second) * 1000 + millis;
@@ -58,14 +65,20 @@ fn split_offset(clock: &str) -> Option<(&str, i64)> {
     if let Some(clock) = clock.strip_suffix(['Z', 'z']) {
         return Some((clock, 0));
     }
-    let Some(at) = clock.rfind(['+', '-']) else { return Some((clock, 0)) };
+    // A query string turns a plus that is not escaped into a space.
+    let Some(at) = clock.rfind(['+', '-', ' ']) else { return Some((clock, 0)) };
     let (clock, offset) = clock.split_at(at);
-    let [hours, minutes] = fields(&offset[1..], ':', &[2, 2])?;
+    let (is_west, offset) = (offset.starts_with('-'), &offset[1..]);
+    let [hours, minutes] = match offset.len() {
+        2 => fields::<1>(offset, ':', &[2]).map(|[hours]| [hours, 0])?,
+        _ => fields(offset, ':', &[2, 2])?,
+    };
     if hours > 23 || minutes > 59 {
         return None;
     }
     let minutes = i64::try_from(hours * 60 + minutes).ok()?;
-    Some((clock, if offset.starts_with('-') { -minutes } else { minutes }))
+    // Some write a space before the offset.
+    Some((clock.trim_end_matches(' '), if is_west { -minutes } else { minutes }))
 }
 
 fn parse_fraction(digits: &str) -> Option<u64> {
@@ -76,18 +89,23 @@ fn parse_fraction(digits: &str) -> Option<u64> {
     first_three.parse().ok()
 }
 
-/// Numbers of these widths, separated by this character.
+/// Numbers of these widths: all separated by this character (the extended form), or none (the basic form).
 fn fields<const N: usize>(text: &str, separator: char, widths: &[usize; N]) -> Option<[u64; N]> {
+    let separated = text.contains(separator);
     let mut numbers = [0; N];
-    let mut parts = text.split(separator);
-    for (number, width) in numbers.iter_mut().zip(widths) {
-        let part = parts.next().filter(|part| part.len() == *width)?;
+    let mut rest = text;
+    for (place, (number, width)) in numbers.iter_mut().zip(widths).enumerate() {
+        if separated && place > 0 {
+            rest = rest.strip_prefix(separator)?;
+        }
+        let (part, after) = rest.split_at_checked(*width)?;
         if !part.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         *number = part.parse().ok()?;
+        rest = after;
     }
-    parts.next().is_none().then_some(numbers)
+    rest.is_empty().then_some(numbers)
 }
 
 /// Days since 1970-01-01, for dates from then on that exist.
@@ -138,6 +156,27 @@ mod tests {
     }
 
     #[test]
+    fn every_spelling_of_iso_8601_that_programs_write_is_read() {
+        for (text, written) in [
+            ("2026-11-16T12:00:00+0000", "2026-11-16T12:00:00.000Z"),
+            ("2026-11-16T12:00:00-0530", "2026-11-16T17:30:00.000Z"),
+            ("2026-11-16T12:00:00+01", "2026-11-16T11:00:00.000Z"),
+            ("2026-11-16 12:00:00 +0100", "2026-11-16T11:00:00.000Z"),
+            ("2026-11-16T12:00:00 01:00", "2026-11-16T11:00:00.000Z"),
+            ("20261116T120000Z", "2026-11-16T12:00:00.000Z"),
+            ("20261116T120000.5+0100", "2026-11-16T11:00:00.500Z"),
+            ("20261116T1200", "2026-11-16T12:00:00.000Z"),
+            ("20261116", "2026-11-16T00:00:00.000Z"),
+            ("2026-11-16t12:00:00.123456789z", "2026-11-16T12:00:00.123Z"),
+            ("2026-11-16T12:00:00,25Z", "2026-11-16T12:00:00.250Z"),
+            ("2026-11-16T12Z", "2026-11-16T12:00:00.000Z"),
+            ("2026-11-16T24:00:00Z", "2026-11-17T00:00:00.000Z"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(written), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_time_is_refused() {
         for text in [
             "",
@@ -152,6 +191,13 @@ mod tests {
             "2026-11-15T",
             "+026-11-15",
             "2026-11-15T09:30:00.Z",
+            "2026-11-15T09:3000Z",
+            "2026-1115",
+            "202611",
+            "2026-11-15T09:30.5Z",
+            "2026-11-15T24:00:01Z",
+            "2026-11-15T09:30:00+01:0",
+            "2026-11-1é",
         ] {
             assert_eq!(read(text), None, "{text}");
         }

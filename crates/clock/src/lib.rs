@@ -6,5 +6,5 @@ mod span;
 mod timestamp;
 
 pub use clock::{Clock, ManualClock};
-pub use span::{DURATION, parse_duration};
+pub use span::{DURATION, exact_duration, parse_duration};
 pub use timestamp::Timestamp;

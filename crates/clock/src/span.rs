@@ -32,9 +32,30 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Some(total)
 }
 
+/// A duration that can be read back without loss, down to the millisecond.
+pub fn exact_duration(duration: Duration) -> String {
+    let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)] {
+        if millis >= size {
+            text.push_str(&format!("{}{unit}", millis / size));
+            millis %= size;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exact_duration_reads_back_as_itself() {
+        for millis in [0, 1, 999, 60_000, 3_661_001, 86_400_000] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(parse_duration(&exact_duration(duration)), Some(duration));
+        }
+    }
 
     #[test]
     fn durations_need_a_unit() {

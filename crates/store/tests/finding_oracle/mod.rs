@@ -97,7 +97,7 @@ impl Oracle {
                 _ => page.domains().any(|domain| domain == host),
             },
             Query::Crawled { from, to } => {
-                let end = |day: &crawlway_store::pages::query::Day| match self.fault {
+                let end = |day: &crawlway_store::pages::query::Moment| match self.fault {
                     Fault::DaysEndAtTheirStart => day.start(),
                     _ => day.end(),
                 };

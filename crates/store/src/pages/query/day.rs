@@ -1,4 +1,4 @@
-//! Days in UTC, as queries name them.
+//! Days in UTC and points in time, as queries name them.
 
 use crate::Timestamp;
 use std::fmt;
@@ -50,8 +50,60 @@ impl fmt::Display for Day {
     }
 }
 
+/// One end of a range of time: a whole day, or a point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// All of a day.
+    Day(Day),
+    /// This millisecond.
+    Time(Timestamp),
+}
+
+impl Moment {
+    /// Its first millisecond.
+    pub fn start(self) -> Timestamp {
+        match self {
+            Self::Day(day) => day.start(),
+            Self::Time(time) => time,
+        }
+    }
+
+    /// Its last millisecond.
+    pub fn end(self) -> Timestamp {
+        match self {
+            Self::Day(day) => day.end(),
+            Self::Time(time) => time,
+        }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Day(day) => day.fmt(f),
+            Self::Time(time) => f.write_str(&time.to_iso()),
+        }
+    }
+}
+
+/// Reads a date or a time of ISO 8601 as the first and the last moment of it: `2026-01-31`, `20260131`, `2026-01`, `2026`,
+/// `2026-01-31T12:00:00Z`.
+pub(super) fn parse_moments(text: &str) -> Result<(Moment, Moment), String> {
+    if text.contains(['T', 't', ' ']) {
+        let time = Timestamp::from_iso(text).map(Moment::Time).ok_or_else(|| not_a_date(text))?;
+        return Ok((time, time));
+    }
+    let (first, last) = match text.as_bytes() {
+        digits if digits.len() == 8 && digits.iter().all(u8::is_ascii_digit) => {
+            parse_days(&format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]))?
+        }
+        _ => parse_days(text)?,
+    };
+    Ok((Moment::Day(first), Moment::Day(last)))
+}
+
 /// Reads `2026-01-31`, `2026-01` or `2026` as the first and the last day of it.
-pub(super) fn parse_days(text: &str) -> Result<(Day, Day), String> {
+fn parse_days(text: &str) -> Result<(Day, Day), String> {
     let mut parts = text.split('-');
     let year = parts.next().and_then(|part| number(part, 4));
     let month = parts.next().map(|part| number(part, 2));
@@ -85,7 +137,10 @@ pub(super) fn parse_days(text: &str) -> Result<(Day, Day), String> {
 }
 
 fn not_a_date(text: &str) -> String {
-    format!("`{text}` is not a date; write a day such as 2026-01-31, a month such as 2026-01 or a year")
+    format!(
+        "`{text}` is not a date; write a day such as 2026-01-31, a month such as 2026-01, a year, or \
+         a time such as 2026-01-31T12:00:00Z"
+    )
 }
 
 fn number(text: &str, digits: usize) -> Option<u16> {

@@ -13,7 +13,7 @@
 //! | `date:2026-01`, `date:2026` | crawled in this month, in this year |
 //! | `after:2026-01-01`, `before:2026-02-01` | crawled on this day or later, on this day or earlier |
 //!
-//! Days are days in UTC. Case and accents do not count. Operators are written in capitals, so that *and*, *or* and
+//! Days are days in UTC. Where a day may stand a time of ISO 8601 may stand too: `after:2026-01-01T12:00:00Z`. Case and accents do not count. Operators are written in capitals, so that *and*, *or* and
 //! *not* can be searched for; `&&` and `||` are `AND` and `OR`. A word that a backend reads as several (`e-mail`,
 //! `12:30`, a URL, text in a script without spaces) is a phrase of them. Signs alone say nothing and are passed
 //! over. What is in quotes is never an operator or a field.
@@ -26,7 +26,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-pub use day::Day;
+pub use day::{Day, Moment};
 
 use super::SearchError;
 
@@ -55,12 +55,12 @@ pub enum Query {
     TitlePhrase(String),
     /// A host and its subdomains, spelled as in a normal URL.
     Host(String),
-    /// Crawled on these days, the first and the last included.
+    /// Crawled on these days or between these moments, the first and the last included.
     Crawled {
-        /// The first day, if it does not go back without end.
-        from: Option<Day>,
-        /// The last day, if it does not go on without end.
-        to: Option<Day>,
+        /// The first day or moment, if it does not go back without end.
+        from: Option<Moment>,
+        /// The last day or moment, if it does not go on without end.
+        to: Option<Moment>,
     },
     /// All of these.
     All(Vec<Query>),

@@ -3,7 +3,7 @@
 use super::{
     super::SearchError,
     MOST_CHARACTERS, MOST_LEVELS, MOST_PARTS, Query,
-    day::parse_days,
+    day::parse_moments,
     lex::{Field, Kind, Token, lex, problem},
 };
 
@@ -179,8 +179,8 @@ fn filter(field: Field, value: &str, quoted: bool) -> Result<Query, String> {
         Field::Title => Ok(Query::TitleWord(value.to_owned())),
         Field::Host => host(value),
         Field::Date => dates(value),
-        Field::After => parse_days(value).map(|(first, _)| Query::Crawled { from: Some(first), to: None }),
-        Field::Before => parse_days(value).map(|(_, last)| Query::Crawled { from: None, to: Some(last) }),
+        Field::After => parse_moments(value).map(|(first, _)| Query::Crawled { from: Some(first), to: None }),
+        Field::Before => parse_moments(value).map(|(_, last)| Query::Crawled { from: None, to: Some(last) }),
     }
 }
 
@@ -195,17 +195,17 @@ fn host(value: &str) -> Result<Query, String> {
 
 fn dates(value: &str) -> Result<Query, String> {
     let Some((from, to)) = value.split_once("..") else {
-        let (first, last) = parse_days(value)?;
+        let (first, last) = parse_moments(value)?;
         return Ok(Query::Crawled { from: Some(first), to: Some(last) });
     };
-    let from = if from.is_empty() { None } else { Some(parse_days(from)?.0) };
-    let to = if to.is_empty() { None } else { Some(parse_days(to)?.1) };
+    let from = if from.is_empty() { None } else { Some(parse_moments(from)?.0) };
+    let to = if to.is_empty() { None } else { Some(parse_moments(to)?.1) };
     match (from, to) {
         (None, None) => {
             Err("the range has no end at all; write date:2026-01-01..2026-02-01, or leave one of them out"
                 .into())
         }
-        (Some(first), Some(last)) if first > last => {
+        (Some(first), Some(last)) if first.start() > last.end() => {
             Err(format!("the range ends on {last}, before it starts on {first}; swap them"))
         }
         _ => Ok(Query::Crawled { from, to }),

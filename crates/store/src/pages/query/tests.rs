@@ -1,6 +1,7 @@
 //! How queries are read, and what is said of those that cannot be.
 
 use super::{super::SearchError, *};
+use crate::Timestamp;
 use proptest::prelude::*;
 
 fn word(text: &str) -> Query {
@@ -61,7 +62,7 @@ fn fields() {
 
 #[test]
 fn dates_include_their_last_day() {
-    let day = |month, day| Day::new(2026, month, day);
+    let day = |month, day| Day::new(2026, month, day).map(Moment::Day);
     assert_eq!(read("date:2026-01-01..2026-02-01"), Query::Crawled { from: day(1, 1), to: day(2, 1) });
     assert_eq!(read("date:2026-01-01.."), Query::Crawled { from: day(1, 1), to: None });
     assert_eq!(read("date:..2026-01-01"), Query::Crawled { from: None, to: day(1, 1) });
@@ -70,6 +71,22 @@ fn dates_include_their_last_day() {
     assert_eq!(read("date:2026"), Query::Crawled { from: day(1, 1), to: day(12, 31) });
     assert_eq!(read("after:2026-02"), Query::Crawled { from: day(2, 1), to: None });
     assert_eq!(read("before:2026-02"), Query::Crawled { from: None, to: day(2, 28) });
+}
+
+#[test]
+fn filters_read_every_spelling_of_iso_8601() {
+    let day = |month, day| Day::new(2026, month, day).map(Moment::Day);
+    assert_eq!(read("after:20260201"), Query::Crawled { from: day(2, 1), to: None });
+    let noon = Timestamp::from_iso("2026-02-01T12:00:00Z").map(Moment::Time);
+    for time in
+        ["2026-02-01T12:00:00Z", "2026-02-01t13:00+0100", "20260201T120000Z", "2026-02-01T12:00:00.000Z"]
+    {
+        assert_eq!(read(&format!("after:{time}")), Query::Crawled { from: noon, to: None }, "{time}");
+        let range = Query::Crawled { from: day(1, 1), to: noon };
+        assert_eq!(read(&format!("date:2026-01-01..{time}")), range, "{time}");
+        assert_eq!(read(&range.to_string()), range, "it reads as what it is printed as");
+    }
+    assert!(Query::parse("date:2026-02-01T12:00Z..2026-01-31").is_err(), "it ends before it starts");
 }
 
 #[test]
