@@ -75,7 +75,7 @@ fn looking_at_a_trail_takes_nothing_from_a_crawl_that_runs() {
 #[test]
 fn limits_patterns_and_depth_are_kept() {
     let site = site_of(30);
-    let told = site.crawled(&["--pages", "5"]);
+    let told = site.crawled(&["--max-pages", "5"]);
     assert_eq!(told["counts"]["fetched"].as_u64(), Some(5), "{told}");
     assert_eq!(site.all_visits(), 6, "five pages and a robots.txt");
 
@@ -86,9 +86,88 @@ fn limits_patterns_and_depth_are_kept() {
     for path in ["/out/a", "/in/secret", "/in/c"] {
         site.page(path, "", "words", &[]);
     }
-    site.crawled(&["--include", "/", "--include", "/in/*", "--exclude", "*secret", "--depth", "2"]);
+    site.crawled(&["--include", "/", "--include", "/in/*", "--exclude", "*secret", "--max-depth", "2"]);
     assert_eq!(site.found("words"), ["/", "/in/a", "/in/b"]);
     assert_eq!(site.visits("/out/a") + site.visits("/in/secret") + site.visits("/in/c"), 0);
+}
+
+#[test]
+fn flags_of_before_still_work() {
+    let site = site_of(30);
+    let told = site.crawled(&["--pages", "5", "--depth", "1", "--sitemap", "--host", "127.0.0.2"]);
+    assert_eq!(told["counts"]["fetched"].as_u64(), Some(5), "{told}");
+}
+
+#[test]
+fn times_in_json_are_iso_8601_in_utc() {
+    let site = site_of(1);
+    site.put("/page-0", Answer::status(500));
+    site.crawled(&[]);
+    let page = site.url("/page-0");
+    let shown = |line: &[&str]| json(&ended(site.program(&[line, &["--json"]].concat())), 0);
+    let trail = shown(&["trail", &page]);
+    let (entry, known) = (&trail["items"][0]["entries"][0], &trail["frontier"][0]);
+    let hit = &shown(&["search", "host:127.0.0.2"])["hits"][0];
+    let dead = &shown(&["dead", "list"])["dead"][0];
+    for time in
+        [&entry["at"], &known["added_at"], &hit["crawled_at"], &dead["dead_at"], &dead["last_error"]["at"]]
+    {
+        let time = time.as_str().unwrap_or_else(|| panic!("{time}"));
+        let read = crawlway_clock::Timestamp::from_iso(time).unwrap();
+        assert_eq!(read.to_iso(), time);
+        assert!(read <= crawlway_clock::Timestamp::now() && time.ends_with('Z'), "{time}");
+    }
+}
+
+#[test]
+fn the_list_of_what_was_given_up_has_the_url_and_the_whole_reason() {
+    let site = Site::new();
+    let long = format!("/broken/{}", "x".repeat(150));
+    site.page("/", "", "front start", &[&long]);
+    site.put(&long, Answer::redirect("ftp://nowhere.example/a-long-way-from-here-and-from-anything-else"));
+    site.crawled(&[]);
+    let listed = ended(site.program(&["dead", "list"]));
+    let told = String::from_utf8(listed.stdout).unwrap();
+    assert!(told.contains(&site.url(&long)), "{told}");
+    let reason = site.dead()[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.len() > 80 && told.contains(&reason), "{reason}: {told}");
+    assert_eq!(site.dead()[0]["url"], site.url(&long).as_str());
+}
+
+#[test]
+fn replays_of_a_page_are_counted_and_notes_of_success_are_no_errors() {
+    let site = site_of(1);
+    site.put("/page-0", Answer::status(500));
+    site.crawled(&[]);
+    let page = site.url("/page-0");
+    let replay = || json(&ended(site.program(&["dead", "replay", "frontier", "--all", "--json"])), 0);
+    assert_eq!((&site.dead()[0]["replays"], &replay()["replayed"]), (&0.into(), &1.into()));
+    site.crawled(&[]);
+    assert_eq!((&site.dead()[0]["replays"], &replay()["replayed"]), (&1.into(), &1.into()));
+    site.page("/page-0", "", "well again", &["/somewhere"]);
+    site.crawled(&[]);
+    let trail = json(&ended(site.program(&["trail", &page, "--json"])), 0);
+    let entries = trail["items"][0]["entries"].as_array().unwrap();
+    let steps: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry["stage"] != "index")
+        .map(|entry| (entry["outcome"].as_str().unwrap(), entry["replays"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("retried", 0),
+        ("dead", 0),
+        ("replayed", 1),
+        ("retried", 1),
+        ("dead", 1),
+        ("replayed", 2),
+        ("published", 2),
+    ];
+    assert_eq!(steps, expected, "{trail}");
+    for entry in entries {
+        let failed = ["retried", "dead"].contains(&entry["outcome"].as_str().unwrap());
+        assert_eq!(entry["error"].is_string(), failed, "{entry}");
+        assert!(!failed || entry["note"].is_null(), "{entry}");
+    }
 }
 
 #[test]
@@ -194,7 +273,7 @@ fn wrong_questions_are_told_what_is_wrong() {
     refused(&["crawl", "mailto:a@b.example"], 2, "mailto");
     refused(&["crawl", "http://a.example/", "--host", "b.example"], 2, "out of the crawl's own scope");
     refused(&["crawl", "http://a.example/", "--host", "http://a.example/"], 2, "expected a host such as");
-    refused(&["crawl", "http://a.example/", "--pages", "0"], 2, "--pages");
+    refused(&["crawl", "http://a.example/", "--max-pages", "0"], 2, "--max-pages");
     refused(&["crawl", "http://a.example/", "--gap", "soon"], 2, "--gap");
     refused(&["crawl"], 2, "URL");
     // Nobody is at these addresses, so that it is refused before anything is asked for.

@@ -133,7 +133,17 @@ fn what_is_looked_at_is_the_same_both_ways() {
     };
     let (dead, gone) = (ids("crawler_queue"), ids("frontier"));
     assert!(dead.len() == 3 && gone.len() > 2, "{letters:#?}");
+    let crawl_name = json_of(&crawled)["crawl"].as_str().unwrap().to_owned();
     let mut lines: Vec<Vec<&str>> = vec![
+        vec!["crawl", "list"],
+        vec!["crawl", "list", "--limit", "0"],
+        vec!["crawl", "show", &crawl_name],
+        vec!["crawl", "show", &crawl_name, "--outcome", "dead", "--limit", "2"],
+        vec!["crawl", "show", &crawl_name, "--urls", "--after", "nowhere"],
+        vec!["crawl", "show", "none"],
+        vec!["crawl", "pause", &crawl_name],
+        vec!["crawl", "delete", "none", "--yes"],
+        vec!["index", "remove", "--host", "a test", "--yes"],
         vec!["queues"],
         vec!["queues", "show", "crawler_queue"],
         vec!["queues", "show", "frontier"],
@@ -192,6 +202,9 @@ fn what_is_changed_is_changed_the_same_both_ways() {
     let (first, second) = (id(0), id(1));
     for line in [
         &["queues", "pause", "crawler_queue"][..],
+        &["crawl", "list"],
+        &["index", "remove", "http://a.test/"],
+        &["index", "remove", "--host", "a.test", "--yes", "--json"],
         &["dead", "replay", "crawler_queue", &first],
         &["dead", "drop", "crawler_queue", &second, "--yes", "--json"],
         &["queues", "show", "crawler_queue", "--json"],

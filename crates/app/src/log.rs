@@ -32,8 +32,8 @@ enum Format {
     Json,
 }
 
-/// Logs from here on.
-pub(crate) fn start(settings: LogSettings) {
+/// Logs from here on, at a level that the flag `--verbose` may raise.
+pub(crate) fn start(settings: LogSettings, verbose: u8) {
     let level = match settings.level {
         Level::Off => LevelFilter::OFF,
         Level::Error => LevelFilter::ERROR,
@@ -42,9 +42,17 @@ pub(crate) fn start(settings: LogSettings) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
+    let level = match verbose {
+        0 => level,
+        1 => level.max(LevelFilter::INFO),
+        _ => level.max(LevelFilter::DEBUG),
+    };
+    // What libraries find worth telling is only wanted when something is looked for.
+    let of_others = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
     let registry = tracing_subscriber::registry().with(
         Targets::new()
-            .with_default(level)
+            .with_default(of_others)
+            .with_target("crawlway", level)
             // What recovery found is told as a warning by whoever opens the queue, whatever the level.
             .with_target(crate::open::TELLS_DAMAGE_ITSELF, LevelFilter::OFF)
             // What it calls an error is often an answer that was asked for; ours say what matters.

@@ -7,11 +7,6 @@ use crawlway_broker::Timestamp;
 const TIME: &str = "a time such as 2026-11-15, 2026-11-15T09:30:00Z or 2026-11-15T10:30:00+01:00, \
                     or an age such as 30min or 2d";
 
-/// `2026-11-15T09:30:00.250Z`
-pub(crate) fn iso(time: Timestamp) -> String {
-    time.to_iso()
-}
-
 /// `3 min ago`
 pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     let age = now.since(time);
@@ -41,7 +36,8 @@ mod tests {
 
     #[test]
     fn dates_and_ages_are_read() {
-        let read = |text| parse_time(text, Timestamp::from_millis(1_000_000_000_000)).ok().map(iso);
+        let read =
+            |text| parse_time(text, Timestamp::from_millis(1_000_000_000_000)).ok().map(Timestamp::to_iso);
         assert_eq!(read("2026-11-15T09:30Z").as_deref(), Some("2026-11-15T09:30:00.000Z"));
         for age in ["1h", "1h ago"] {
             assert_eq!(read(age).as_deref(), Some("2001-09-09T00:46:40.000Z"), "{age}");

@@ -9,11 +9,13 @@ use crate::{
     limits::Limits,
     pool::{Keep, Pool},
     request::{Fetched, Hop, Request, Timing, retry_after},
+    request_log::RequestLine,
     resolve::{Resolve, SystemResolver},
     robots_cache::{RobotsCache, Rules},
     tally::Tally,
     tls,
     turn::turn,
+    waits::{HostWait, Waits},
 };
 use bytes::Bytes;
 use crawlway_content::{NormalUrl, UrlOptions};
@@ -64,6 +66,7 @@ pub struct Fetcher {
     pool: Pool,
     robots: RobotsCache,
     tally: Tally,
+    waits: Waits,
 }
 
 /// An answer of one hop.
@@ -99,6 +102,7 @@ impl Fetcher {
             pool: Pool::new(setup.keep),
             robots: RobotsCache::default(),
             tally: Tally::default(),
+            waits: Waits::default(),
         })
     }
 
@@ -112,13 +116,35 @@ impl Fetcher {
         self.tally.read()
     }
 
+    /// The hosts that are not to be asked before some time, the one whose time comes first in front.
+    pub fn waits(&self) -> Vec<HostWait> {
+        self.waits.read(crawlway_store::Timestamp::now())
+    }
+
+    /// What is waited for, in words: the host whose time comes first, and how many more there are.
+    pub fn waits_for(&self) -> Option<String> {
+        let waits = self.waits();
+        let first = waits.first()?;
+        Some(match waits.len() - 1 {
+            0 => first.to_string(),
+            1 => format!("{first} (and 1 more host)"),
+            more => format!("{first} (and {more} more hosts)"),
+        })
+    }
+
     /// Fetches a page. An answer of any status is an answer, unless it is a refusal to answer (429, 503, a
     /// challenge); what a 404 means is the caller's to say.
     pub async fn fetch(&self, request: &Request) -> Result<Fetched, FetchError> {
         let fetched = self.fetch_page(request).await;
         match &fetched {
-            Ok(fetched) => self.tally.answered(fetched.status),
-            Err(error) => self.tally.failed(error),
+            Ok(fetched) => {
+                self.tally.answered(fetched.status);
+                self.waits.answered(fetched.url.host());
+            }
+            Err(error) => {
+                self.tally.failed(error);
+                self.waits.failed(error);
+            }
         }
         fetched
     }
@@ -173,8 +199,25 @@ impl Fetcher {
         }
     }
 
-    /// Asks once, on a connection that was kept or on a new one.
+    /// Asks once, and writes a line of the request log.
     pub(crate) async fn ask(
+        &self,
+        url: &NormalUrl,
+        headers: HeaderMap,
+        limits: &Limits,
+        beyond: Beyond,
+    ) -> Result<Answer, Trouble> {
+        let line = RequestLine::begin(url);
+        let answer = self.ask_once(url, headers, limits, beyond).await;
+        match &answer {
+            Ok(answer) => line.answered(answer.status, answer.sent_bytes),
+            Err(trouble) => line.failed(trouble),
+        }
+        answer
+    }
+
+    /// Asks once, on a connection that was kept or on a new one.
+    async fn ask_once(
         &self,
         url: &NormalUrl,
         headers: HeaderMap,

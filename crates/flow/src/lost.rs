@@ -54,6 +54,8 @@ pub async fn close_trails_of_the_lost(
                     attempt: letter.attempts,
                     took_ms: 0,
                     worker: worker.to_owned(),
+                    replays: letter.replays,
+                    note: None,
                     error: Some(letter.reason.clone()),
                 });
             }

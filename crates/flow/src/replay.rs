@@ -46,20 +46,28 @@ pub async fn replay(
                 Ordering::Greater => false,
             })
             .collect();
-        let note = |letter: &DeadLetter, end: End, error: &str| TrailEntry {
-            item: letter.message.id.as_str().to_owned(),
-            subject: None,
-            flow: flow.to_owned(),
-            stage: queue.as_str().to_owned(),
-            at: clock.now(),
-            end,
-            outcome: end.as_str().to_owned(),
-            attempt: letter.attempts,
-            took_ms: 0,
-            worker: by.to_owned(),
-            error: Some(error.to_owned()),
+        let note = |letter: &DeadLetter, end: End, replays: u32, why: &str| {
+            let (note, error) = end.note_or_error(Some(why.to_owned()));
+            TrailEntry {
+                item: letter.message.id.as_str().to_owned(),
+                subject: None,
+                flow: flow.to_owned(),
+                stage: queue.as_str().to_owned(),
+                at: clock.now(),
+                end,
+                outcome: end.as_str().to_owned(),
+                attempt: letter.attempts,
+                took_ms: 0,
+                worker: by.to_owned(),
+                replays,
+                note,
+                error,
+            }
         };
-        let notes: Vec<_> = due.iter().map(|letter| note(letter, End::Replayed, &letter.reason)).collect();
+        let notes: Vec<_> = due
+            .iter()
+            .map(|letter| note(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
+            .collect();
         trails.record(&notes).await?;
         for (place, letter) in due.iter().enumerate() {
             if clock.now() <= started {
@@ -73,7 +81,12 @@ pub async fn replay(
             };
             if let Some(why) = why {
                 let still = |letter: &&DeadLetter| {
-                    note(letter, End::Dead, &format!("{}; could not be replayed: {why}", letter.reason))
+                    note(
+                        letter,
+                        End::Dead,
+                        letter.replays,
+                        &format!("{}; could not be replayed: {why}", letter.reason),
+                    )
                 };
                 trails.record(&due[place..].iter().map(still).collect::<Vec<_>>()).await?;
             }

@@ -1,5 +1,8 @@
 //! What is answered about queues, dead letters, items and pages, from contracts: the routes and the command line both ask here.
 
+pub mod crawls;
+pub mod removal;
+
 use crate::{
     problem::Problem,
     shape::{

@@ -144,6 +144,8 @@ impl Bench {
             attempt: 1,
             took_ms: 12,
             worker: "worker-1".to_owned(),
+            replays: 0,
+            note: None,
             error: None,
         }
     }

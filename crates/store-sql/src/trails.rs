@@ -116,10 +116,11 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
          WHERE NOT EXISTS (SELECT 1 FROM subjects s WHERE {hashed subjects s r.hash} AND s.item = r.item)",
     );
     static ADD: Sql = Sql::new(
-        "INSERT INTO trails (item, subject, flow, stage, at, ended, outcome, attempt, took_ms, worker, error)
-         SELECT r.item, r.subject, r.flow, r.stage, r.at, r.ended, r.outcome, r.attempt, r.took_ms, r.worker, r.error
+        "INSERT INTO trails (item, subject, flow, stage, at, ended, outcome, attempt, took_ms, worker, error, note, replays)
+         SELECT r.item, r.subject, r.flow, r.stage, r.at, r.ended, r.outcome, r.attempt, r.took_ms, r.worker, r.error,
+                r.note, r.replays
          FROM {rows place int, item text, subject key, flow text, stage text, at int, ended int, outcome text, \
-         attempt int, took_ms int, worker text, error text} r ORDER BY r.place",
+         attempt int, took_ms int, worker text, error text, note text, replays int} r ORDER BY r.place",
     );
     let (mut new, mut unsure) = (Rows::new(), Rows::new());
     let mut subjects = BTreeSet::new();
@@ -146,7 +147,9 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
             .int(i64::from(entry.attempt))
             .int(whole(entry.took_ms))
             .text(&entry.worker)
-            .opt_text(entry.error.as_deref());
+            .opt_text(entry.error.as_deref())
+            .opt_text(entry.note.as_deref())
+            .int(i64::from(entry.replays));
     }
     tx.inserts(Kind::Subject, subjects.iter().map(|(key, _)| *key));
     for (sql, rows) in [(&NEW, new), (&ABOUT, unsure)] {
@@ -164,7 +167,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
 async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
     static OF_ITEM: Sql = Sql::new(
         "SELECT (SELECT s.text FROM subjects s WHERE {hashed subjects s t.subject} AND s.item = t.item LIMIT 1),
-                t.flow, t.stage, t.at, t.ended, t.outcome, t.attempt, t.took_ms, t.worker, t.error
+                t.flow, t.stage, t.at, t.ended, t.outcome, t.attempt, t.took_ms, t.worker, t.error, t.note, t.replays
          FROM trails t WHERE t.item = $1 ORDER BY t.at, t.num",
     );
     let rows = tx.run(&OF_ITEM, vec![Arg::Text(item)]).await?;
@@ -176,17 +179,26 @@ fn entry(row: &Row, item: &str) -> Result<TrailEntry, Fault> {
     let ended = usize::try_from(row.int(4)?).unwrap_or(usize::MAX);
     let unknown =
         || Fault::Refused(format!("an entry of the trail of {item} ends in a way that is not known"));
+    let end = *End::ALL.get(ended).ok_or_else(unknown)?;
+    let replays = row.opt_int(11)?;
+    let (note, error) = match replays {
+        Some(_) => (row.opt_text(10)?, row.opt_text(9)?),
+        // Rows of earlier versions have one text for both.
+        None => end.note_or_error(row.opt_text(9)?),
+    };
     Ok(TrailEntry {
         item: item.to_owned(),
         subject: row.opt_text(0)?,
         flow: row.text(1)?,
         stage: row.text(2)?,
         at: timestamp(row.int(3)?),
-        end: *End::ALL.get(ended).ok_or_else(unknown)?,
+        end,
         outcome: row.text(5)?,
         attempt: row.small(6)?,
         took_ms: row.count(7)?,
         worker: row.text(8)?,
-        error: row.opt_text(9)?,
+        replays: replays.and_then(|replays| u32::try_from(replays).ok()).unwrap_or(0),
+        note,
+        error,
     })
 }

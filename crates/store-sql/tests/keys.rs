@@ -206,6 +206,8 @@ fn entry(item: &str, subject: &str, at: Timestamp) -> TrailEntry {
         attempt: 1,
         took_ms: 1,
         worker: "w".to_owned(),
+        replays: 0,
+        note: None,
         error: None,
     }
 }
@@ -311,7 +313,9 @@ async fn an_older_database_is_taken_over() {
         INSERT INTO seen VALUES (x'8198d1bac40a1033653a78e48800cefc', 9999999999999, 1, 'i');
         INSERT INTO subjects VALUES (5, x'8198d1bac40a1033653a78e48800cefc', 'i', 'https://example.org/');
         INSERT INTO trails VALUES (3, 0, 0, 1, 0, x'8198d1bac40a1033653a78e48800cefc', 'i', 'search', 'crawl', 'published',
-                                   'w', NULL);";
+                                   'w', '3 links'),
+                                  (4, 1, 0, 1, 5, x'8198d1bac40a1033653a78e48800cefc', 'i', 'search', 'index', 'dead',
+                                   'w', 'no title');";
     old.execute(sqlx::raw_sql(rows)).await.unwrap();
     old.close().await.unwrap();
 
@@ -325,5 +329,9 @@ async fn an_older_database_is_taken_over() {
     assert!(matches!(store.claim(&[claim], TERM).await.unwrap()[..], [Claimed::Seen { .. }]));
     let trails = store.of_subject(known, 9).await.unwrap();
     assert_eq!(trails[0][0].subject.as_deref(), Some(known));
+    // It had one column for notes and for errors.
+    let said: Vec<_> =
+        trails[0].iter().map(|entry| (entry.note.as_deref(), entry.error.as_deref())).collect();
+    assert_eq!(said, [(Some("3 links"), None), (None, Some("no title"))]);
     assert_eq!(store.add(&id("c"), &[url("example.org", "new")]).await.unwrap(), [Added::New]);
 }

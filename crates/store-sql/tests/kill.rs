@@ -185,6 +185,8 @@ fn entry(item: &str, subject: &str) -> TrailEntry {
         attempt: 1,
         took_ms: 1,
         worker: "child".to_owned(),
+        replays: 0,
+        note: None,
         error: None,
     }
 }

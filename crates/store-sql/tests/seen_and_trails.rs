@@ -32,6 +32,8 @@ fn entry(item: &str, subject: Option<&str>, at: u64, end: End) -> TrailEntry {
         attempt: 1,
         took_ms: 3,
         worker: "w".to_owned(),
+        replays: 0,
+        note: None,
         error: None,
     }
 }

@@ -49,7 +49,13 @@ pub struct TrailEntry {
     pub took_ms: u64,
     /// The process that made it.
     pub worker: String,
-    /// What went wrong, or why the item waits, if either.
+    /// How often the item had been replayed by then.
+    #[serde(default)]
+    pub replays: u32,
+    /// More about an attempt that did not fail: what came of it, why the item waits, what it is replayed after.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// What went wrong, if something did.
     pub error: Option<String>,
 }
 
@@ -94,6 +100,16 @@ impl End {
     /// The end that a stored word means.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.as_str() == word)
+    }
+
+    /// Whether something went wrong.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, End::Retried | End::Waited | End::Dead)
+    }
+
+    /// A text about an attempt that ended so, as the note or as the error of its entry.
+    pub fn note_or_error(self, text: Option<String>) -> (Option<String>, Option<String>) {
+        if self.is_failure() { (None, text) } else { (text, None) }
     }
 
     /// Whether nothing is still to happen to the item.

@@ -114,6 +114,7 @@ crawlway_conformance::finds! {
         paging_goes_on_after_what_is_gone: CursorMustExist;
         the_dead_of_one_crawl_are_listed: DeadOfAll;
         a_replayed_url_starts_over: ReplayKeepsAttempts;
+        replays_are_counted: ReplaysAreNotCounted;
         a_replay_sets_a_finished_crawl_running: ReplayLeavesFinished;
         only_the_dead_are_replayed: ReplaysAnything;
         what_is_dropped_is_known_as_done: DropForgets;

@@ -15,6 +15,7 @@ fn is_found(fault: Fault, module: &str, case: &str) {
 crawlway_conformance::finds! {
     entries {
         every_field_comes_back: DropsErrors;
+        notes_and_errors_are_kept_apart_and_replays_are_counted: NotesAreErrors;
         an_unknown_item_has_no_trail: FindsItemsBySubject;
         an_empty_batch_adds_nothing: RefusesEmpty;
         a_trail_is_in_order_of_time: OrderOfAdding, LatestFirst;

@@ -2,16 +2,20 @@
 //! whichever it was.
 
 mod client;
+mod crawls;
 mod pages;
 mod queues;
+mod removal;
 mod trails;
 mod urls;
 
 pub(crate) use client::{Client, Refused};
+pub(crate) use crawls::Crawls;
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;
+pub(crate) use removal::PagesToRemove;
 pub(crate) use trails::trails;
-pub(crate) use urls::{add as add_url, get as url, list as urls};
+pub(crate) use urls::{Adding, get as url, list as urls};
 
 use crate::{config::Config, failure::UsageError, presence};
 

@@ -1,13 +1,19 @@
 //! URLs of the flow `inventory` and their records, by a gateway or in the data directory.
 
-use super::{Place, Refused};
-use crate::{config::Config, failure::UsageError, open};
-use crawlway_broker::Timestamp;
+use super::{Client, Place, Refused};
+use crate::{
+    command::{Given, refuse_bad_lines},
+    failure::UsageError,
+    open,
+};
+use crawlway_broker::{Broker, QueueName, Timestamp};
 use crawlway_content::{UrlOptions, url::normalise};
+use crawlway_fetch::Guard;
 use crawlway_gateway::{answers, shape::AcceptedUrl};
 use crawlway_store::inventory::{RecordId, Wanted};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Some records, each as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,28 +24,55 @@ pub(crate) struct Urls {
     pub(crate) next: Option<String>,
 }
 
-/// Asks for a URL.
-pub(crate) async fn add(place: Place<'_>, url: &str) -> anyhow::Result<AcceptedUrl> {
-    match place {
-        Place::Gateway(client) => {
-            client.post(&client.address(["api", "urls"]), &serde_json::json!({ "url": url })).await
-        }
-        Place::Data(config) => add_here(config, url).await,
-    }
+/// Where URLs are asked for, opened.
+pub(crate) enum Adding {
+    /// A gateway is asked.
+    Gateway(Client),
+    /// The queue of the data directory is written.
+    Here { broker: Arc<dyn Broker>, queue: QueueName, guard: Guard },
 }
 
-async fn add_here(config: &Config, url: &str) -> anyhow::Result<AcceptedUrl> {
-    let guard = config.fetch.guard(&[])?;
-    // Refused before anything is opened.
-    crawlway_flows::inventory::check(url, &guard).map_err(|error| UsageError(error.to_string()))?;
-    let broker = open::broker(config).await?;
-    let queue = open::url_queue(config, &*broker);
-    let accepted = match broker.declare(std::slice::from_ref(&queue)).await {
-        Ok(()) => answers::accept_url(&*broker, &queue.name, &guard, url, Timestamp::now()).await,
-        Err(error) => Err(error.into()),
-    };
-    broker.close().await?;
-    Ok(accepted?.into())
+impl Adding {
+    /// Opens the place, unless one of these URLs is refused there, which is told first.
+    pub(crate) async fn open(place: Place<'_>, urls: impl Iterator<Item = &Given>) -> anyhow::Result<Self> {
+        let config = match place {
+            Place::Gateway(client) => return Ok(Self::Gateway(client)),
+            Place::Data(config) => config,
+        };
+        let guard = config.fetch.guard(&[])?;
+        let refused = |given: &Given| {
+            let refused = crawlway_flows::inventory::check(&given.url, &guard).err()?;
+            Some(given.problem(&refused.to_string()))
+        };
+        refuse_bad_lines(&urls.filter_map(refused).collect::<Vec<_>>())?;
+        let broker = open::broker(config).await?;
+        let queue = open::url_queue(config, &*broker);
+        if let Err(error) = broker.declare(std::slice::from_ref(&queue)).await {
+            broker.close().await?;
+            return Err(error.into());
+        }
+        Ok(Self::Here { broker, queue: queue.name, guard })
+    }
+
+    /// Asks for a URL.
+    pub(crate) async fn add(&self, url: &str) -> anyhow::Result<AcceptedUrl> {
+        match self {
+            Self::Gateway(client) => {
+                client.post(&client.address(["api", "urls"]), &serde_json::json!({ "url": url })).await
+            }
+            Self::Here { broker, queue, guard } => {
+                Ok(answers::accept_url(&**broker, queue, guard, url, Timestamp::now()).await?.into())
+            }
+        }
+    }
+
+    /// Closes what was opened.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Gateway(_) => Ok(()),
+            Self::Here { broker, .. } => Ok(broker.close().await?),
+        }
+    }
 }
 
 /// The record of a URL, or with an id; none if there is none.

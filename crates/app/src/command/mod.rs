@@ -6,7 +6,9 @@ mod crawl;
 mod dead;
 mod demo;
 mod fetch;
+mod given;
 mod health;
+mod index;
 mod queues;
 mod replay;
 mod robots;
@@ -14,6 +16,8 @@ mod search;
 mod trail;
 mod up;
 mod url;
+
+pub(crate) use given::{Given, refuse_bad_lines};
 
 use crate::{
     config::{Config, Sources, load},
@@ -40,6 +44,7 @@ Examples:
   crawlway demo                                   see it at work on a small web of its own
   crawlway crawl https://example.org/             crawl a site and make it searchable
   crawlway crawl https://example.org/ --out FILE  crawl it into a file of JSON lines instead
+  crawlway crawl list                             the crawls and how far they are
   crawlway up                                     the same as a service, with an HTTP API
   crawlway url add https://example.org/           keep its headers, cookies and source
   crawlway search bicycle repair                  find pages, the best first
@@ -54,10 +59,10 @@ Examples:
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
 
-While `crawlway up` runs on the data directory, crawl, url, search, trail, queues and dead ask it and
-say the same as on the directory itself; --gateway asks one elsewhere. With --json, errors and warnings
-are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are for
-terminals only, and for none if NO_COLOR is set.
+While `crawlway up` runs on the data directory, crawl, url, search, index, trail, queues and dead ask
+it and say the same as on the directory itself; --gateway asks one elsewhere. With --json, errors and
+warnings are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are
+for terminals only, and for none if NO_COLOR is set.
 
 Exit codes:
   0  it was done
@@ -82,6 +87,8 @@ enum Command {
     Url(url::UrlArgs),
     /// Find pages by what they say
     Search(search::SearchArgs),
+    /// Remove pages from the index
+    Index(index::IndexArgs),
     /// Show what happened to an item, by its id or its URL
     Trail(trail::TrailArgs),
     /// Fetch a page politely and show what it becomes
@@ -115,11 +122,14 @@ struct SharedArgs {
     /// Write JSON for programs instead of text for people
     #[arg(long, global = true, help_heading = "Shared options")]
     json: bool,
+    /// Log every request and every outcome of a stage on standard error, whatever `log.level` says; twice to debug
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Shared options")]
+    verbose: u8,
 }
 
 /// Runs what the command line asks for.
 pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
-    let SharedArgs { config, data, gateway, json } = line.shared;
+    let SharedArgs { config, data, gateway, json, verbose } = line.shared;
     let sources = Sources {
         config_flag: config,
         data_flag: data,
@@ -130,7 +140,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
     let mut output = Output::new(json);
     let settings = || -> anyhow::Result<Config> {
         let config = load(&sources)?.config;
-        log::start(config.log);
+        log::start(config.log, verbose);
         Ok(config)
     };
     match line.command {
@@ -140,6 +150,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Health(args) => health::run(args, &settings()?, &mut output).await?,
         Command::Url(args) => url::run(args, &settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
+        Command::Index(args) => index::run(args, &settings()?, &mut output).await?,
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
         Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,
         Command::Fetch(args) => fetch::run(args, settings, &mut output).await?,

@@ -21,13 +21,13 @@ Examples:
   crawlway search bicycle --limit 5 --offset 5   the next five
 
 Words are found whatever their case and accents. Near-duplicates of a better hit are folded into it
-unless --all is given.
+unless --no-fold is given.
 
 JSON:
   {\"total\", \"hits\": [{\"url\", \"host\", \"title\", \"description\", \"snippet\", \"score\", \"crawled_at\",
     \"status_code\", \"item\", \"simhash\", \"duplicates\": [{\"url\", \"title\", \"distance\"}]}],
    \"next_offset\": null | n}
-  `snippet` is HTML in which everything is escaped but <mark>; times are milliseconds since 1970.
+  `snippet` is HTML in which everything is escaped but <mark>; times are ISO 8601 in UTC.
 
 Exit codes: 0 something was found; 1 nothing was found, or it failed; 2 the query or a setting is
 wrong.")]
@@ -42,13 +42,13 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "N", default_value = "0")]
     offset: usize,
     /// Show near-duplicates too
-    #[arg(long)]
-    all: bool,
+    #[arg(long, alias = "all")]
+    no_fold: bool,
 }
 
 pub(super) async fn run(args: SearchArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let search =
-        Search { query: args.query.join(" "), offset: args.offset, limit: args.limit, fold: !args.all };
+        Search { query: args.query.join(" "), offset: args.offset, limit: args.limit, fold: !args.no_fold };
     let results = ask::search(Place::of(config)?, &search).await?;
     let none = results.hits.is_empty();
     if output.is_json() {

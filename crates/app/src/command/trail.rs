@@ -5,11 +5,9 @@ use crate::{
     config::Config,
     failure::{ExitKind, Told},
     output::{Cell, Column, Output, Table, Tone, one_line},
-    time::iso,
 };
 use clap::Args;
-use crawlway_broker::Timestamp;
-use crawlway_gateway::shape::Trails;
+use crawlway_gateway::shape::{TrailStep, Trails};
 use crawlway_store::{End, frontier::EntryState};
 
 /// Show what happened to an item, by its id or its URL
@@ -21,10 +19,11 @@ Examples:
 
 JSON:
   {\"items\": [{\"item\", \"closed\", \"entries\": [{\"item\", \"subject\", \"flow\", \"stage\", \"at\", \"end\",
-    \"outcome\", \"attempt\", \"took_ms\", \"worker\", \"error\"}]}],
+    \"outcome\", \"attempt\", \"took_ms\", \"worker\", \"replays\", \"note\", \"error\"}]}],
    \"frontier\": [{\"crawl\", \"item\", \"url\", \"host\", \"depth\", \"found_on\", \"added_at\",
     \"state\": \"waiting\" | \"in_flight\" | \"done\" | \"dead\", \"due\", \"attempts\", \"outcome\", \"canonical\"}]}
-  `frontier` is where the URL stands in each crawl that knows it; times are milliseconds since 1970.
+  `frontier` is where the URL stands in each crawl that knows it; `error` is what went wrong, `note`
+  more about what went well; times are ISO 8601 in UTC.
 
 Exit codes: 0 there is something to tell; 1 there is not, or it failed; 2 the URL or a setting is
 wrong.")]
@@ -56,12 +55,12 @@ fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
             EntryState::Done => "is done",
             EntryState::Dead => "was given up",
         };
-        let due = entry.due.map(|due| format!(", due {}", iso_of(due))).unwrap_or_default();
+        let due = entry.due.as_ref().map(|due| format!(", due {due}")).unwrap_or_default();
         output.line(&format!(
             "{} {state} in crawl {} (found {}, {} links from a seed{due})",
             one_line(&entry.url),
             entry.crawl,
-            iso_of(entry.added_at),
+            entry.added_at,
             entry.depth,
         ))?;
     }
@@ -85,13 +84,13 @@ fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
                 _ => Tone::Plain,
             };
             table.row([
-                Cell::new(iso_of(entry.at)),
+                Cell::new(entry.at.as_str()),
                 Cell::new(entry.stage.as_str()),
                 Cell::new(entry.outcome.as_str()).tone(tone),
                 Cell::number(u64::from(entry.attempt)),
                 Cell::new(format!("{} ms", entry.took_ms)),
                 Cell::new(entry.worker.as_str()),
-                entry.error.as_deref().map_or_else(Cell::none, |error| Cell::cut(error, 80)),
+                about(entry).map_or_else(Cell::none, |about| Cell::cut(&about, 80)),
             ]);
         }
         output.table(&table)?;
@@ -99,6 +98,14 @@ fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn iso_of(millis: u64) -> String {
-    iso(Timestamp::from_millis(millis))
+/// What is to be said of a step: what went wrong, or more about what went well, and that it was replayed.
+fn about(step: &TrailStep) -> Option<String> {
+    let text = step.error.as_deref().or(step.note.as_deref());
+    match (step.replays, text) {
+        (0, text) => text.map(str::to_owned),
+        (replays, text) => {
+            let replayed = format!("replayed {}", super::counted(replays.into(), "time", "times"));
+            Some(text.map_or(replayed.clone(), |text| format!("{text} ({replayed})")))
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! `crawlway url`: asks for URLs, and shows what came back.
 
 use crate::{
-    ask::{self, Place},
+    ask::{self, Place, Refused},
+    command::Given,
     config::Config,
     failure::{ExitKind, Told},
     output::{Cell, Column, Output, Table, Tone, one_line},
@@ -9,9 +10,13 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Timestamp;
-use crawlway_gateway::shape::UrlRecord;
+use crawlway_gateway::{
+    Problem,
+    shape::{AcceptedUrl, UrlRecord},
+};
 use crawlway_store::inventory::{Cursor, MOST_LISTED, MOST_WITH_SOURCE, Status, Wanted};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Ask for URLs, and show the headers, cookies and sources that came back
 #[derive(Debug, Args)]
@@ -30,24 +35,31 @@ pub(super) struct UrlArgs {
 
 #[derive(Debug, Subcommand)]
 enum UrlCommand {
-    /// Ask for a URL; it is fetched by a worker, and again if it was before
+    /// Ask for URLs; each is fetched by a worker, and again if it was before
     #[command(after_help = "\
 Examples:
   crawlway url add https://example.org/
   crawlway url add https://example.org/ --json | jq -r .id
+  crawlway url add --from urls.txt             one URL per line; blank lines and # comments are ignored
+  sort -u urls.txt | crawlway url add -        the same from standard input
 
-It is answered when the broker has it durably. Without a gateway it stays in the queue of the data
-directory until `crawlway up` runs there.
+A URL is accepted when the broker has it durably. Without a gateway it stays in the queue of the data
+directory until `crawlway up` runs there. If a line of a list is no URL, it is named, and nothing is
+done. When the queue is full or the broker is down, adding ends there, and the next URL is named.
 
-JSON:
+JSON, a line for each if there are several:
   {\"id\", \"location\", \"url\", \"status\": \"QUEUED\", \"message_id\", \"requested_at\"}
+  {\"url\", \"error\"} of one that was refused
 
-Exit codes: 0 it is in the queue; 1 it is not, since the queue is full or the broker is down; 2 the
-URL or a setting is wrong.")]
+Exit codes: 0 all are in the queue; 1 one is not, since it was refused, the queue is full or the broker
+is down; 2 a URL or a setting is wrong.")]
     Add {
-        /// http or https, with a host that everybody can reach
-        #[arg(value_name = "URL")]
-        url: String,
+        /// http or https, with a host that everybody can reach; `-` reads URLs from standard input, one per line
+        #[arg(value_name = "URL", required_unless_present = "from")]
+        urls: Vec<String>,
+        /// Read URLs from this file, one per line; may be repeated
+        #[arg(long, value_name = "FILE")]
+        from: Vec<PathBuf>,
     },
     /// Show the record of a URL, by the URL or by the record's id
     #[command(after_help = "\
@@ -127,23 +139,95 @@ impl ValueEnum for Word {
 
 pub(super) async fn run(args: UrlArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     match args.command {
-        UrlCommand::Add { url } => add(&url, config, output).await,
+        UrlCommand::Add { urls, from } => {
+            // One argument is answered as one; a list may happen to have one line, and is still a list.
+            let several = urls.len() != 1 || !from.is_empty() || urls[0] == "-";
+            add(&super::given::urls(urls, &from)?, several, config, output).await
+        }
         UrlCommand::Get { of } => get(&of, config, output).await,
         UrlCommand::List(wanted) => list(wanted, config, output).await,
     }
 }
 
-async fn add(url: &str, config: &Config, output: &mut Output) -> anyhow::Result<()> {
+async fn add(given: &[Given], several: bool, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let place = Place::of(config)?;
     let here = matches!(place, Place::Data(_));
-    let accepted = ask::add_url(place, url).await?;
-    if output.is_json() {
-        return Ok(output.json(&accepted)?);
+    let adding = ask::Adding::open(place, given.iter()).await?;
+    let added = add_all(&adding, given, several, output).await;
+    adding.close().await?;
+    let (added, refused) = added?;
+    if here && !output.is_json() && added > 0 {
+        output.line(if several {
+            "no gateway runs here: `crawlway up` fetches them"
+        } else {
+            "no gateway runs here: `crawlway up` fetches it"
+        })?;
     }
-    output.line(&format!("{} is queued", one_line(&accepted.url)))?;
-    output.line(&format!("record {}, item {}", accepted.id, accepted.message_id))?;
-    if here {
-        output.line("no gateway runs here: `crawlway up` fetches it")?;
+    output.flush()?;
+    if refused == 0 { Ok(()) } else { Err(Told(ExitKind::Failed).into()) }
+}
+
+/// Says how many were accepted, and how many were refused for a fault of their own.
+async fn add_all(
+    adding: &ask::Adding,
+    given: &[Given],
+    several: bool,
+    output: &mut Output,
+) -> anyhow::Result<(u64, u64)> {
+    let (mut added, mut refused) = (0, 0);
+    for one in given {
+        match adding.add(&one.url).await {
+            Ok(accepted) => {
+                added += 1;
+                tell_accepted(&accepted, several, output)?;
+            }
+            Err(error) if several && is_refused(&error) => {
+                refused += 1;
+                let error = one.problem(&format!("{error:#}"));
+                if output.is_json() {
+                    output.line(&serde_json::json!({ "url": one.url, "error": error }).to_string())?;
+                } else {
+                    output.line(&format!("{} is refused: {}", one_line(&one.url), one_line(&error)))?;
+                }
+            }
+            Err(error) if several => {
+                output.flush()?;
+                let where_it_ended = format!(
+                    "{added} of {} are in the queue; the next is {}",
+                    super::counted(given.len() as u64, "URL", "URLs"),
+                    one.problem(&one_line(&one.url))
+                );
+                return Err(error.context(where_it_ended));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if several && !output.is_json() {
+        output.line(&format!("{} queued, {refused} refused", super::counted(added, "URL", "URLs")))?;
+    }
+    Ok((added, refused))
+}
+
+/// Whether it is the URL that is at fault, so that others may fare better.
+fn is_refused(error: &anyhow::Error) -> bool {
+    let problem = match error.downcast_ref::<Refused>() {
+        Some(refused) => Some(&refused.problem),
+        None => error.downcast_ref::<Problem>(),
+    };
+    problem.is_some_and(|problem| problem.status() == 400)
+}
+
+fn tell_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> anyhow::Result<()> {
+    match (output.is_json(), several) {
+        (true, false) => output.json(accepted)?,
+        (true, true) => output.line(&serde_json::to_string(accepted)?)?,
+        (false, true) => {
+            output.line(&format!("{} is queued, record {}", one_line(&accepted.url), accepted.id))?
+        }
+        (false, false) => {
+            output.line(&format!("{} is queued", one_line(&accepted.url)))?;
+            output.line(&format!("record {}, item {}", accepted.id, accepted.message_id))?;
+        }
     }
     Ok(())
 }

@@ -44,6 +44,7 @@ pub(super) struct Worked<S: Stage> {
     pub(super) id: MessageId,
     pub(super) subject: Option<String>,
     pub(super) attempt: u32,
+    pub(super) replays: u32,
     pub(super) counted: Counted,
     /// When the stage began with it.
     pub(super) began: Instant,
@@ -66,6 +67,7 @@ impl<S: Stage> Worked<S> {
             id: delivery.message.id.clone(),
             subject: None,
             attempt: delivery.attempt,
+            replays: delivery.replays,
             counted: Counted::default(),
             began: Instant::now(),
             ended_at: now,
@@ -84,6 +86,7 @@ impl<S: Stage> Worked<S> {
             id: holding.id,
             subject: holding.subject,
             attempt: holding.attempt,
+            replays: holding.replays,
             counted: Counted::default(),
             began: holding.taken,
             ended_at: now,

@@ -16,6 +16,9 @@ const TOGETHER: Duration = Duration::from_millis(10);
 /// How soon it is tried again to publish to a queue that is full.
 const FULL: Duration = Duration::from_millis(100);
 
+/// The target of the log of outcomes.
+const OUTCOME_LOG: &str = "crawlway::stage";
+
 impl<S: Stage> Engine<S> {
     /// Finishes items until nobody works any more, as many together as have gathered meanwhile. Those that cannot be
     /// published yet wait here; when they are many nothing new is taken up.
@@ -102,7 +105,9 @@ impl<S: Stage> Engine<S> {
         let rest = self.rest_after_outage(&items);
         let (entries, mut ended): (Vec<_>, Vec<_>) =
             items.into_iter().map(|item| self.conclude(item, rest)).unzip();
-        if !self.record(&entries).await {
+        if self.record(&entries).await {
+            log_outcomes(&entries);
+        } else {
             // What has no trail must not be settled for good. Its next taker does it all again.
             let until = self.parts.clock.now();
             for ended in &mut ended {
@@ -121,7 +126,7 @@ impl<S: Stage> Engine<S> {
         let now = self.parts.clock.now();
         let last = item.attempt >= self.source.max_attempts();
         let mut note = S::Note::default();
-        let (verdict, end, outcome, error) = match item.result {
+        let (verdict, end, outcome, about) = match item.result {
             Ok(output) => {
                 // What goes on under other ids has trails of its own; this one ends here.
                 let end = if item.passed { End::Passed } else { End::Done };
@@ -144,6 +149,7 @@ impl<S: Stage> Engine<S> {
                 (Verdict::Dead { reason: reason.clone() }, End::Dead, "dead", Some(reason))
             }
         };
+        let (note_for_trail, error) = end.note_or_error(about);
         let entry = TrailEntry {
             item: item.id.as_str().to_owned(),
             subject: item.subject,
@@ -155,6 +161,8 @@ impl<S: Stage> Engine<S> {
             attempt: item.counted.attempt(item.attempt),
             took_ms: u64::try_from(item.took.as_millis()).unwrap_or(u64::MAX),
             worker: self.parts.worker.to_string(),
+            replays: item.replays,
+            note: note_for_trail,
             error,
         };
         (entry, Ended { receipt: item.receipt, verdict, outcome, note })
@@ -271,5 +279,19 @@ impl<S: Stage> Engine<S> {
             self.out_of_order("what the stage needs", error);
         }
         self.outage.again(latest.began)
+    }
+}
+
+/// Writes a line for each outcome of a stage, at level `info`.
+fn log_outcomes(entries: &[TrailEntry]) {
+    if !tracing::enabled!(target: OUTCOME_LOG, tracing::Level::INFO) {
+        return;
+    }
+    for entry in entries {
+        let TrailEntry { item, flow, stage, outcome, attempt, replays, took_ms, .. } = entry;
+        let (about, note, error) = (entry.subject.as_deref(), entry.note.as_deref(), entry.error.as_deref());
+        tracing::info!(
+            target: OUTCOME_LOG, flow, stage, item, about, outcome, attempt, replays, took_ms, note, error, "stage"
+        );
     }
 }

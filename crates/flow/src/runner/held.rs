@@ -13,6 +13,7 @@ pub(super) struct Holding {
     pub(super) id: MessageId,
     pub(super) subject: Option<String>,
     pub(super) attempt: u32,
+    pub(super) replays: u32,
     pub(super) taken: Instant,
     /// Whose turn it is.
     state: State,
@@ -41,6 +42,7 @@ impl Held {
             id: delivery.message.id.clone(),
             subject: None,
             attempt: delivery.attempt,
+            replays: delivery.replays,
             taken: Instant::now(),
             state: State::Working,
         };

@@ -33,7 +33,8 @@ const SUSPECT: u32 = 3;
 
 /// Items that the stage gets together.
 struct Batch<S: Stage> {
-    receipts: Vec<(Receipt, Option<String>)>,
+    /// With what each item is about, and how often it was replayed.
+    receipts: Vec<(Receipt, Option<String>, u32)>,
     items: Vec<Item<S::In>>,
 }
 
@@ -189,11 +190,11 @@ impl<S: Stage> Engine<S> {
             let item = Item { id, value, attempt: delivery.attempt, counted: Counted::default() };
             match read.batches.last_mut() {
                 Some(batch) if open && !suspect && batch.items.len() < self.settings.batch => {
-                    batch.receipts.push((delivery.receipt, subject));
+                    batch.receipts.push((delivery.receipt, subject, delivery.replays));
                     batch.items.push(item);
                 }
                 _ => {
-                    let receipts = vec![(delivery.receipt, subject)];
+                    let receipts = vec![(delivery.receipt, subject, delivery.replays)];
                     read.batches.push(Batch { receipts, items: vec![item] });
                     open = !suspect;
                 }
@@ -251,7 +252,7 @@ impl<S: Stage> Engine<S> {
             Err(panic) => failed(format!("the stage panicked: {}", said(&*panic))),
         };
         let known = receipts.into_iter().zip(known).zip(results);
-        for (((receipt, subject), (id, attempt, counted)), mut result) in known {
+        for (((receipt, subject, replays), (id, attempt, counted)), mut result) in known {
             let unsent =
                 result.as_mut().map(|output| std::mem::take(&mut output.publish)).unwrap_or_default();
             let passed = unsent.iter().any(|outgoing| outgoing.id == id);
@@ -260,6 +261,7 @@ impl<S: Stage> Engine<S> {
                 id,
                 subject,
                 attempt,
+                replays,
                 counted,
                 began,
                 ended_at,

@@ -71,7 +71,7 @@ async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
     assert_eq!(trail.len(), 2);
     assert_eq!((trail[1].end, trail[1].attempt), (End::Deferred, 2));
     assert_eq!(trail[1].subject.as_deref(), Some("about a"), "found by its subject, handed back or not");
-    assert_eq!(trail[1].error.as_deref(), Some("handed back, since the process ends"));
+    assert_eq!(trail[1].note.as_deref(), Some("handed back, since the process ends"));
     assert!(world.trails.is_open("a"));
     let again = world.again();
     let going = again.go(Script::each("stage", async |_| done()), &spec, quick());

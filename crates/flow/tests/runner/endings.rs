@@ -103,6 +103,21 @@ async fn a_transient_failure_is_tried_again_and_counts() {
 }
 
 #[tokio::test]
+async fn what_is_said_of_a_success_is_a_note_and_no_error() {
+    let spec = spec("q");
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["a"]).await;
+    let stage = Script::each("stage", async |_| {
+        done().map(|output| Output { detail: Some("3 links followed".to_owned()), ..output })
+    });
+    let going = world.go(stage, &spec, quick());
+    world.until_empty("q").await;
+    going.end().await;
+    let trail: Vec<_> = world.trails.all().into_iter().map(|e| (e.end, e.note, e.error)).collect();
+    assert_eq!(trail, [(End::Done, Some("3 links followed".to_owned()), None)]);
+}
+
+#[tokio::test]
 async fn an_item_that_the_stage_counts_itself_goes_back_at_once_and_never_dies_of_it() {
     let spec = spec("q");
     let world = World::new(std::slice::from_ref(&spec)).await;
@@ -180,7 +195,7 @@ async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
     going.end().await;
     assert_eq!(*attempts.lock().unwrap(), [1, 1]);
     assert_eq!(world.trails.ends("a"), [End::Deferred, End::Done]);
-    assert_eq!(world.trails.of("a")[0].error.as_deref(), Some("not its turn"));
+    assert_eq!(world.trails.of("a")[0].note.as_deref(), Some("not its turn"));
 }
 
 #[tokio::test]

@@ -37,7 +37,13 @@ async fn replayed_items_keep_their_ids_and_their_trails() {
         let trail = world.trails.of(&format!("item-{number}"));
         let ends: Vec<_> = trail.iter().map(|entry| (entry.end, entry.attempt)).collect();
         assert_eq!(ends, [(End::Dead, 1), (End::Replayed, 1), (End::Done, 1)]);
-        assert_eq!((trail[1].worker.as_str(), trail[1].error.as_deref()), ("someone", Some("no price")));
+        assert_eq!((trail[1].worker.as_str(), trail[1].note.as_deref()), ("someone", Some("no price")));
+        assert_eq!((trail[1].error.as_deref(), trail[0].error.as_deref()), (None, Some("no price")));
+        assert_eq!(
+            trail.iter().map(|entry| entry.replays).collect::<Vec<_>>(),
+            [0, 1, 1],
+            "replays are counted"
+        );
         assert!(!world.trails.is_open(&trail[0].item));
     }
     assert_eq!(world.depth("q").await.dead, 0);

@@ -38,6 +38,8 @@ pub async fn reindex(
             attempt: 1,
             took_ms: 0,
             worker: worker.to_owned(),
+            replays: 0,
+            note: Some("from what is stored".to_owned()),
             error: None,
         };
         trails.record(&pages.iter().map(note).collect::<Vec<_>>()).await?;

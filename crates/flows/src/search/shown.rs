@@ -132,7 +132,7 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
         first_error: url.first_error.map(failure),
         last_error: url.last_error.map(failure),
         dead_at: url.dead_at,
-        replays: 0,
+        replays: url.replays,
     }
 }
 

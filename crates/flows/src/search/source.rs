@@ -122,7 +122,7 @@ impl FrontierSource {
             },
             attempt: taken.attempt,
             last_error: taken.last_error.map(|error| Failure { error, at: now }),
-            replays: 0,
+            replays: taken.replays,
             lease_until: taken.lease_until,
         }
     }

@@ -1,6 +1,8 @@
 //! Crawls as programs see them.
 
+use super::FrontierEntry;
 use crate::rates::{Pace, left};
+use crawlway_clock::{Timestamp, exact_duration};
 use crawlway_flows::search;
 use crawlway_store::frontier::{Crawl, CrawlCounts, CrawlState};
 use serde::{Deserialize, Serialize};
@@ -18,10 +20,12 @@ pub struct CrawlView {
     pub state: CrawlState,
     /// What it was asked to do; null if this version cannot read it.
     pub definition: Option<Definition>,
-    /// When it was made, in milliseconds since 1970.
-    pub created_at: u64,
-    /// When it was finished, limited or cancelled, in milliseconds since 1970.
-    pub ended_at: Option<u64>,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// When it was finished, limited or cancelled.
+    #[schema(format = DateTime)]
+    pub ended_at: Option<String>,
     /// How much was found, and what became of it.
     pub counts: Counts,
     /// How many URLs are still to be settled, as far as is known.
@@ -31,8 +35,11 @@ pub struct CrawlView {
     /// How long the rest takes at this rate; null if that cannot be told.
     pub eta_seconds: Option<f64>,
     /// How many pages wait to be indexed or are being indexed, of all crawls; once this one has ended, only as many as may
-    /// still be its own. It has ended and can be searched whole when this is 0.
-    pub to_be_indexed: u64,
+    /// still be its own. It has ended and can be searched whole when this is 0. Null if it is not known.
+    pub to_be_indexed: Option<u64>,
+    /// What it waits for while nothing is being fetched, in words, such as `example.org in back-off until 12:03:11 UTC`; null if
+    /// it does not wait, or if this process does not know.
+    pub waits_for: Option<String>,
     /// Whether its sitemaps are being read, so that more may be added to it.
     pub reading_sitemaps: bool,
     /// Its seeds with the reasons, up to 20 of them, if it has ended and none of them could be crawled. Only where one crawl
@@ -56,6 +63,31 @@ impl From<search::FailedSeed> for SeedFailure {
     fn from(search::FailedSeed { url, outcome, reason }: search::FailedSeed) -> Self {
         Self { url, outcome, reason }
     }
+}
+
+/// Some crawls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CrawlList {
+    /// The newest first.
+    pub crawls: Vec<CrawlView>,
+    /// Give this as `after` to go on; null at the end.
+    pub next: Option<String>,
+}
+
+/// Some URLs of a crawl.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CrawlUrls {
+    /// In the order in which they were found.
+    pub urls: Vec<FrontierEntry>,
+    /// Give this as `after` to go on; null at the end.
+    pub next: Option<String>,
+}
+
+/// A crawl that was deleted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeletedCrawl {
+    /// Its name.
+    pub deleted: String,
 }
 
 /// A crawl that was taken on.
@@ -94,8 +126,8 @@ pub struct Definition {
     pub max_depth: Option<u32>,
     /// How many pages it fetches.
     pub max_pages: Option<u64>,
-    /// How long a page need not be crawled again.
-    pub recrawl_after_ms: u64,
+    /// How long a page need not be crawled again, such as `7d`.
+    pub recrawl_after: String,
     /// Hosts that joined the scope because a seed redirects there.
     pub joined_hosts: Vec<String>,
 }
@@ -120,21 +152,33 @@ pub struct Counts {
 }
 
 impl CrawlView {
+    /// A crawl that this process knows nothing of but what is stored.
+    pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>) -> Self {
+        Self::new(crawl, None, to_be_indexed, None, false)
+    }
+
     /// A crawl that is this fast, with so many pages still to be indexed.
-    pub(crate) fn new(crawl: Crawl, pace: Option<Pace>, to_be_indexed: u64, reading_sitemaps: bool) -> Self {
+    pub(crate) fn new(
+        crawl: Crawl,
+        pace: Option<Pace>,
+        to_be_indexed: Option<u64>,
+        waits_for: Option<String>,
+        reading_sitemaps: bool,
+    ) -> Self {
         let left = left(&crawl);
         let rounded = |number: f64| (number * 100.0).round() / 100.0;
         Self {
             name: crawl.id.to_string(),
             state: crawl.state,
             definition: serde_json::from_str(&crawl.definition).ok().map(Definition::new),
-            created_at: crawl.created_at.as_millis(),
-            ended_at: crawl.ended_at.map(|at| at.as_millis()),
+            created_at: crawl.created_at.to_iso(),
+            ended_at: crawl.ended_at.map(Timestamp::to_iso),
             counts: crawl.counts.into(),
             left,
             rate_per_second: pace.map(|pace| rounded(pace.rate)),
             eta_seconds: pace.and_then(|pace| pace.seconds_left).map(rounded),
             to_be_indexed,
+            waits_for,
             reading_sitemaps,
             failed_seeds: Vec::new(),
         }
@@ -155,7 +199,7 @@ impl Definition {
             traps: _,
             state,
         } = definition;
-        let recrawl_after_ms = u64::try_from(recrawl_after.as_millis()).unwrap_or(u64::MAX);
+        let recrawl_after = exact_duration(recrawl_after);
         Self {
             seeds,
             sitemaps,
@@ -164,7 +208,7 @@ impl Definition {
             exclude,
             max_depth,
             max_pages,
-            recrawl_after_ms,
+            recrawl_after,
             joined_hosts: state.joined_hosts,
         }
     }

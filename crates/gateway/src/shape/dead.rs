@@ -50,6 +50,8 @@ pub struct Letter {
     pub id: String,
     /// The queue it was taken from.
     pub queue: String,
+    /// The URL that it is about, if it names one.
+    pub url: Option<String>,
     /// Why it was given up.
     pub reason: String,
     /// How many attempts were made.
@@ -109,6 +111,7 @@ impl Letter {
         Self {
             id: letter.id.to_string(),
             queue: letter.queue.to_string(),
+            url: url_of(letter),
             reason: letter.reason.clone(),
             attempts: letter.attempts,
             replays: letter.replays,
@@ -138,4 +141,15 @@ impl Letter {
         }
         whole
     }
+}
+
+/// The URL that a message names: in its key, as the frontier has it, or as the field `url` of its body, as all flows have it.
+fn url_of(letter: &DeadLetter) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        url: String,
+    }
+    let is_url = |text: &String| text.starts_with("http://") || text.starts_with("https://");
+    let in_key = letter.message.key.clone().filter(is_url);
+    in_key.or_else(|| serde_json::from_slice::<Named>(&letter.message.body).ok().map(|named| named.url))
 }

@@ -32,8 +32,9 @@ pub struct Hit {
     pub snippet: String,
     /// How well it fits; only comparable within one search.
     pub score: f32,
-    /// When it was crawled, in milliseconds since 1970.
-    pub crawled_at: u64,
+    /// When it was crawled.
+    #[schema(format = DateTime)]
+    pub crawled_at: String,
     /// The status it was answered with.
     pub status_code: u16,
     /// The item that brought it.
@@ -42,6 +43,13 @@ pub struct Hit {
     pub simhash: i64,
     /// Near-duplicates that were folded into it, best first, some of them.
     pub duplicates: Vec<Duplicate>,
+}
+
+/// How much was removed from the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RemovedPages {
+    /// How many pages were there, and are no more.
+    pub removed: u64,
 }
 
 /// A hit that was folded into a better one.
@@ -77,7 +85,7 @@ impl From<pages::Hit> for Hit {
             simhash,
             duplicates,
         } = hit;
-        let crawled_at = crawled_at.as_millis();
+        let crawled_at = crawled_at.to_iso();
         let duplicates = duplicates
             .into_iter()
             .map(|pages::Duplicate { url, title, distance }| Duplicate { url, title, distance })

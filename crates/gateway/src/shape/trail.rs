@@ -1,7 +1,7 @@
 //! Trails as programs see them.
 
 use crawlway_store::{
-    End, TrailEntry,
+    End, Timestamp, TrailEntry,
     frontier::{Entry, EntryState},
 };
 use serde::{Deserialize, Serialize};
@@ -38,8 +38,9 @@ pub struct TrailStep {
     pub flow: String,
     /// The stage.
     pub stage: String,
-    /// When the attempt ended, in milliseconds since 1970.
-    pub at: u64,
+    /// When the attempt ended.
+    #[schema(format = DateTime)]
+    pub at: String,
     /// How it ended, for programs: `done`, `passed`, `retried`, `deferred`, `waited`, `dead` or `replayed`.
     #[schema(value_type = String)]
     pub end: End,
@@ -51,7 +52,11 @@ pub struct TrailStep {
     pub took_ms: u64,
     /// The process that made it.
     pub worker: String,
-    /// What went wrong, or why the item waits.
+    /// How often the item had been replayed by then.
+    pub replays: u32,
+    /// More about an attempt that did not fail: what came of it, or why the item waits.
+    pub note: Option<String>,
+    /// What went wrong.
     pub error: Option<String>,
 }
 
@@ -70,15 +75,18 @@ pub struct FrontierEntry {
     pub depth: u32,
     /// The item on whose page it was found.
     pub found_on: Option<String>,
-    /// When it was added, in milliseconds since 1970.
-    pub added_at: u64,
+    /// When it was added.
+    #[schema(format = DateTime)]
+    pub added_at: String,
     /// `waiting`, `in_flight`, `done` or `dead`.
     #[schema(value_type = String)]
     pub state: EntryState,
-    /// When the next attempt of what waits is due, in milliseconds since 1970.
-    pub due: Option<u64>,
-    /// When what is done was crawled, in milliseconds since 1970.
-    pub crawled_at: Option<u64>,
+    /// When the next attempt of what waits is due.
+    #[schema(format = DateTime)]
+    pub due: Option<String>,
+    /// When what is done was crawled.
+    #[schema(format = DateTime)]
+    pub crawled_at: Option<String>,
     /// How many attempts were made.
     pub attempts: u32,
     /// What became of it, or what went wrong last.
@@ -101,10 +109,23 @@ impl ItemTrail {
 
 impl From<TrailEntry> for TrailStep {
     fn from(entry: TrailEntry) -> Self {
-        let TrailEntry { item, subject, flow, stage, at, end, outcome, attempt, took_ms, worker, error } =
-            entry;
-        let at = at.as_millis();
-        Self { item, subject, flow, stage, at, end, outcome, attempt, took_ms, worker, error }
+        let TrailEntry {
+            item,
+            subject,
+            flow,
+            stage,
+            at,
+            end,
+            outcome,
+            attempt,
+            took_ms,
+            worker,
+            replays,
+            note,
+            error,
+        } = entry;
+        let at = at.to_iso();
+        Self { item, subject, flow, stage, at, end, outcome, attempt, took_ms, worker, replays, note, error }
     }
 }
 
@@ -132,10 +153,10 @@ impl From<Entry> for FrontierEntry {
             host,
             depth,
             found_on,
-            added_at: added_at.as_millis(),
+            added_at: added_at.to_iso(),
             state,
-            due: due.map(|due| due.as_millis()),
-            crawled_at: crawled_at.map(|at| at.as_millis()),
+            due: due.map(Timestamp::to_iso),
+            crawled_at: crawled_at.map(Timestamp::to_iso),
             attempts,
             outcome,
             canonical,

@@ -35,7 +35,7 @@ async fn a_crawl_is_durable_when_it_is_accepted_and_the_same_definition_is_the_s
         crawl["definition"],
         json!({ "seeds": ["http://a.test/", "http://a.test/b"], "sitemaps": false, "hosts": ["a.test"],
             "include": ["/*"], "exclude": ["*.pdf"], "max_depth": 3, "max_pages": 50,
-            "recrawl_after_ms": 43_200_000 })
+            "recrawl_after": "12h" })
     );
     assert_eq!(
         crawl["counts"],
@@ -87,11 +87,11 @@ async fn crawls_are_listed_newest_first_page_by_page() {
     let mut ids = Vec::new();
     for n in 0..5 {
         let body = json!({ "seeds": [format!("http://a.test/{n}")] });
-        ids.push(lab.post("/api/crawls", body).await.ok(202)["id"].clone());
+        ids.push(lab.post("/api/crawls", body).await.ok(202)["name"].clone());
     }
     ids.reverse();
     let listed = |page: &Value| -> Vec<Value> {
-        page["crawls"].as_array().unwrap().iter().map(|crawl| crawl["id"].clone()).collect()
+        page["crawls"].as_array().unwrap().iter().map(|crawl| crawl["name"].clone()).collect()
     };
     let first = lab.get("/api/crawls?limit=3").await.ok(200);
     assert_eq!(listed(&first), ids[..3]);
@@ -104,7 +104,7 @@ async fn crawls_are_listed_newest_first_page_by_page() {
     lab.get("/api/crawls?after=a%20b").await.refused("after", "cannot be one");
     lab.get("/api/crawls?page=2").await.refused("page", "unknown field");
     for path in ["/api/crawls/none", "/api/crawls/a%20b"] {
-        assert_eq!(lab.get(path).await.problem(404, "not-found")["field"], "id");
+        assert_eq!(lab.get(path).await.problem(404, "not-found")["field"], "name");
     }
     lab.end().await;
 }
@@ -112,7 +112,7 @@ async fn crawls_are_listed_newest_first_page_by_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crawl_can_be_paused_resumed_and_cancelled() {
     let lab = Lab::idle().await;
-    let id = lab.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202)["id"].clone();
+    let id = lab.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202)["name"].clone();
     let id = id.as_str().unwrap();
     let act = async |what: &str| lab.poke(&format!("/api/crawls/{id}/{what}")).await;
     for (what, state) in [
@@ -145,7 +145,7 @@ async fn a_crawl_runs_to_its_end_with_counts_by_outcome_and_cannot_be_paused_the
         (&crawl["left"], &crawl["rate_per_second"], &crawl["eta_seconds"]),
         (&json!(0), &json!(null), &json!(null))
     );
-    assert!(crawl["ended_at"].as_u64() >= crawl["created_at"].as_u64(), "{crawl}");
+    assert!(crawl["ended_at"].as_str() >= crawl["created_at"].as_str(), "{crawl}");
     assert!(lab.index.count().await.unwrap() >= 60);
     for what in ["pause", "resume", "cancel"] {
         let problem = lab.poke(&format!("/api/crawls/{id}/{what}")).await.problem(409, "conflict");
@@ -158,7 +158,8 @@ async fn a_crawl_runs_to_its_end_with_counts_by_outcome_and_cannot_be_paused_the
 async fn a_running_crawl_tells_its_rate_and_how_long_it_takes() {
     let lab = Lab::idle().await;
     let seeds: Vec<String> = (0..100).map(|n| format!("http://a.test/{n}")).collect();
-    let id = lab.post("/api/crawls", json!({ "seeds": seeds, "max_pages": 50 })).await.ok(202)["id"].clone();
+    let id =
+        lab.post("/api/crawls", json!({ "seeds": seeds, "max_pages": 50 })).await.ok(202)["name"].clone();
     let path = format!("/api/crawls/{}", id.as_str().unwrap());
     assert_eq!(lab.get(&path).await.ok(200)["rate_per_second"], Value::Null, "only just seen");
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -182,7 +183,7 @@ async fn sitemaps_are_read_after_the_answer() {
     let lab = Lab::working(Plan::demo().naming(Naming::Addresses)).await;
     let start = lab.server.as_ref().unwrap().web().truth().start.clone();
     let body = json!({ "seeds": start, "max_depth": 0, "sitemaps": true });
-    let id = lab.post("/api/crawls", body).await.ok(202)["id"].as_str().unwrap().to_owned();
+    let id = lab.post("/api/crawls", body).await.ok(202)["name"].as_str().unwrap().to_owned();
     for _ in 0..1000 {
         let crawl = lab.get(&format!("/api/crawls/{id}")).await.ok(200);
         let counts = crawl["counts"].clone();
@@ -199,4 +200,53 @@ async fn sitemaps_are_read_after_the_answer() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("it does not end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn urls_of_a_crawl_are_listed_by_outcome_and_page_by_page() {
+    let lab = Lab::working(Plan::bench(60)).await;
+    let id = lab.crawl_everything().await;
+    let counts = lab.finished(&id).await["counts"].clone();
+    let mut urls = Vec::new();
+    let mut after = String::new();
+    loop {
+        let path = format!("/api/crawls/{id}/urls?outcome=published&limit=25{after}");
+        let page = lab.get(&path).await.ok(200);
+        for entry in page["urls"].as_array().unwrap() {
+            assert_eq!(
+                (&entry["state"], &entry["outcome"]),
+                (&json!("done"), &json!("published")),
+                "{entry}"
+            );
+            assert_eq!(entry["crawl"], id.as_str(), "{entry}");
+            urls.push(entry["url"].as_str().unwrap().to_owned());
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    urls.sort();
+    urls.dedup();
+    assert_eq!(urls.len() as u64, counts["outcomes"]["published"].as_u64().unwrap(), "each of them once");
+    for none in ["dead", "waiting", "gone"] {
+        let page = lab.get(&format!("/api/crawls/{id}/urls?outcome={none}")).await.ok(200);
+        assert_eq!(page, json!({ "urls": [], "next": null }), "{none}");
+    }
+    lab.get(&format!("/api/crawls/{id}/urls?limit=0")).await.refused("limit", "1 to 1000");
+    lab.get(&format!("/api/crawls/{id}/urls?after=x")).await.refused("after", "no place in the list");
+    lab.get("/api/crawls/none/urls").await.problem(404, "not-found");
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crawl_that_was_deleted_is_gone_and_its_pages_are_not() {
+    let lab = Lab::working(Plan::bench(60)).await;
+    let id = lab.crawl_everything().await;
+    lab.finished(&id).await;
+    let pages = lab.index.count().await.unwrap();
+    assert_eq!(lab.delete(&format!("/api/crawls/{id}")).await.ok(200), json!({ "deleted": id }));
+    lab.get(&format!("/api/crawls/{id}")).await.problem(404, "not-found");
+    lab.delete(&format!("/api/crawls/{id}")).await.problem(404, "not-found");
+    assert_eq!(lab.get("/api/crawls").await.ok(200)["crawls"], json!([]));
+    assert_eq!(lab.index.count().await.unwrap(), pages);
+    lab.end().await;
 }

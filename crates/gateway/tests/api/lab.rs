@@ -241,7 +241,7 @@ impl Lab {
         let web = self.server.as_ref().unwrap().web();
         let hosts: Vec<&str> = web.hosts().collect();
         let body = serde_json::json!({ "seeds": web.truth().start, "hosts": hosts });
-        let id = self.post("/api/crawls", body).await.ok(202)["id"].as_str().unwrap().to_owned();
+        let id = self.post("/api/crawls", body).await.ok(202)["name"].as_str().unwrap().to_owned();
         self.finished(&id).await;
         id
     }

@@ -2,6 +2,7 @@
 
 use crate::lab::Lab;
 use crawlway_demo_web::{Naming, Plan};
+use crawlway_store::PageIndex;
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,5 +83,30 @@ async fn a_trail_is_of_an_item_or_of_a_url() {
     lab.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202);
     let known = lab.get("/api/trails?url=http://A.test").await.ok(200);
     assert_eq!((&known["items"], &known["frontier"][0]["state"]), (&json!([]), &json!("waiting")));
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_removed_from_the_index_by_url_and_by_host() {
+    let lab = Lab::working(Plan::demo().naming(Naming::Addresses)).await;
+    lab.crawl_everything().await;
+    let of_host = async |host: &str| lab.get(&format!("/api/search?q=host:{host}&fold=false")).await.ok(200);
+    let all = lab.get("/api/search?q=the&limit=1000").await.ok(200);
+    let hit = &all["hits"][0];
+    let (url, host) = (hit["url"].as_str().unwrap(), hit["host"].as_str().unwrap());
+    let (before, count) = (of_host(host).await["total"].as_u64().unwrap(), lab.index.count().await.unwrap());
+    let path = format!("/api/pages?url={}", url.replace(':', "%3A"));
+    assert_eq!(lab.delete(&path).await.ok(200), json!({ "removed": 1 }));
+    assert_eq!(lab.delete(&path).await.ok(200), json!({ "removed": 0 }), "it is gone");
+    assert_eq!(of_host(host).await["total"], before - 1);
+    assert_eq!(
+        lab.delete(&format!("/api/pages?host={host}")).await.ok(200),
+        json!({ "removed": before - 1 })
+    );
+    assert_eq!(of_host(host).await["total"], 0);
+    assert_eq!(lab.index.count().await.unwrap(), count - before, "pages of others stay");
+    lab.delete("/api/pages").await.refused("url", "either `url` or `host`");
+    lab.delete("/api/pages?url=nonsense").await.refused("url", "nonsense");
+    lab.delete("/api/pages?host=a%20b").await.refused("host", "is no host");
     lab.end().await;
 }

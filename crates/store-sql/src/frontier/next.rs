@@ -198,12 +198,12 @@ async fn take(
     // The first few of each host, without looking at the rest of its backlog.
     static FIRST: Sql = Sql::pair(
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
-                e.last_modified, e.due
+                e.last_modified, e.due, e.replays
          FROM {rows host int} r CROSS JOIN entries e ON e.num IN
               (SELECT x.num FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
                ORDER BY x.due, x.num {limit $3})",
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
-                e.last_modified, e.due
+                e.last_modified, e.due, e.replays
          FROM {rows host int} r CROSS JOIN LATERAL
               (SELECT x.* FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
                ORDER BY x.due, x.num {limit $3}) e",
@@ -250,6 +250,7 @@ fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
         chain: row.small(6)?,
         insist: row.int(7)? != 0,
         attempt: row.small(8)? + 1,
+        replays: row.small(13)?,
         last_error: row.opt_text(9)?,
         validators: Validators { etag: row.opt_text(10)?, last_modified: row.opt_text(11)? },
         lease_until: Timestamp::default(),

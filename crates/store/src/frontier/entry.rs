@@ -80,6 +80,8 @@ pub struct Taken {
     pub insist: bool,
     /// Which attempt this is, from 1; retries and lost leases count, deferrals don't.
     pub attempt: u32,
+    /// How often it was replayed.
+    pub replays: u32,
     /// How the previous attempt ended, if one failed.
     pub last_error: Option<String>,
     /// What the page was when it was last fetched.
@@ -275,6 +277,8 @@ pub struct DeadUrl {
     pub reason: String,
     /// How many attempts were made.
     pub attempts: u32,
+    /// How often it had been replayed before.
+    pub replays: u32,
     /// What went wrong first, since it last began to wait anew.
     pub first_error: Option<String>,
     /// What went wrong last.

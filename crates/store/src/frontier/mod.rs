@@ -150,7 +150,7 @@ pub trait Frontier: Debug + Send + Sync {
         most: usize,
     ) -> Result<DeadUrls, StoreError>;
 
-    /// Makes the dead of these item ids wait again, their attempts forgotten, and their crawls run again if they
+    /// Makes the dead of these item ids wait again, their attempts forgotten and the replay counted, and their crawls run again if they
     /// were finished and may still fetch something. Says which were dead.
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 

@@ -90,6 +90,7 @@ crawlway_conformance::faults! {
     CursorMustExist,
     DeadOfAll,
     ReplayKeepsAttempts,
+    ReplaysAreNotCounted,
     ReplayLeavesFinished,
     ReplaysAnything,
     DropForgets,

@@ -354,6 +354,7 @@ impl Frontier for Oracle {
         let keeps = self.has(Fault::ReplayKeepsAttempts);
         Ok(self.each_dead(items, self.has(Fault::ReplaysAnything), |world, place| {
             world.wait_anew(place, now, keeps);
+            world.rows[place].replays += u32::from(!self.has(Fault::ReplaysAreNotCounted));
             let crawl = world.rows[place].crawl.clone();
             if !self.has(Fault::ReplayLeavesFinished) {
                 world.resume(&crawl, now);

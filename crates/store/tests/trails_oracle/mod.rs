@@ -9,6 +9,7 @@ use std::{
 
 crawlway_conformance::faults! {
     DropsErrors,
+    NotesAreErrors,
     FindsItemsBySubject,
     RefusesEmpty,
     OrderOfAdding,
@@ -106,6 +107,7 @@ impl Oracle {
     fn cut(&self, mut entry: TrailEntry) -> TrailEntry {
         match self.fault {
             Fault::DropsErrors => entry.error = None,
+            Fault::NotesAreErrors => entry.error = entry.error.or(entry.note.take()),
             Fault::TrimsTexts => entry.outcome = entry.outcome.trim().to_owned(),
             _ => {}
         }

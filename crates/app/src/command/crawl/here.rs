@@ -3,7 +3,7 @@
 use super::{
     CrawlArgs, LOOK,
     out::Out,
-    progress::Progress,
+    progress::{Progress, Watch},
     told::{Crawled, seconds},
 };
 use crate::{
@@ -26,14 +26,15 @@ use std::{
 };
 
 pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output) -> anyhow::Result<()> {
+    let watch = args.watch(output);
     let definition = Definition {
         seeds: args.seeds,
-        sitemaps: args.sitemap,
+        sitemaps: args.sitemaps,
         hosts: args.hosts,
         include: args.include,
         exclude: args.exclude,
-        max_depth: args.depth,
-        max_pages: args.pages.map(std::num::NonZeroU64::get),
+        max_depth: args.max_depth,
+        max_pages: args.max_pages.map(std::num::NonZeroU64::get),
         recrawl_after: args.recrawl_after.unwrap_or(config.search.recrawl_after()),
         traps: config.search.traps(),
         state: TermsState::default(),
@@ -68,7 +69,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
         stop.clone(),
     )
     .await?;
-    let started = crawl(&worker, asked, file, &stop).await;
+    let started = crawl(&worker, asked, file, watch, &stop).await;
     let drained = worker.drain().await;
     let ended = match &started {
         // As it is now that what was in flight is finished.
@@ -149,6 +150,7 @@ pub(in crate::command) async fn crawl(
     worker: &Worker,
     asked: Asked,
     file: Option<Arc<Export>>,
+    watch: Watch,
     stop: &Stop,
 ) -> anyhow::Result<Started> {
     let frontier = &*worker.records.frontier;
@@ -161,12 +163,14 @@ pub(in crate::command) async fn crawl(
         warn(&format!("sitemap: {trouble}"));
     }
     (worker.wake)();
-    let mut progress = Progress::new(if file.is_some() { "written" } else { "indexed" });
+    let mut progress = Progress::new(watch, if file.is_some() { "written" } else { "indexed" });
     loop {
         let (crawl, left) = how_far(worker, &started).await?;
         let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
         let over = crawl.state.has_ended() && left == 0;
-        progress.show(&crawl.counts.into(), fetching(worker), left);
+        let fetching = fetching(worker);
+        let waits_for = if fetching == 0 && !over { worker.fetcher.waits_for() } else { None };
+        progress.show(&crawl.counts.into(), fetching, left, waits_for.as_deref());
         // Who read has read enough.
         let unread = file.as_ref().is_some_and(|file| file.is_closed());
         if over || unread || stop.is_requested() {

@@ -1,12 +1,14 @@
 //! `crawlway crawl`: crawls from some URLs until nothing is left, and makes the pages searchable.
 
 mod here;
+mod manage;
 mod out;
 mod progress;
 mod through;
 mod told;
 
 pub(super) use here::{crawl, crawled};
+pub(super) use progress::Watch;
 pub(super) use told::Crawled;
 
 use crate::{ask::Place, config::Config, output::Output, quantity::parse_duration};
@@ -16,20 +18,29 @@ use crawlway_store::CrawlId;
 use out::Out;
 use std::{
     num::{NonZeroU64, NonZeroUsize},
+    path::PathBuf,
     time::Duration,
 };
 
 /// How often it is looked how far the crawl is.
 const LOOK: Duration = Duration::from_millis(100);
 
+const USAGE: &str = "\
+crawlway crawl [OPTIONS] <URL>...
+       crawlway crawl list|show|pause|resume|cancel|delete …";
+
 /// Crawl from some URLs and make the pages searchable
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    subcommand_negates_reqs = true,
+    override_usage = USAGE,
+    after_help = "\
 Examples:
   crawlway crawl https://example.org/                          the whole host
-  crawlway crawl https://example.org/ --pages 500 --depth 3
-  crawlway crawl https://example.org/ --host '*.example.org' --exclude '*.pdf' --sitemap
+  crawlway crawl https://example.org/ --max-pages 500 --max-depth 3
+  crawlway crawl https://example.org/ --hosts '*.example.org' --exclude '*.pdf' --sitemaps
   crawlway crawl https://example.org/ --out pages.jsonl
+  crawlway crawl --from urls.txt                               one URL per line, # comments
   crawlway crawl --allow 127.0.0.1/32:8080 http://127.0.0.1:8080/
 
 A pattern is about path and query, or about the whole URL if it has `://` in it; `*` stands for
@@ -44,6 +55,11 @@ crawled lately into the same data directory are not fetched again, and so not wr
 While a gateway runs on the data directory, or --gateway names one, it crawls, on the terms of its
 own settings; Ctrl-C then only ends the watching.
 
+On a terminal a bar shows how far it is and what it waits for. Elsewhere a line on standard error does
+so every 5 s, with --json as {\"progress\": {\"seconds\", \"done\", \"waiting\", \"in_flight\", \"dead\",
+\"to_be_indexed\", \"rate_per_second\", \"waits_for\"}}. --verbose logs every request and every outcome
+of a stage.
+
 JSON:
   {\"crawl\", \"state\": \"running\" | \"finished\" | \"paused\" | \"cancelled\", \"new\", \"added\",
     \"again\", \"seconds\", \"indexed\", \"written\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
@@ -52,20 +68,27 @@ JSON:
   --out, `outcomes` are of the whole crawl. With `--out -` it goes to standard error.
 
 Exit codes: 0 nothing is left to do; 1 it failed; 2 the command line or a setting is wrong;
-3 it was asked to stop before the end.")]
+3 it was asked to stop before the end."
+)]
 pub(super) struct CrawlArgs {
-    /// Where to begin. These are fetched whenever they are given, however lately they were
-    #[arg(value_name = "URL", required = true)]
+    #[command(subcommand)]
+    command: Option<manage::CrawlCommand>,
+    /// Where to begin; `-` reads URLs from standard input, one per line. These are fetched whenever they are given, however
+    /// lately they were
+    #[arg(value_name = "URL", required_unless_present = "from")]
     seeds: Vec<String>,
+    /// Read URLs to begin with from this file, one per line; may be repeated
+    #[arg(long, value_name = "FILE")]
+    from: Vec<PathBuf>,
     /// The crawl's name, to go on with it on other terms later; by default made from the URLs, such as `example.org`
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<CrawlId>,
     /// Fetch everything again, whatever was fetched lately by this or another crawl
     #[arg(long)]
     fresh: bool,
-    /// Visit this host too: `example.org`, `*.example.org` or `example.org:8080`; may be repeated. Without it, the
+    /// Visit this host: `example.org`, `*.example.org` or `example.org:8080`; may be repeated. Without it, the
     /// hosts of the URLs are visited
-    #[arg(long = "host", value_name = "HOST")]
+    #[arg(long, alias = "host", value_name = "HOST")]
     hosts: Vec<String>,
     /// Visit only URLs that fit this pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
@@ -74,14 +97,14 @@ pub(super) struct CrawlArgs {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Go at most so many links away from where it begins
-    #[arg(long, value_name = "N")]
-    depth: Option<u32>,
+    #[arg(long, alias = "depth", value_name = "N")]
+    max_depth: Option<u32>,
     /// Fetch at most so many pages
-    #[arg(long, value_name = "N")]
-    pages: Option<NonZeroU64>,
+    #[arg(long, alias = "pages", value_name = "N")]
+    max_pages: Option<NonZeroU64>,
     /// Read the sitemaps of the hosts too
-    #[arg(long)]
-    sitemap: bool,
+    #[arg(long, alias = "sitemap")]
+    sitemaps: bool,
     /// Crawl a page again after this long, whatever `search.recrawl_after` says
     #[arg(long, value_name = "TIME", value_parser = duration)]
     recrawl_after: Option<Duration>,
@@ -100,6 +123,20 @@ pub(super) struct CrawlArgs {
     /// Leave a host alone for so long between two requests, whatever `fetch.gap` says
     #[arg(long, value_name = "TIME", value_parser = duration)]
     gap: Option<Duration>,
+    /// Do not show how far it is
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl CrawlArgs {
+    /// For whom progress is shown.
+    fn watch(&self, output: &Output) -> Watch {
+        match (self.quiet, output.is_json()) {
+            (true, _) => Watch::Quiet,
+            (false, true) => Watch::Programs,
+            (false, false) => Watch::People,
+        }
+    }
 }
 
 fn name(text: &str) -> Result<CrawlId, String> {
@@ -110,7 +147,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| format!("expected {}", crate::quantity::DURATION))
 }
 
-pub(super) async fn run(args: CrawlArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
+pub(super) async fn run(mut args: CrawlArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
+    if let Some(command) = args.command.take() {
+        return manage::run(command, &config, output).await;
+    }
+    let seeds = super::given::urls(std::mem::take(&mut args.seeds), &args.from)?;
+    args.seeds = seeds.into_iter().map(|seed| seed.url).collect();
     let gateway = match Place::of(&config)? {
         Place::Gateway(client) => Some(client),
         Place::Data(_) => None,

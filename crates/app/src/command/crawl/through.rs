@@ -31,12 +31,12 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         "name": args.name,
         "fresh": args.fresh,
         "seeds": args.seeds,
-        "sitemaps": args.sitemap,
+        "sitemaps": args.sitemaps,
         "hosts": args.hosts,
         "include": args.include,
         "exclude": args.exclude,
-        "max_depth": args.depth,
-        "max_pages": args.pages,
+        "max_depth": args.max_depth,
+        "max_pages": args.max_pages,
         "recrawl_after": args.recrawl_after.map(exact_duration),
     });
     let begun: Accepted = client.post(&client.address(["api", "crawls"]), &asked).await?;
@@ -46,13 +46,14 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         warn(&format!("queue `{queue}` is paused: pages stay in it until `crawlway queues resume {queue}`"));
     }
     let address = client.address(["api", "crawls", &begun.name]);
-    let mut progress = Progress::new("indexed");
+    let mut progress = Progress::new(args.watch(output), "indexed");
     let (crawl, followed) = loop {
         let crawl: CrawlView = client.get(&address).await.with_context(|| {
             format!("crawl {} was begun, and goes on whenever the gateway runs", begun.name)
         })?;
-        progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed);
-        if crawl.state.has_ended() && !crawl.reading_sitemaps && crawl.to_be_indexed == 0 {
+        let waits_for = crawl.waits_for.as_deref();
+        progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed.unwrap_or(0), waits_for);
+        if crawl.state.has_ended() && !crawl.reading_sitemaps && crawl.to_be_indexed.unwrap_or(0) == 0 {
             break (crawl, true);
         }
         if stop.is_requested() {
@@ -79,7 +80,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         joined_hosts: crawl.definition.map(|definition| definition.joined_hosts).unwrap_or_default(),
         failed_seeds: crawl.failed_seeds,
         seconds: seconds(began.elapsed()),
-        indexed: indexed.saturating_sub(crawl.to_be_indexed),
+        indexed: indexed.saturating_sub(crawl.to_be_indexed.unwrap_or(0)),
         written: 0,
         counts: crawl.counts,
         out: None,

@@ -9,9 +9,6 @@ use crate::{
 use crawlway_broker::Timestamp;
 use crawlway_gateway::shape::{Letter, NextDead};
 
-/// A reason longer than this is cut in the table; `dead show` has it whole.
-const REASON_WIDTH: usize = 60;
-
 pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { queue, filter, limit, after } = args;
     let filter = filter.into_filter(None);
@@ -27,7 +24,7 @@ pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) ->
         Column::left("queue"),
         Column::left("died"),
         Column::right("attempts"),
-        Column::left("message"),
+        Column::left("about"),
         Column::left("reason"),
     ]);
     let now = Timestamp::now();
@@ -47,7 +44,7 @@ fn row(letter: Letter, now: Timestamp) -> [Cell; 6] {
         Cell::new(letter.queue),
         Cell::new(ago_text(&letter.dead_at, now)),
         Cell::number(u64::from(letter.attempts)),
-        Cell::new(letter.message.id),
-        Cell::cut(&letter.reason, REASON_WIDTH),
+        Cell::new(letter.url.unwrap_or(letter.message.id)),
+        Cell::new(letter.reason),
     ]
 }

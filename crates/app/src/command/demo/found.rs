@@ -219,6 +219,7 @@ mod tests {
             url: (*url).to_owned(),
             reason: String::new(),
             attempts: 1,
+            replays: 0,
             first_error: None,
             last_error: None,
             dead_at: Timestamp::default(),

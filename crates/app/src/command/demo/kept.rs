@@ -45,7 +45,7 @@ pub(super) async fn keep(
     let url = format!("http://{host}:{}{path}", web.port());
     let client = Client::new(Url::parse(&serving.url())?, &config.gateway);
     let gateway = || Place::Gateway(client.clone());
-    ask::add_url(gateway(), &url).await?;
+    ask::Adding::open(gateway(), std::iter::empty()).await?.add(&url).await?;
     let began = Instant::now();
     loop {
         if stop.is_requested() {

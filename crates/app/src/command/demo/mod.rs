@@ -196,7 +196,7 @@ async fn show(scene: &Scene<'_>, exit: bool, output: &mut Output) -> anyhow::Res
         ..Definition::of_seeds(web.truth().start.iter().cloned())
     };
     let began = Instant::now();
-    let started = crawl::crawl(worker, Asked::new(definition), None, stop).await?;
+    let started = crawl::crawl(worker, Asked::new(definition), None, crawl::Watch::Terminal, stop).await?;
     let took = began.elapsed();
     if stop.is_requested() {
         return Ok(Ended::Stopped);

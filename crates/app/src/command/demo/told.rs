@@ -13,6 +13,7 @@ use crate::{
     output::{Cell, Column, Output, Table, Tone, one_line},
     serving::Serving,
 };
+use crawlway_broker::Timestamp;
 use crawlway_demo_web::{Server, Web};
 use crawlway_gateway::shape::{ItemTrail, TrailStep};
 use serde::Serialize;
@@ -289,11 +290,12 @@ fn trail_table(item: &ItemTrail) -> Table {
         Column::right("attempt"),
         Column::right("took"),
     ]);
-    let began = item.entries.first().map_or(0, |step| step.at.saturating_sub(step.took_ms));
+    let time = |at: &str| Timestamp::from_iso(at).unwrap_or_default().as_millis();
+    let began = item.entries.first().map_or(0, |step| time(&step.at).saturating_sub(step.took_ms));
     for TrailStep { stage, outcome, attempt, took_ms, at, .. } in &item.entries {
         let tone = if outcome == "retried" { Tone::Notice } else { Tone::Plain };
         table.row([
-            Cell::new(format!("{:.2} s", at.saturating_sub(began) as f64 / 1000.0)),
+            Cell::new(format!("{:.2} s", time(at).saturating_sub(began) as f64 / 1000.0)),
             Cell::new(stage.as_str()),
             Cell::new(outcome.as_str()).tone(tone),
             Cell::number(u64::from(*attempt)),

@@ -49,7 +49,7 @@ JSON of a fetch:
     \"timing_ms\": {\"gate\", \"lookup\", \"dial\", \"tls\", \"first_byte\", \"total\"},
     \"page\": null | as above}
   or, when it fails,
-  {\"error\": {\"code\", \"transient\", \"detail\", \"url\", \"not_before_ms\": null | time}}
+  {\"error\": {\"code\", \"transient\", \"detail\", \"url\", \"not_before\": null | time}}
 
 Exit codes: 0 there is an answer, whatever its status; 1 there is none; 2 the command line or a
 setting is wrong. The codes of failures are listed in docs/errors.md.")]

@@ -81,7 +81,7 @@ struct Failure<'a> {
     transient: bool,
     detail: &'a str,
     url: &'a str,
-    not_before_ms: Option<u64>,
+    not_before: Option<String>,
 }
 
 impl<'a> From<&'a FetchError> for Failed<'a> {
@@ -92,7 +92,7 @@ impl<'a> From<&'a FetchError> for Failed<'a> {
                 transient: error.code.is_transient(),
                 detail: &error.detail,
                 url: &error.url,
-                not_before_ms: error.not_before.map(|time| time.as_millis()),
+                not_before: error.not_before.map(|time| time.to_iso()),
             },
         }
     }

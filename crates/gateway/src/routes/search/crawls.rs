@@ -2,11 +2,12 @@
 
 use super::asked::NewCrawl;
 use crate::{
+    answers::crawls as answers,
     extract::{JsonBody, PathOf, QueryOf},
     indexing::Look,
     parts::Shared,
     problem::Problem,
-    shape::{Accepted, CrawlView, SeedFailure},
+    shape::{Accepted, CrawlList, CrawlUrls, CrawlView, DeletedCrawl, SeedFailure},
 };
 use axum::{
     Json,
@@ -19,21 +20,9 @@ use crawlway_store::{
     frontier::{Crawl, CrawlState},
 };
 use http::{StatusCode, header};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::PoisonError;
-use utoipa::{IntoParams, ToSchema};
-
-/// The most crawls in one list.
-const MOST_CRAWLS: usize = 500;
-
-/// Some crawls.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct CrawlList {
-    /// The newest first.
-    crawls: Vec<CrawlView>,
-    /// Give this as `after` to go on; null at the end.
-    next: Option<String>,
-}
+use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +34,21 @@ pub(super) struct ListQuery {
     limit: usize,
     /// Only those older than the crawl of this name.
     after: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct UrlsQuery {
+    /// Only those with this outcome: one that the crawl counts, such as `published` or `gone`, or `waiting`, `in_flight`, `done`
+    /// or `dead`.
+    outcome: Option<String>,
+    /// Only those that come after this, as `next` of the list before says.
+    after: Option<String>,
+    /// At most so many, 1 to 1000.
+    #[serde(default = "fifty")]
+    #[param(default = 50, minimum = 1, maximum = 1000)]
+    limit: usize,
 }
 
 fn fifty() -> usize {
@@ -125,13 +129,7 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     QueryOf(query): QueryOf<ListQuery>,
 ) -> Result<Json<CrawlList>, Problem> {
-    if query.limit == 0 || query.limit > MOST_CRAWLS {
-        return Err(Problem::invalid(format!("expected 1 to {MOST_CRAWLS}")).field("limit"));
-    }
-    let after = query.after.as_deref().map(CrawlId::new).transpose();
-    let after = after.map_err(|error| Problem::invalid(error.to_string()).field("after"))?;
-    let crawls = shared.parts.frontier.crawls(after.as_ref(), query.limit).await?;
-    let next = crawls.last().filter(|_| crawls.len() == query.limit).map(|crawl| crawl.id.to_string());
+    let (crawls, next) = answers::list(&*shared.parts.frontier, query.after.as_deref(), query.limit).await?;
     let last_end = crawls.iter().filter_map(|crawl| crawl.ended_at).max();
     let look = Look::at(&shared.parts, &shared.indexing, last_end).await?;
     Ok(Json(CrawlList {
@@ -150,8 +148,7 @@ pub(super) async fn one(
     State(shared): State<Shared>,
     PathOf(id): PathOf<String>,
 ) -> Result<Json<CrawlView>, Problem> {
-    let crawl = shared.parts.frontier.crawl(&CrawlId::new(&id)?).await?;
-    let crawl = crawl.ok_or_else(|| missing(&id))?;
+    let crawl = answers::crawl(&*shared.parts.frontier, &id).await?;
     let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
     let failed = match crawl.state.has_ended() {
         true => failed_seeds(&*shared.parts.frontier, &*shared.parts.trails, &crawl).await?,
@@ -194,25 +191,47 @@ pub(super) async fn cancel(shared: State<Shared>, id: PathOf<String>) -> Result<
     set(shared, id, CrawlState::Cancelled).await
 }
 
+/// Delete a crawl with all that is known of its URLs
+///
+/// The pages that it has brought stay in the index. What is in flight of it is given up. A crawl that is started under the same
+/// name is a new one.
+#[utoipa::path(delete, path = "/api/crawls/{name}", operation_id = "deleteCrawl", tag = "crawls",
+    params(("name" = String, Path, description = "The crawl's name")), responses(
+    (status = OK, body = DeletedCrawl, description = "It is deleted"),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+))]
+pub(super) async fn delete(
+    State(shared): State<Shared>,
+    PathOf(id): PathOf<String>,
+) -> Result<Json<DeletedCrawl>, Problem> {
+    // Seen through even if the caller goes away.
+    let deleting = tokio::spawn(async move { answers::delete(&*shared.parts.frontier, &id).await });
+    Ok(Json(deleting.await.map_err(|_| Problem::internal("deleting broke off; ask again"))??))
+}
+
+/// List the URLs of a crawl, all or by what became of them, in the order in which they were found
+#[utoipa::path(get, path = "/api/crawls/{name}/urls", operation_id = "listCrawlUrls", tag = "crawls",
+    params(("name" = String, Path, description = "The crawl's name"), UrlsQuery), responses(
+    (status = OK, body = CrawlUrls),
+    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+))]
+pub(super) async fn urls(
+    State(shared): State<Shared>,
+    PathOf(id): PathOf<String>,
+    QueryOf(query): QueryOf<UrlsQuery>,
+) -> Result<Json<CrawlUrls>, Problem> {
+    let UrlsQuery { outcome, after, limit } = query;
+    let listed =
+        answers::urls(&*shared.parts.frontier, &id, outcome.as_deref(), after.as_deref(), limit).await?;
+    Ok(Json(listed))
+}
+
 async fn set(
     State(shared): State<Shared>,
     PathOf(id): PathOf<String>,
     state: CrawlState,
 ) -> Result<Json<CrawlView>, Problem> {
-    let frontier = &*shared.parts.frontier;
-    let crawl_id = CrawlId::new(&id)?;
-    let before = frontier.crawl(&crawl_id).await?.ok_or_else(|| missing(&id))?;
-    let crawl = frontier.set_state(&crawl_id, state).await?.ok_or_else(|| missing(&id))?;
-    // One whose last URL was in flight when it was paused is finished by being resumed.
-    let finished_by_this = state == CrawlState::Running && !before.state.has_ended();
-    if crawl.state != state && !finished_by_this {
-        let what = match crawl.state {
-            CrawlState::Finished => "send it to `/api/crawls` again to crawl what is due again",
-            CrawlState::Limited => "send it to `/api/crawls` again with a higher `max_pages`, or with none",
-            _ => "resume it first",
-        };
-        return Err(Problem::conflict(format!("crawl `{id}` is {}; {what}", crawl.state)));
-    }
+    let crawl = answers::set_state(&*shared.parts.frontier, &id, state).await?;
     (shared.parts.wake)();
     let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
     Ok(Json(view(&shared, crawl, &look)))
@@ -222,10 +241,7 @@ fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
     let pace = shared.rates.pace(&crawl);
     let to_be_indexed = shared.indexing.left(&crawl, look);
     let reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner).contains(&crawl.id);
-    CrawlView::new(crawl, pace, to_be_indexed, reading)
-}
-
-fn missing(id: &str) -> Problem {
-    Problem::not_found(format!("there is no crawl `{id}`; `GET /api/crawls` lists those there are"))
-        .field("name")
+    let waits = crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
+    let waits_for = if waits { shared.parts.fetcher.waits_for() } else { None };
+    CrawlView::new(crawl, pace, Some(to_be_indexed), waits_for, reading)
 }

@@ -3,6 +3,7 @@
 mod asked;
 mod crawls;
 mod pages;
+mod removal;
 
 use crate::parts::Shared;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -10,9 +11,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(crawls::make, crawls::list))
-        .routes(routes!(crawls::one))
+        .routes(routes!(crawls::one, crawls::delete))
+        .routes(routes!(crawls::urls))
         .routes(routes!(crawls::pause))
         .routes(routes!(crawls::resume))
         .routes(routes!(crawls::cancel))
         .routes(routes!(pages::search))
+        .routes(routes!(removal::remove))
 }

@@ -77,6 +77,20 @@ pub(super) async fn a_replayed_url_starts_over(h: &mut dyn Harness) {
     }
 }
 
+pub(super) async fn replays_are_counted(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    let new = t.seed(&id, "a.example").await;
+    for replays in 0..3 {
+        let taken = t.take("it waits").await;
+        assert_eq!(taken.replays, replays, "who takes it is told how often it was replayed");
+        t.settle(&taken, dead()).await;
+        let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
+        assert_eq!(dead.replays, replays, "and so is who looks at the dead");
+        t.pass(SECOND).await;
+        works(t.frontier.replay(std::slice::from_ref(&new.item)).await, "replaying");
+    }
+}
+
 pub(super) async fn a_replay_sets_a_finished_crawl_running(h: &mut dyn Harness) {
     let mut t = Trial::open(h).await;
     let finished = t.start("finished", None).await;

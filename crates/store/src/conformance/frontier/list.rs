@@ -120,6 +120,7 @@ macro_rules! frontier_conformance_suite {
                 paging_goes_on_after_what_is_gone,
                 the_dead_of_one_crawl_are_listed,
                 a_replayed_url_starts_over,
+                replays_are_counted,
                 a_replay_sets_a_finished_crawl_running,
                 only_the_dead_are_replayed,
                 what_is_dropped_is_known_as_done,

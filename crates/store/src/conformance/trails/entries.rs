@@ -21,10 +21,25 @@ pub(super) async fn every_field_comes_back(h: &mut dyn Harness) {
         attempt: u32::MAX,
         took_ms: 5_000_000_000,
         worker: "another worker".to_owned(),
+        replays: u32::MAX,
+        note: Some("for the second time".to_owned()),
         error: Some("timed out".to_owned()),
     };
     t.record(&entries).await;
     assert_eq!(t.of_item("one").await, entries, "the trail as it was recorded");
+}
+
+pub(super) async fn notes_and_errors_are_kept_apart_and_replays_are_counted(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    let entries = [
+        TrailEntry { error: Some("it broke".to_owned()), ..entry("one", 1, End::Dead) },
+        TrailEntry { replays: 1, note: Some("after it broke".to_owned()), ..entry("one", 2, End::Replayed) },
+        TrailEntry { replays: 1, note: Some("3 links".to_owned()), ..entry("one", 3, End::Done) },
+        // Whatever is said of a success is recorded as it is said.
+        TrailEntry { replays: 1, error: Some("odd".to_owned()), ..entry("one", 4, End::Done) },
+    ];
+    t.record(&entries).await;
+    assert_eq!(t.of_item("one").await, entries, "what went well is in no error");
 }
 
 pub(super) async fn an_unknown_item_has_no_trail(h: &mut dyn Harness) {
@@ -131,6 +146,7 @@ pub(super) async fn odd_texts_come_back(h: &mut dyn Harness) {
             stage: text.clone(),
             outcome: text.clone(),
             worker: text.clone(),
+            note: Some(text.clone()),
             error: Some(text.clone()),
             ..entry(&format!("item-{number}"), 1, End::Retried)
         };
@@ -148,6 +164,7 @@ pub(super) async fn odd_texts_come_back(h: &mut dyn Harness) {
 pub(super) async fn a_nul_does_not_fail_the_call(h: &mut dyn Harness) {
     let t = Trial::open(h).await;
     let odd = TrailEntry {
+        note: Some(WITH_NUL.to_owned()),
         error: Some(WITH_NUL.to_owned()),
         outcome: WITH_NUL.to_owned(),
         worker: WITH_NUL.to_owned(),

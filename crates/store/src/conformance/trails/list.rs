@@ -19,6 +19,7 @@ macro_rules! trails_conformance_suite {
         $crate::conformance::suite! { $what $arguments
             entries {
                 every_field_comes_back,
+                notes_and_errors_are_kept_apart_and_replays_are_counted,
                 an_unknown_item_has_no_trail,
                 an_empty_batch_adds_nothing,
                 a_trail_is_in_order_of_time,

@@ -19,6 +19,8 @@ pub(super) fn entry(item: &str, second: u64, end: End) -> TrailEntry {
         attempt: 1,
         took_ms: 12,
         worker: "worker-1".to_owned(),
+        replays: 0,
+        note: None,
         error: None,
     }
 }

@@ -1,0 +1,129 @@
+//! What a crawl tells meanwhile: the request log, and lines of progress where there is no terminal.
+
+use crate::site::{Answer, Site, ended, finish, json, terminate, until};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+/// Two pages that are there, one that is not, and one that is broken.
+fn site() -> Site {
+    let site = Site::new();
+    site.page("/", "", "front start", &["/a", "/gone", "/broken"]);
+    site.page("/a", "", "another page", &[]);
+    site.put("/broken", Answer::status(500));
+    site
+}
+
+#[test]
+fn at_info_there_is_a_line_for_every_request_and_every_outcome_of_a_stage() {
+    let site = site();
+    let mut crawl = site.crawl(&["--verbose"]);
+    crawl.env("CRAWLWAY_LOG__FORMAT", "json");
+    let ran = ended(crawl);
+    json(&ran, 0);
+    let log = String::from_utf8(ran.stderr).unwrap();
+    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |target: &str| -> Vec<&Value> { lines.iter().filter(|line| line["target"] == target).collect() };
+
+    let requests = of("crawlway::request");
+    assert_eq!(requests.len(), site.all_visits(), "a line for each, robots.txt included: {log}");
+    let statuses = |path: &str| -> Vec<u64> {
+        let lines = requests.iter().filter(|line| line["fields"]["url"] == site.url(path).as_str());
+        lines.map(|line| line["fields"]["status"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(statuses("/robots.txt"), [404], "{log}");
+    assert_eq!(
+        (statuses("/"), statuses("/gone"), statuses("/broken")),
+        (vec![200], vec![404], vec![500, 500])
+    );
+    let front = requests.iter().find(|line| line["fields"]["url"] == site.url("/").as_str()).unwrap();
+    assert_eq!((&front["level"], &front["fields"]["method"]), (&"INFO".into(), &"GET".into()), "{front}");
+    assert!(front["fields"]["bytes"].as_u64() > Some(50) && front["fields"]["took_ms"].is_u64(), "{front}");
+
+    let outcomes = of("crawlway::stage");
+    let count = |stage: &str, outcome: &str| {
+        let fits = |line: &&&Value| line["fields"]["stage"] == stage && line["fields"]["outcome"] == outcome;
+        outcomes.iter().filter(fits).count()
+    };
+    assert_eq!((count("crawl", "published"), count("index", "indexed")), (2, 2), "{log}");
+    assert_eq!(
+        (count("crawl", "gone"), count("crawl", "retried"), count("crawl", "dead")),
+        (1, 1, 1),
+        "{log}"
+    );
+    let dead = outcomes.iter().find(|line| line["fields"]["outcome"] == "dead").unwrap();
+    let fields = &dead["fields"];
+    assert_eq!((&fields["flow"], &fields["attempt"]), (&"search".into(), &2.into()), "{dead}");
+    assert!(
+        fields["item"].is_string() && fields["error"].as_str().unwrap().starts_with("http.500"),
+        "{dead}"
+    );
+    assert_eq!(fields["about"], site.url("/broken").as_str(), "{dead}");
+
+    let quiet = ended(site.crawl(&["--quiet"]));
+    assert!(
+        quiet.stderr.is_empty(),
+        "nothing is logged by default: {}",
+        String::from_utf8_lossy(&quiet.stderr)
+    );
+}
+
+#[test]
+fn a_request_that_fails_has_a_line_with_its_code() {
+    let site = Site::new();
+    // Nothing listens at the third host's next port but one.
+    let nowhere = format!("http://127.0.0.9:{}/", site.port);
+    let mut crawl = site.crawl(&["-v", "--no-robots", &nowhere]);
+    crawl.env("CRAWLWAY_LOG__FORMAT", "json");
+    let log = String::from_utf8(ended(crawl).stderr).unwrap();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let requests: Vec<Value> = lines.filter(|line| line["target"] == "crawlway::request").collect();
+    assert!(!requests.is_empty(), "{log}");
+    for request in requests {
+        let fields = &request["fields"];
+        assert_eq!((&fields["error"], &fields["status"]), (&"refused".into(), &Value::Null), "{request}");
+    }
+}
+
+#[test]
+fn where_there_is_no_terminal_lines_say_how_far_it_is_and_what_it_waits_for() {
+    for is_json in [true, false] {
+        let site = site();
+        site.put("/a", Answer::status(429).with("retry-after", "60"));
+        let mut crawl = if is_json {
+            site.crawl(&[])
+        } else {
+            site.program(&["crawl", "--allow", &format!("127.0.0.0/8:{}", site.port), &site.url("/")])
+        };
+        crawl.env("CRAWLWAY_GATE__LONGEST_BACK_OFF", "60s");
+        let mut child = crawl.stderr(Stdio::piped()).spawn().unwrap();
+        let said = Arc::new(Mutex::new(Vec::<String>::new()));
+        let (stderr, heard) = (child.stderr.take().unwrap(), said.clone());
+        let reader = std::thread::spawn(move || {
+            BufReader::new(stderr)
+                .lines()
+                .map_while(Result::ok)
+                .for_each(|line| heard.lock().unwrap().push(line));
+        });
+        let waits = |line: &String| line.contains("127.0.0.2 in back-off until ") && line.contains(" UTC");
+        until("a line says what it waits for", || said.lock().unwrap().iter().any(|line| waits(line)));
+        terminate(&child);
+        finish(child);
+        reader.join().unwrap();
+        let said = said.lock().unwrap();
+        let line = said.iter().find(|line| waits(line)).unwrap();
+        if is_json {
+            let progress = &serde_json::from_str::<Value>(line).unwrap()["progress"];
+            assert!(progress["waiting"].as_u64() > Some(0) && progress["in_flight"] == 0, "{progress}");
+            assert!(
+                progress["done"].as_u64() > Some(0) && progress["seconds"].as_u64() > Some(4),
+                "{progress}"
+            );
+        } else {
+            assert!(line.contains(" URLs done, 0/s, 0 being fetched, 0 to be indexed, 0 dead"), "{line}");
+        }
+    }
+}
