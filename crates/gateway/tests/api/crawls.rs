@@ -101,7 +101,7 @@ async fn crawls_are_listed_newest_first_page_by_page() {
 
     lab.get("/api/crawls?limit=0").await.refused("limit", "1 to 500");
     lab.get("/api/crawls?limit=many").await.refused("limit", "invalid digit");
-    lab.get("/api/crawls?after=a%20b").await.refused("after", "cannot be one");
+    lab.get("/api/crawls?after=a%20b").await.refused("after", "cannot name a crawl");
     lab.get("/api/crawls?page=2").await.refused("page", "unknown field");
     for path in ["/api/crawls/none", "/api/crawls/a%20b"] {
         assert_eq!(lab.get(path).await.problem(404, "not-found")["field"], "name");
