@@ -24,6 +24,8 @@ mod sitemaps;
 mod tally;
 mod tls;
 mod turn;
+mod unreachable;
+mod walk;
 
 pub use client::{Fetcher, Setup};
 pub use error::{Code, FetchError};

@@ -1,4 +1,4 @@
-//! The stage `fetch`: begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
+//! The stage `fetch`: waits for its turn, begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
 
 use super::{
     message::{self, Asked},
@@ -7,7 +7,7 @@ use super::{
 };
 use crawlway_broker::{Delivery, MessageId};
 use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{Context, Counted, EffectError, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
     inventory::{self, Attempt, Begun, Ended, Status},
@@ -78,34 +78,63 @@ impl FetchStage {
 
     async fn one(&self, item: Item<Asked>, context: &Context) -> Result<Done, StageError> {
         let Item { value: Asked { url, requested_at, message_id }, counted, .. } = item;
-        let request =
+        let asked =
             inventory::Request { url: url.as_str().to_owned(), message_id: message_id.clone(), requested_at };
-        let attempt = match self.records.begin(&request, context.clock.now()).await? {
-            Begun::Yours { attempt, retry_count } => {
-                counted.failures(retry_count);
-                attempt
-            }
-            Begun::Finished { status, retry_count } => {
-                // The last of the failures ended it, and its worker was lost before it could say so: the source counts
-                // that one.
-                let also_lost = u32::from(status == Status::FailedPermanent);
-                counted.failures(retry_count.saturating_sub(also_lost));
-                return Ok(told("finished_before", status.to_string()));
-            }
-            Begun::Superseded { by } => return Ok(told("superseded", format!("by message {by}"))),
-        };
-        fail::passed(NAME, InventoryStep::Begun.name());
         let request = Request {
             ticket: Ticket::of(&format!("{message_id} {url}")),
             url,
             waiting: Waiting::Elsewhere,
             ..self.settings.request.clone()
         };
-        let fetched = self.fetcher.fetch(&request).await;
+        let mut attempt = None;
+        let (begun, asked, counted) = (&mut attempt, &asked, &counted);
+        // A URL that waits for its turn is not in progress.
+        let begin = || async move {
+            *begun = Some(self.begin(asked, counted, context).await?);
+            Ok(())
+        };
+        let fetched = match self.fetcher.fetch_after(&request, begin).await {
+            Ok(fetched) => fetched,
+            Err(ended) => return ended,
+        };
         fail::passed(NAME, InventoryStep::Fetched.name());
-        match judged(fetched, context.clock.now())? {
+        let judged = judged(fetched, context.clock.now())?;
+        // What failed before its first request, as a name that does not exist, has begun nothing yet.
+        let attempt = match attempt {
+            Some(attempt) => attempt,
+            None => match self.begin(asked, counted, context).await {
+                Ok(attempt) => attempt,
+                Err(ended) => return ended,
+            },
+        };
+        match judged {
             Ok(answer) => self.complete(&attempt, answer, context).await,
             Err(failure) => self.failed(&attempt, failure, context).await,
+        }
+    }
+
+    /// Begins an attempt: its record is in progress. Else says how the item ends without one.
+    async fn begin(
+        &self,
+        asked: &inventory::Request,
+        counted: &Counted,
+        context: &Context,
+    ) -> Result<Attempt, Result<Done, StageError>> {
+        match self.records.begin(asked, context.clock.now()).await {
+            Ok(Begun::Yours { attempt, retry_count }) => {
+                counted.failures(retry_count);
+                fail::passed(NAME, InventoryStep::Begun.name());
+                Ok(attempt)
+            }
+            Ok(Begun::Finished { status, retry_count }) => {
+                // The last of the failures ended it, and its worker was lost before it could say so: the source counts
+                // that one.
+                let also_lost = u32::from(status == Status::FailedPermanent);
+                counted.failures(retry_count.saturating_sub(also_lost));
+                Err(Ok(told("finished_before", status.to_string())))
+            }
+            Ok(Begun::Superseded { by }) => Err(Ok(told("superseded", format!("by message {by}")))),
+            Err(error) => Err(Err(error.into())),
         }
     }
 
@@ -190,7 +219,7 @@ fn judged(
     };
     let text = error.to_string();
     match error.code {
-        Code::GateWait | Code::GateOpen => Err(StageError::NotYet {
+        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::NotYet {
             until: error.not_before.unwrap_or(now + Duration::from_secs(1)),
             why: text.into(),
         }),
