@@ -3,6 +3,9 @@
 use crawlway_broker::QueueName;
 use std::time::Duration;
 
+/// The longest deferral, unless a stage is wired with another.
+pub const MAX_DEFER: Duration = Duration::from_secs(30);
+
 /// How much a stage does at a time, and how long it waits.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -45,7 +48,7 @@ impl Default for Settings {
             finish_together: 256,
             first_retry: Duration::from_secs(1),
             last_retry: Duration::from_secs(300),
-            max_defer: Duration::from_secs(30),
+            max_defer: MAX_DEFER,
             drain: Duration::from_secs(20),
             hold_back: None,
         }

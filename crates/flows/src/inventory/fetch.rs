@@ -1,13 +1,15 @@
 //! The stage `fetch`: waits for its turn, begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
 
 use super::{
-    message::{self, Asked},
+    message::{self, Asked, UrlMessage},
     page,
     wiring::InventorySettings,
 };
-use crawlway_broker::{Delivery, MessageId};
+use crawlway_broker::{Delivery, MessageId, Outgoing, QueueName};
 use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
-use crawlway_flow::{Context, Counted, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{
+    Context, Counted, EffectError, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail,
+};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
     inventory::{self, Attempt, Begun, Ended, Status},
@@ -49,6 +51,8 @@ impl InventoryStep {
 
 /// The stage's name, in trails, metrics and fail points.
 pub(super) const NAME: &str = "fetch";
+/// The name of the stage that takes URLs whose hosts could not be reached.
+pub(super) const NAME_WAITING: &str = "fetch_waiting";
 
 type Done = Output<(), ()>;
 
@@ -62,18 +66,32 @@ struct Failure {
 /// The stage.
 #[derive(Debug)]
 pub(super) struct FetchStage {
+    name: &'static str,
+    /// The queue in which URLs wait whose hosts cannot be reached; none for the stage that takes from it.
+    waiting: Option<QueueName>,
     records: Arc<dyn UrlRecords>,
     fetcher: Arc<Fetcher>,
     settings: InventorySettings,
 }
 
 impl FetchStage {
+    /// The stage that takes what was asked for, and puts what has to wait into this queue.
     pub(super) fn new(
         records: Arc<dyn UrlRecords>,
         fetcher: Arc<Fetcher>,
         settings: InventorySettings,
+        waiting: QueueName,
     ) -> Self {
-        Self { records, fetcher, settings }
+        Self { name: NAME, waiting: Some(waiting), records, fetcher, settings }
+    }
+
+    /// The stage that takes what waits.
+    pub(super) fn of_waiting(
+        records: Arc<dyn UrlRecords>,
+        fetcher: Arc<Fetcher>,
+        settings: InventorySettings,
+    ) -> Self {
+        Self { name: NAME_WAITING, waiting: None, records, fetcher, settings }
     }
 
     async fn one(&self, item: Item<Asked>, context: &Context) -> Result<Done, StageError> {
@@ -98,6 +116,11 @@ impl FetchStage {
             Err(ended) => return ended,
         };
         fail::passed(NAME, InventoryStep::Fetched.name());
+        if let (Err(error), Some(queue)) = (&fetched, &self.waiting)
+            && matches!(error.code, Code::RobotsWait | Code::GateOpen)
+        {
+            return Ok(put_aside(queue, asked, error, context.clock.now()));
+        }
         let judged = judged(fetched, context.clock.now())?;
         // What failed before its first request, as a name that does not exist, has begun nothing yet.
         let attempt = match attempt {
@@ -192,6 +215,22 @@ impl FetchStage {
     }
 }
 
+/// Sends a URL whose host cannot be reached on to the queue of those, so that it takes up no room among the URLs of other
+/// hosts.
+fn put_aside(queue: &QueueName, asked: &inventory::Request, error: &FetchError, now: Timestamp) -> Done {
+    let message = UrlMessage {
+        url: asked.url.clone(),
+        requested_at: asked.requested_at.to_iso(),
+        message_id: asked.message_id.clone(),
+    };
+    // Nothing in the message can fail to be written.
+    let body = serde_json::to_vec(&message).unwrap_or_default();
+    let until = error.not_before.unwrap_or(now).min(now + MAX_DEFER);
+    let outgoing =
+        Outgoing::to_queue(queue, body).id(MessageId::from(asked.message_id.as_str())).not_before(until);
+    Output { publish: vec![outgoing], ..told("waiting", error.to_string()) }
+}
+
 /// What becomes of an item whose attempt did not end as its worker meant it to.
 fn otherwise(ended: Ended, now: Timestamp) -> Result<Done, StageError> {
     match ended {
@@ -245,7 +284,7 @@ impl Stage for FetchStage {
     type Note = ();
 
     fn name(&self) -> &'static str {
-        NAME
+        self.name
     }
 
     fn decode(&self, delivery: &Delivery) -> Result<Asked, Invalid> {

@@ -113,3 +113,32 @@ async fn of_many_urls_of_one_host_only_the_one_that_is_fetched_is_in_progress() 
     assert!(took >= Duration::from_secs(19), "one a second");
     going.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_that_wait_for_a_site_that_is_down_leave_room_for_those_of_other_sites() {
+    let (world, down, healthy) = (World::embedded().await, Site::down(), Site::up_elsewhere());
+    urls_of_a_site_that_is_down_leave_room(&world, &down, &healthy).await;
+}
+
+/// The queue takes ten URLs. Ten of a site that is down are asked for, and then ten of one that is up.
+pub(crate) async fn urls_of_a_site_that_is_down_leave_room(world: &World, down: &Site, healthy: &Site) {
+    let going = world.fetch_up_to(10).await;
+    let of = |site: &Site| -> Vec<String> { (0..10).map(|page| site.url(&format!("/{page}"))).collect() };
+    for url in of(down) {
+        world.pass(MINUTE, async || world.takes(&url).await).await;
+    }
+    world.pass(2 * MINUTE, async || world.waiting().await == 0).await;
+    assert_eq!(world.waiting().await, 0, "what waits for its host takes up no room");
+    for url in of(healthy) {
+        world.ask_for(&url).await;
+    }
+    let completed = async |count| {
+        let is_so = async || world.records.counts().await.unwrap().of(Status::Completed) == count;
+        world.pass(20 * MINUTE, is_so).await;
+        assert_eq!(world.records.counts().await.unwrap().of(Status::Completed), count);
+    };
+    completed(10).await;
+    down.comes_up();
+    completed(20).await;
+    going.end().await;
+}

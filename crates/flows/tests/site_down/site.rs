@@ -42,7 +42,18 @@ enum Place {
 impl Site {
     /// A site that is down.
     pub(crate) fn down() -> Self {
-        let socket = bound(([127, 0, 0, 1], 0).into());
+        Self::at([127, 0, 0, 1])
+    }
+
+    /// A site on another host that is up.
+    pub(crate) fn up_elsewhere() -> Self {
+        let site = Self::at([127, 0, 0, 2]);
+        site.comes_up();
+        site
+    }
+
+    fn at(host: [u8; 4]) -> Self {
+        let socket = bound((host, 0).into());
         let address = socket.local_addr().unwrap();
         let served = Arc::new(Served::default());
         served.robots_status.store(200, Ordering::SeqCst);

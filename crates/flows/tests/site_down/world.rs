@@ -7,7 +7,7 @@ use crawlway_content::UrlOptions;
 use crawlway_fetch::{Fetcher, Guard, Limits, Request, Setup};
 use crawlway_flow::{Parts, Ran, Stop};
 use crawlway_flows::{
-    inventory::{self, Inventory, InventorySettings, url_inventory},
+    inventory::{self, Inventory, InventorySettings, url_inventory, waiting_queue},
     search::{self, CrawlOptions, Definition, Search, SearchSettings, Stages, Stores, crawler_queue},
 };
 use crawlway_store::{
@@ -89,7 +89,7 @@ impl World {
     /// A fetcher of a new process, which remembers no robots.txt.
     fn fetcher(&self) -> Arc<Fetcher> {
         let mut setup = Setup::new(self.gate.clone());
-        setup.guard = Guard::new(vec!["127.0.0.1/32:1024-65535".parse().unwrap()]);
+        setup.guard = Guard::new(vec!["127.0.0.0/8:1024-65535".parse().unwrap()]);
         setup.clock = Clock::Manual(self.clock.clone());
         Arc::new(Fetcher::new(setup).unwrap())
     }
@@ -142,12 +142,17 @@ impl World {
         self.records.crawl(id).await.unwrap().unwrap()
     }
 
-    /// The stage `fetch` of the flow `inventory`, with the default settings.
+    /// The flow `inventory`, with the default settings.
     pub(crate) async fn fetch(&self) -> Going {
-        let queue =
-            QueueSpec::new(url_inventory()).prefetch(1).max_attempts(20).max_length(MaxLength::Exact(1000));
-        let queue = QueueSpec { lease: self.queue_lease(), ..queue };
-        self.broker.declare(std::slice::from_ref(&queue)).await.unwrap();
+        self.fetch_up_to(1000).await
+    }
+
+    /// The flow `inventory`, with a queue that takes so many URLs.
+    pub(crate) async fn fetch_up_to(&self, max_length: u64) -> Going {
+        let queue = QueueSpec::new(url_inventory()).prefetch(1).max_attempts(20);
+        let max_length = Some(MaxLength::Exact(max_length));
+        let queue = QueueSpec { lease: self.queue_lease(), max_length, ..queue };
+        self.broker.declare(&[queue.clone(), waiting_queue(&queue)]).await.unwrap();
         let settings = InventorySettings {
             request: Request { robots_max_wait: 15 * MINUTE, ..request() },
             most_tries: 3,
@@ -173,9 +178,19 @@ impl World {
 
     /// Asks for a URL.
     pub(crate) async fn ask_for(&self, url: &str) {
-        let guard = Guard::new(vec!["127.0.0.1/32".parse().unwrap()]);
+        assert!(self.takes(url).await, "{url}");
+    }
+
+    /// Asks for a URL, and says whether there is room for it.
+    pub(crate) async fn takes(&self, url: &str) -> bool {
+        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let now = self.clock.now();
-        inventory::accept(&*self.broker, &url_inventory(), &guard, url, now).await.unwrap();
+        inventory::accept(&*self.broker, &url_inventory(), &guard, url, now).await.is_ok()
+    }
+
+    /// How many URLs take up room among what is asked for.
+    pub(crate) async fn waiting(&self) -> u64 {
+        self.broker.depth(&url_inventory()).await.unwrap().waiting()
     }
 
     pub(crate) async fn record(&self, url: &str) -> Option<Record> {
