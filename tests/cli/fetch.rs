@@ -18,7 +18,7 @@ const PAGE: &str = "\
 </main><script>alert(1)</script></body></html>";
 
 /// A server on loopback that answers each path, one connection after the other.
-fn serve(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> SocketAddr {
+pub(crate) fn serve(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

@@ -1,6 +1,9 @@
 //! `crawlway robots check`: what is allowed, which line decided, and how that ends.
 
-use crate::home::{Home, Ran};
+use crate::{
+    fetch::serve,
+    home::{Home, Ran},
+};
 use serde_json::json;
 use std::{io::Write, process::Stdio};
 
@@ -78,11 +81,39 @@ fn the_file_may_come_from_standard_input() {
 }
 
 #[test]
+fn a_site_is_asked_for_its_own_robots_txt_and_paths_are_of_the_site_before_them() {
+    let site = serve(|path, _| {
+        let body = if path == "/robots.txt" { ROBOTS } else { "" };
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    });
+    let home = Home::new();
+    let check =
+        |urls: &str| home.run(&format!("robots check --json --allow 127.0.0.1/32:{} {urls}", site.port()));
+    assert_eq!(check(&format!("http://{site}")).code, 0);
+    let ran = check(&format!("http://{site}/public /private/x"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(told["crawl_delay_ms"], 2500);
+    assert_eq!(
+        told["urls"][1],
+        json!({ "url": "/private/x", "allowed": false, "line": 2, "rule": "Disallow: /private" })
+    );
+    let refused = home.run(&format!("robots check http://{site}"));
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("--allow 127.0.0.1/32") && refused.stderr.contains("fetch.allow"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn usage_errors_are_told_from_answers() {
     let home = home();
     for (line, says) in [
         ("robots", "Usage"),
-        ("robots check", "--robots"),
+        ("robots check", "URL"),
+        ("robots check /private", "a path needs a site before it"),
         ("robots check --robots robots.txt", "URL"),
         ("robots check --robots missing.txt /", "cannot read `missing.txt`"),
         ("robots check --robots . /", "cannot read `.`"),

@@ -197,8 +197,10 @@ impl Worker {
         }
         let mut queues = search::items().to_vec();
         if runs.inventory != Urls::Nothing {
-            broker.declare(&[open::url_queue(config, &*broker)]).await?;
-            queues.push(inventory::items());
+            let urls = open::url_queue(config, &*broker);
+            let waiting = inventory::waiting_queue(&urls);
+            broker.declare(&[urls, waiting]).await?;
+            queues.extend(inventory::items());
         }
         let closing = close_trails(&broker, &records, queues);
         if !config.broker.is_shared() {

@@ -3,27 +3,32 @@
 use crate::{
     blocked, body,
     connect::{Connected, Connector, NoBody, Origin, Sender},
-    cookies::Jar,
     error::{Code, FetchError, Trouble},
     guard::Guard,
     limits::Limits,
     pool::{Keep, Pool},
-    request::{Fetched, Hop, Request, Timing, retry_after},
+    request::{Fetched, Request, Timing, retry_after},
     request_log::RequestLine,
     resolve::{Resolve, SystemResolver},
+    robots::Robots,
     robots_cache::{RobotsCache, Rules},
     tally::Tally,
     tls,
     turn::turn,
     waits::{HostWait, Waits},
+    walk::Walk,
 };
 use bytes::Bytes;
-use crawlway_content::{NormalUrl, UrlOptions};
-use crawlway_store::gate::{Gate, Group, Outcome, Ticket};
+use crawlway_content::NormalUrl;
+use crawlway_store::{
+    Clock,
+    gate::{Gate, Group, Outcome},
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use hyper::{Response, body::Incoming};
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
+    convert::Infallible,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -43,6 +48,8 @@ pub struct Setup {
     pub extra_roots: Vec<Vec<u8>>,
     /// How many connections are kept for later.
     pub keep: Keep,
+    /// The clock by which robots.txt files are kept and turns are waited for.
+    pub clock: Clock,
 }
 
 impl Setup {
@@ -54,6 +61,7 @@ impl Setup {
             resolver: Arc::new(SystemResolver::new()),
             extra_roots: Vec::new(),
             keep: Keep::default(),
+            clock: Clock::System,
         }
     }
 }
@@ -67,17 +75,31 @@ pub struct Fetcher {
     robots: RobotsCache,
     tally: Tally,
     waits: Waits,
+    clock: Clock,
+}
+
+/// Why a fetch ended without an answer.
+enum Ended<E> {
+    Failed(FetchError),
+    /// The caller did not let it begin.
+    NotBegun(E),
+}
+
+impl<E> From<FetchError> for Ended<E> {
+    fn from(error: FetchError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// An answer of one hop.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    version: Version,
+    pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    sent_bytes: usize,
-    address: SocketAddr,
-    timing: Timing,
+    pub(crate) sent_bytes: usize,
+    pub(crate) address: SocketAddr,
+    pub(crate) timing: Timing,
 }
 
 /// What is done with a body beyond its limit.
@@ -103,6 +125,7 @@ impl Fetcher {
             robots: RobotsCache::default(),
             tally: Tally::default(),
             waits: Waits::default(),
+            clock: setup.clock,
         })
     }
 
@@ -135,22 +158,49 @@ impl Fetcher {
     /// Fetches a page. An answer of any status is an answer, unless it is a refusal to answer (429, 503, a
     /// challenge); what a 404 means is the caller's to say.
     pub async fn fetch(&self, request: &Request) -> Result<Fetched, FetchError> {
-        let fetched = self.fetch_page(request).await;
-        match &fetched {
+        let begin = || std::future::ready(Ok::<(), Infallible>(()));
+        match self.fetch_after(request, begin).await {
+            Ok(fetched) => fetched,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Fetches a page as [`fetch`](Self::fetch) does and calls `begin` once, just before the first request for the page is
+    /// sent: after robots.txt allowed it and the rate limiter granted its turn. An error of `begin` gives the turn back
+    /// and is the answer.
+    pub async fn fetch_after<E, B>(
+        &self,
+        request: &Request,
+        begin: impl FnOnce() -> B,
+    ) -> Result<Result<Fetched, FetchError>, E>
+    where
+        B: Future<Output = Result<(), E>>,
+    {
+        match self.fetch_page(request, begin).await {
             Ok(fetched) => {
                 self.tally.answered(fetched.status);
                 self.waits.answered(fetched.url.host());
+                Ok(Ok(fetched))
             }
-            Err(error) => {
-                self.tally.failed(error);
-                self.waits.failed(error);
+            Err(Ended::Failed(error)) => {
+                self.tally.failed(&error);
+                self.waits.failed(&error);
+                Ok(Err(error))
             }
+            Err(Ended::NotBegun(error)) => Err(error),
         }
-        fetched
     }
 
-    async fn fetch_page(&self, request: &Request) -> Result<Fetched, FetchError> {
+    async fn fetch_page<E, B>(
+        &self,
+        request: &Request,
+        begin: impl FnOnce() -> B,
+    ) -> Result<Fetched, Ended<E>>
+    where
+        B: Future<Output = Result<(), E>>,
+    {
         let started = Instant::now();
+        let mut begin = Some(begin);
         let mut walk = Walk::new(request);
         let (mut waited, mut spent) = (Duration::ZERO, Duration::ZERO);
         loop {
@@ -164,6 +214,7 @@ impl Fetcher {
             let group = walk.group()?;
             let (held, wait) = turn(
                 &self.gate,
+                &self.clock,
                 &group,
                 walk.ticket(),
                 &pace,
@@ -173,6 +224,9 @@ impl Fetcher {
             )
             .await?;
             waited += wait;
+            if let Some(begin) = begin.take() {
+                begin().await.map_err(Ended::NotBegun)?;
+            }
             let asked = Instant::now();
             let left = request.limits.total.saturating_sub(spent);
             let asking = self.ask(&url, walk.headers(), &request.limits, Beyond::Refuse);
@@ -185,9 +239,13 @@ impl Fetcher {
             if answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 continue;
             }
+            if answer.as_ref().is_err_and(|trouble| trouble.code.is_no_connection()) {
+                // Whether the site is back is for its robots.txt to show, so that no page is spent on finding out.
+                self.robots.expire(url.origin());
+            }
             let answer = answer.map_err(|trouble| trouble.at(url.as_str()))?;
             if let Some(code) = blocked::refusal(answer.status, &answer.headers, &answer.body) {
-                return Err(refused(code, &answer, url.as_str()));
+                return Err(refused(code, &answer, url.as_str()).into());
             }
             match walk.step(&answer).map_err(|trouble| trouble.at(url.as_str()))? {
                 true => {}
@@ -298,6 +356,12 @@ impl Fetcher {
         })
     }
 
+    /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has
+    /// none has one without rules.
+    pub async fn robots(&self, request: &Request) -> Result<Arc<Robots>, FetchError> {
+        Ok(self.rules(&request.url, request).await?.robots().clone())
+    }
+
     /// What the site of this URL lets us do.
     pub(crate) async fn rules(&self, url: &NormalUrl, request: &Request) -> Result<Rules, FetchError> {
         self.robots.rules(self, url, request).await
@@ -305,6 +369,10 @@ impl Fetcher {
 
     pub(crate) fn gate(&self) -> &Arc<dyn Gate> {
         &self.gate
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 }
 
@@ -404,18 +472,8 @@ pub(crate) fn outcome(answer: &Result<Answer, Trouble>) -> Outcome {
             Some(_) => Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) },
             None => Outcome::Success,
         },
-        Err(trouble) => match trouble.code {
-            Code::Refused
-            | Code::Unreachable
-            | Code::Reset
-            | Code::TimeoutConnect
-            | Code::TimeoutFirstByte
-            | Code::TimeoutTotal
-            | Code::TlsHandshake
-            | Code::HttpProtocol
-            | Code::HttpLength => Outcome::Failed,
-            _ => Outcome::Neutral,
-        },
+        Err(trouble) if trouble.code.is_of_host() => Outcome::Failed,
+        Err(_) => Outcome::Neutral,
     }
 }
 
@@ -428,103 +486,6 @@ fn refused(code: Code, answer: &Answer, url: &str) -> FetchError {
     let not_before =
         after.map(|after| crawlway_store::Timestamp::now() + after.min(Duration::from_secs(86_400)));
     FetchError { code, url: url.to_owned(), detail, not_before }
-}
-
-/// The way from the URL asked for to the one that answers.
-struct Walk<'r> {
-    request: &'r Request,
-    url: NormalUrl,
-    headers: HeaderMap,
-    seen: HashSet<String>,
-    hops: Vec<Hop>,
-    jar: Jar,
-}
-
-impl<'r> Walk<'r> {
-    fn new(request: &'r Request) -> Self {
-        let mut headers = request.identity.next();
-        request.validators.add_to(&mut headers);
-        let url = request.url.clone();
-        let seen = HashSet::from([url.as_str().to_owned()]);
-        Self { request, url, headers, seen, hops: Vec::new(), jar: Jar::default() }
-    }
-
-    fn redirected(&self) -> bool {
-        !self.hops.is_empty()
-    }
-
-    /// The group of the request holds for its own host only; elsewhere it is that host's.
-    fn group(&self) -> Result<Group, FetchError> {
-        let same_host = self.url.host() == self.request.url.host();
-        match &self.request.group {
-            Some(group) if same_host => Ok(group.clone()),
-            _ => group_of(&self.url),
-        }
-    }
-
-    fn ticket(&self) -> Ticket {
-        if !self.redirected() {
-            return self.request.ticket;
-        }
-        Ticket::of(&format!("{:x} {}", self.request.ticket.as_u128(), self.url.as_str()))
-    }
-
-    fn headers(&self) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        if let Some(cookies) = self.jar.header(&self.url) {
-            headers.insert(header::COOKIE, cookies);
-        }
-        headers
-    }
-
-    /// Follows a redirect; `false` when the answer is none.
-    fn step(&mut self, answer: &Answer) -> Result<bool, Trouble> {
-        let redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
-        let Some(location) = answer.headers.get(header::LOCATION).filter(|_| redirect) else {
-            return Ok(false);
-        };
-        if self.request.cookies {
-            self.jar.keep(&self.url, &answer.headers);
-        }
-        let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
-        let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
-            Trouble::new(Code::RedirectInvalid, format!("leads to `{location}`: {error}"))
-        })?;
-        self.hops.push(Hop { url: self.url.clone(), status: answer.status });
-        if !self.jar.has_changed() && !self.seen.insert(next.as_str().to_owned()) {
-            return Err(Trouble::new(
-                Code::RedirectLoop,
-                format!("leads back to {next}", next = next.as_str()),
-            ));
-        }
-        if self.hops.len() > self.request.limits.redirects {
-            let detail = format!("more than {} redirects", self.request.limits.redirects);
-            return Err(Trouble::new(Code::RedirectTooMany, detail));
-        }
-        if next.host() != self.url.host() {
-            // What was known of the first page says nothing about another host's.
-            self.headers.remove(header::IF_NONE_MATCH);
-            self.headers.remove(header::IF_MODIFIED_SINCE);
-            self.headers.remove(header::AUTHORIZATION);
-            self.headers.remove(header::COOKIE);
-        }
-        self.url = next;
-        Ok(true)
-    }
-
-    fn arrived(self, answer: Answer, timing: Timing) -> Fetched {
-        Fetched {
-            url: self.url,
-            status: answer.status,
-            version: answer.version,
-            headers: answer.headers,
-            body: answer.body,
-            sent_bytes: answer.sent_bytes,
-            hops: self.hops,
-            address: answer.address,
-            timing,
-        }
-    }
 }
 
 /// The group of a URL: its host, whatever the port, since one machine answers for all of them.

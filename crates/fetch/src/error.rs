@@ -50,6 +50,7 @@ codes! {
     GuardPort = "guard.port", permanent, "the port is one that no web server has";
     RobotsDisallowed = "robots.disallowed", permanent, "the site's robots.txt forbids it";
     RobotsUnreachable = "robots.unreachable", transient, "the site's robots.txt could not be read, so everything is forbidden for now";
+    RobotsWait = "robots.wait", transient, "the site's robots.txt cannot be reached right now, and the item waits for the next probe";
     HttpProtocol = "http.protocol", transient, "what the server sent is not HTTP";
     HttpLength = "http.length", transient, "the body ended before its announced length";
     HeadersTooLarge = "headers.too_large", permanent, "the answer's headers are larger than allowed";
@@ -65,6 +66,34 @@ codes! {
     GateWait = "gate.wait", transient, "it is not this group's turn yet";
     GateOpen = "gate.breaker", transient, "the group failed too often and is left alone for a while";
     GateUnavailable = "gate.unavailable", transient, "the politeness gate cannot be reached";
+}
+
+impl Code {
+    /// Whether no connection to the host could be made, so that none of its pages can be fetched.
+    pub fn is_no_connection(self) -> bool {
+        matches!(self, Code::Dns | Code::Refused | Code::Unreachable | Code::TimeoutConnect)
+    }
+
+    /// Whether the failure is the host's rather than the page's: it could not be reached, or broke off. Counts for the host's back-off and circuit breaker.
+    pub(crate) fn is_of_host(self) -> bool {
+        matches!(
+            self,
+            Code::Refused
+                | Code::Unreachable
+                | Code::Reset
+                | Code::TimeoutConnect
+                | Code::TimeoutFirstByte
+                | Code::TimeoutTotal
+                | Code::TlsHandshake
+                | Code::HttpProtocol
+                | Code::HttpLength
+        )
+    }
+
+    /// Whether the host answers, and asks to be left alone for a while.
+    pub fn is_block(self) -> bool {
+        matches!(self, Code::Blocked429 | Code::Blocked503 | Code::BlockedChallenge)
+    }
 }
 
 impl fmt::Display for Code {

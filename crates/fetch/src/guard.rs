@@ -2,21 +2,24 @@
 
 use crate::error::{Code, Trouble};
 use ipnet::IpNet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::RangeInclusive,
+};
 
 /// An exception from the guard: exactly this range, and exactly these ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     /// The addresses.
     pub range: IpNet,
-    /// The ports; empty means every port.
-    pub ports: Vec<u16>,
+    /// The ranges of ports; empty means every port.
+    pub ports: Vec<RangeInclusive<u16>>,
 }
 
 /// Why a text is not an exception from the guard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an address range; write one such as `127.0.0.1/32:8080`, `10.0.0.0/8` or `[::1/128]:80,443`"
+    "`{0}` is not an address range; write one such as `127.0.0.1/32:8080`, `127.0.0.1/32:8000-8100`, `10.0.0.0/8` or `[::1/128]:80,443`"
 )]
 pub struct AllowedError(String);
 
@@ -39,13 +42,19 @@ impl std::str::FromStr for Allowed {
         };
         let ports = match ports {
             "" => Vec::new(),
-            ports => ports
-                .split(',')
-                .map(|port| port.trim().parse().map_err(|_| wrong()))
-                .collect::<Result<_, _>>()?,
+            ports => {
+                ports.split(',').map(|ports| port_range(ports).ok_or_else(wrong)).collect::<Result<_, _>>()?
+            }
         };
         Ok(Self { range, ports })
     }
+}
+
+/// One port, or the first and the last of a range.
+fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last).then_some(first..=last)
 }
 
 /// Decides which addresses may be dialled: those that anyone on the internet could, and the exceptions.
@@ -65,7 +74,8 @@ impl Guard {
         let ip = canonical(address.ip());
         let excepted = self.allowed.iter().any(|allowed| {
             (allowed.range.contains(&ip) || allowed.range.contains(&address.ip()))
-                && (allowed.ports.is_empty() || allowed.ports.contains(&address.port()))
+                && (allowed.ports.is_empty()
+                    || allowed.ports.iter().any(|ports| ports.contains(&address.port())))
         });
         excepted || (is_public(ip) && !is_forbidden_port(address.port()))
     }
@@ -80,10 +90,14 @@ impl Guard {
                 format!("port {} of `{host}` is not a web server's", address.port()),
             ));
         }
+        let range = match address {
+            SocketAddr::V4(v4) => format!("{}/32:{}", v4.ip(), v4.port()),
+            SocketAddr::V6(v6) => format!("[{}/128]:{}", v6.ip(), v6.port()),
+        };
         Err(Trouble::new(
             Code::GuardPrivateAddress,
             format!(
-                "`{host}` is at {}, which is not a public address; allow that range in the settings if it is meant",
+                "`{host}` is at {}, which is not a public address; if that is meant, allow it with `--allow {range}` or in the setting `fetch.allow`",
                 address.ip()
             ),
         ))
@@ -285,6 +299,27 @@ mod tests {
     }
 
     #[test]
+    fn an_exception_takes_a_range_of_ports() {
+        let guard = Guard::new(vec!["127.0.0.1/32:8000-8100,9000".parse().unwrap()]);
+        let allows = |port: u16| guard.allows(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+        assert!(allows(8000) && allows(8050) && allows(8100) && allows(9000));
+        assert!(!allows(7999) && !allows(8101) && !allows(9001));
+    }
+
+    #[test]
+    fn a_private_address_is_refused_with_the_flag_and_the_setting_that_allow_it() {
+        for (address, flag) in
+            [("127.0.0.1:8080", "--allow 127.0.0.1/32:8080"), ("[::1]:80", "--allow [::1/128]:80")]
+        {
+            let address: SocketAddr = address.parse().unwrap();
+            let refused = Guard::default().check(address, "localhost").unwrap_err().detail;
+            assert!(refused.contains(flag) && refused.contains("`fetch.allow`"), "{refused}");
+            let range = flag.trim_start_matches("--allow ").parse().unwrap();
+            assert!(Guard::new(vec![range]).allows(address), "what the message names is enough");
+        }
+    }
+
+    #[test]
     fn ports_of_other_protocols_are_refused() {
         let guard = Guard::default();
         assert!(guard.allows("1.1.1.1:80".parse().unwrap()) && guard.allows("1.1.1.1:8443".parse().unwrap()));
@@ -295,7 +330,16 @@ mod tests {
 
     #[test]
     fn a_bad_exception_is_named() {
-        for bad in ["", "nonsense", "127.0.0.1/33", "127.0.0.1:x", "[::1", "10.0.0.0/8:99999"] {
+        for bad in [
+            "",
+            "nonsense",
+            "127.0.0.1/33",
+            "127.0.0.1:x",
+            "[::1",
+            "10.0.0.0/8:99999",
+            "10.0.0.0/8:90-80",
+            "10.0.0.0/8:80-",
+        ] {
             let text = bad.parse::<Allowed>().unwrap_err().to_string();
             assert!(text.contains("is not an address range"), "{text}");
         }

@@ -25,7 +25,9 @@ mod sitemaps;
 mod tally;
 mod tls;
 mod turn;
+mod unreachable;
 mod waits;
+mod walk;
 
 pub use client::{Fetcher, Setup};
 pub use error::{Code, FetchError};

@@ -30,6 +30,9 @@ pub struct Request {
     pub waiting: Waiting,
     /// Whether robots.txt is asked first, for redirects too.
     pub robots: bool,
+    /// How long the item waits, uncounted, for a robots.txt that cannot be reached: until then the failure is
+    /// `robots.wait`, afterwards `robots.unreachable`, once for each probe.
+    pub robots_max_wait: Duration,
     /// What is sent along.
     pub identity: Arc<Identity>,
     /// What is known of the page from before.
@@ -50,6 +53,7 @@ impl Request {
             pace: gate::Limits::one_at_a_time(Duration::from_secs(1)),
             waiting: Waiting::Here { at_most: Duration::from_secs(60) },
             robots: true,
+            robots_max_wait: Duration::ZERO,
             identity: Arc::new(Identity::default()),
             validators: Validators::default(),
             cookies: false,

@@ -4,24 +4,31 @@ use crate::{
     client::{Beyond, Fetcher, group_of, outcome},
     error::{Code, FetchError, Trouble},
     limits::Limits,
-    request::Request,
+    request::{Request, retry_after},
     robots::{self, Robots},
-    turn::turn,
+    turn::{next_turn, turn},
+    unreachable::Outage,
 };
 use crawlway_content::{NormalUrl, UrlOptions};
-use crawlway_store::gate::{self, Ticket};
+use crawlway_store::{
+    Timestamp,
+    gate::{self, Group, Outcome, Ticket},
+};
 use http::header;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
 };
 use tokio::time::timeout;
 
 /// Rules are kept this long (RFC 9309 allows a day).
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// What could not be read is tried again after this time.
-const RETRIED: Duration = Duration::from_secs(5 * 60);
+/// A failure that another attempt would not change is kept this long: a name that does not exist, an address that the
+/// guard refuses, a wrong certificate.
+const FAILURE_KEPT: Duration = Duration::from_secs(60);
+/// While a probe of a site that could not be reached is under way, its items come back after this time.
+const BEING_PROBED: Duration = Duration::from_secs(2);
 /// Rules of this many sites are kept; the one that was fetched first gives way.
 const SITES: usize = 20_000;
 /// How many redirects are followed for it.
@@ -47,6 +54,11 @@ impl Rules {
         }
     }
 
+    /// The file itself.
+    pub(crate) fn robots(&self) -> &Arc<Robots> {
+        &self.robots
+    }
+
     /// The sitemaps that the site names.
     pub(crate) fn sitemaps(&self) -> &[String] {
         self.robots.sitemaps()
@@ -65,17 +77,57 @@ impl Rules {
     }
 }
 
+/// The robots.txt of one site.
 #[derive(Debug)]
 struct Site {
+    state: Mutex<State>,
     /// Locked while the file is being fetched, so that it is fetched once however many ask.
-    known: tokio::sync::Mutex<Option<Known>>,
-    since: Instant,
+    probe: tokio::sync::Mutex<()>,
+    since: Timestamp,
 }
 
-#[derive(Debug, Clone)]
-struct Known {
-    rules: Result<Arc<Robots>, FetchError>,
-    until: Instant,
+/// What is known of a robots.txt.
+#[derive(Debug)]
+enum State {
+    /// It is to be fetched.
+    Unknown,
+    /// Its rules.
+    Rules { robots: Arc<Robots>, until: Timestamp },
+    /// Why it cannot be fetched, which another attempt would not change.
+    Failed { error: FetchError, until: Timestamp },
+    /// It cannot be reached for now.
+    Unreachable(Outage),
+}
+
+impl Site {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer from memory; `None` when the file has to be fetched.
+    fn known(&self, url: &NormalUrl, request: &Request, now: Timestamp) -> Option<Answer> {
+        match &mut *self.state() {
+            State::Rules { robots, until } if is_kept(*until, now, KEPT) => Some(Ok(robots.clone())),
+            State::Failed { error, until } if is_kept(*until, now, FAILURE_KEPT) => {
+                Some(Err(FetchError { url: url.as_str().to_owned(), ..error.clone() }))
+            }
+            State::Unreachable(outage) if !outage.is_due(now) => {
+                Some(Err(outage.answer(request.ticket, request.robots_max_wait, now, url.as_str())))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_unreachable(&self) -> bool {
+        matches!(&*self.state(), State::Unreachable(_))
+    }
+}
+
+type Answer = Result<Arc<Robots>, FetchError>;
+
+/// Whether what is kept until then still holds; a clock that was set back makes nothing last longer.
+fn is_kept(until: Timestamp, now: Timestamp, longest: Duration) -> bool {
+    until > now && until.since(now) <= longest
 }
 
 /// The robots.txt of each site.
@@ -86,84 +138,170 @@ pub(crate) struct RobotsCache {
 
 impl RobotsCache {
     /// The rules for this URL. Fails while they are not known: then everything is forbidden.
+    ///
+    /// One probe per site is under way at a time. While a site cannot be reached, its rate limiter says when the next
+    /// one is due, and all who ask before are answered from memory.
     pub(crate) async fn rules(
         &self,
         fetcher: &Fetcher,
         url: &NormalUrl,
         request: &Request,
     ) -> Result<Rules, FetchError> {
-        let site = self.site(url.origin());
-        let mut known = site.known.lock().await;
-        let rules = match &*known {
-            Some(known) if known.until > Instant::now() => known.rules.clone(),
-            _ => {
-                let (rules, keep) = match fetch(fetcher, url, request).await {
-                    Ok(robots) => (Ok(Arc::new(robots)), KEPT),
-                    // Nothing was asked yet: the item waits, and the next one asks.
-                    Err(error)
-                        if matches!(error.code, Code::GateWait | Code::GateOpen | Code::GateUnavailable) =>
-                    {
-                        return Err(FetchError { url: url.as_str().to_owned(), ..error });
-                    }
-                    Err(error) => (Err(error), RETRIED),
-                };
-                *known = Some(Known { rules: rules.clone(), until: Instant::now() + keep });
-                rules
-            }
+        let clock = fetcher.clock();
+        let site = self.site(url.origin(), clock.now());
+        let robots = match site.known(url, request, clock.now()) {
+            Some(answer) => answer,
+            None => self.probe(&site, fetcher, url, request).await,
         };
-        let robots = rules.map_err(|error| FetchError { url: url.as_str().to_owned(), ..error })?;
-        Ok(Rules { robots, agent: request.identity.robots_token().to_owned() })
+        Ok(Rules { robots: robots?, agent: request.identity.robots_token().to_owned() })
     }
 
-    fn site(&self, origin: &str) -> Arc<Site> {
+    /// Has the robots.txt of a site fetched anew before its next page, since no connection to it could be made.
+    pub(crate) fn expire(&self, origin: &str) {
+        let site = self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
+        if let Some(site) = site {
+            let mut state = site.state();
+            if matches!(&*state, State::Rules { .. }) {
+                *state = State::Unknown;
+            }
+        }
+    }
+
+    /// Fetches the robots.txt of a site, or waits for who does.
+    async fn probe(&self, site: &Site, fetcher: &Fetcher, url: &NormalUrl, request: &Request) -> Answer {
+        let clock = fetcher.clock();
+        let _turn = match site.probe.try_lock() {
+            Ok(turn) => turn,
+            Err(_) if site.is_unreachable() => {
+                let detail = "its robots.txt could not be reached and is being probed".to_owned();
+                let not_before = Some(clock.now() + BEING_PROBED);
+                return Err(FetchError {
+                    code: Code::RobotsWait,
+                    url: url.as_str().to_owned(),
+                    detail,
+                    not_before,
+                });
+            }
+            Err(_) => site.probe.lock().await,
+        };
+        if let Some(answer) = site.known(url, request, clock.now()) {
+            return answer;
+        }
+        let fetched = fetch(fetcher, url, request).await;
+        let now = clock.now();
+        let mut state = site.state();
+        match fetched {
+            Ok(robots) => {
+                let robots = Arc::new(robots);
+                *state = State::Rules { robots: robots.clone(), until: now + KEPT };
+                Ok(robots)
+            }
+            Err(Failure::Wait(error)) => {
+                if let (State::Unreachable(outage), Some(at)) = (&mut *state, error.not_before) {
+                    outage.put_off(at);
+                }
+                Err(FetchError { url: url.as_str().to_owned(), ..error })
+            }
+            Err(Failure::Unreachable { detail, next_probe }) => {
+                let before = match &*state {
+                    State::Unreachable(outage) => Some(outage),
+                    _ => None,
+                };
+                let forgotten_after = fetcher.gate().policy().grudge;
+                let mut outage = Outage::probed(before, detail, now, next_probe, forgotten_after);
+                let answer = outage.answer(request.ticket, request.robots_max_wait, now, url.as_str());
+                *state = State::Unreachable(outage);
+                Err(answer)
+            }
+            Err(Failure::Lasting(error)) => {
+                *state = State::Failed { error: error.clone(), until: now + FAILURE_KEPT };
+                Err(FetchError { url: url.as_str().to_owned(), ..error })
+            }
+        }
+    }
+
+    fn site(&self, origin: &str, now: Timestamp) -> Arc<Site> {
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(site) = sites.get(origin) {
             return site.clone();
         }
         if sites.len() >= SITES {
             // Rare, and cheaper than keeping them in order: a tenth of them go at once, the oldest.
-            let mut ages: Vec<Instant> = sites.values().map(|site| site.since).collect();
+            let mut ages: Vec<Timestamp> = sites.values().map(|site| site.since).collect();
             ages.sort_unstable();
             let oldest = ages[SITES / 10];
             sites.retain(|_, site| site.since > oldest);
         }
-        let site = Arc::new(Site { known: tokio::sync::Mutex::new(None), since: Instant::now() });
+        let site = Arc::new(Site {
+            state: Mutex::new(State::Unknown),
+            probe: tokio::sync::Mutex::default(),
+            since: now,
+        });
         sites.insert(origin.to_owned(), site.clone());
         site
     }
 }
 
+/// Why a robots.txt was not read.
+enum Failure {
+    /// It was not its turn, so that nothing is known of it.
+    Wait(FetchError),
+    /// It cannot be reached for now; the rate limiter of the host that failed lets the next probe pass at this time.
+    Unreachable { detail: String, next_probe: Timestamp },
+    /// Another attempt would not change it.
+    Lasting(FetchError),
+}
+
 /// Fetches a robots.txt: every hop through the gate, 4xx means that there are no rules.
-async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result<Robots, FetchError> {
-    let invalid = |error: String| Trouble::new(Code::UrlInvalid, error).at(page.as_str());
+async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result<Robots, Failure> {
+    let invalid = |error: String| Failure::Lasting(Trouble::new(Code::UrlInvalid, error).at(page.as_str()));
     let mut url =
         page.join("/robots.txt", &UrlOptions::default()).map_err(|error| invalid(error.to_string()))?;
     let limits = Limits { body_bytes: BYTES, decoded_bytes: BYTES, ..request.limits.clone() };
     for hop in 0..=REDIRECTS {
         let group = match &request.group {
             Some(group) if url.host() == request.url.host() => group.clone(),
-            _ => group_of(&url)?,
+            _ => group_of(&url).map_err(Failure::Lasting)?,
         };
         // Whoever wants the file waits for one and the same turn: it is fetched once for all of them.
         let ticket = Ticket::of(url.as_str());
         let answer = loop {
-            let (held, _) =
-                turn(fetcher.gate(), &group, ticket, &request.pace, request.waiting, hop > 0, url.as_str())
-                    .await?;
+            let (held, _) = turn(
+                fetcher.gate(),
+                fetcher.clock(),
+                &group,
+                ticket,
+                &request.pace,
+                request.waiting,
+                hop > 0,
+                url.as_str(),
+            )
+            .await
+            .map_err(Failure::Wait)?;
             let asking =
                 timeout(limits.total, fetcher.ask(&url, request.identity.next(), &limits, Beyond::Cut));
             let answer = held.during(asking).await.unwrap_or_else(|_| {
                 Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", limits.total)))
             });
-            held.finish(outcome(&answer)).await;
+            held.finish(outcome_of_probe(&answer)).await;
             // A kept connection that broke is worth another, in a turn of its own.
             if !answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 break answer;
             }
         };
         let answer = match answer {
+            Err(trouble) if is_lasting(trouble.code) => {
+                return Err(Failure::Lasting(trouble.at(url.as_str())));
+            }
+            Err(trouble) => {
+                let detail = format!("its robots.txt: {}: {}", trouble.code, trouble.detail);
+                return Err(unreachable(fetcher, &group, ticket, request, detail).await);
+            }
+            Ok(answer) if is_refusal(answer.status.as_u16()) => {
+                let detail = format!("its robots.txt answered {}", answer.status.as_u16());
+                return Err(unreachable(fetcher, &group, ticket, request, detail).await);
+            }
             Ok(answer) => answer,
-            Err(trouble) => return Err(unreadable(trouble, &url)),
         };
         let status = answer.status.as_u16();
         if matches!(status, 301 | 302 | 303 | 307 | 308)
@@ -176,33 +314,48 @@ async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result
             }
             continue;
         }
-        return match status {
-            200..=299 => Ok(Robots::parse(&answer.body)),
-            429 | 500..=599 => {
-                let trouble =
-                    Trouble::new(Code::RobotsUnreachable, format!("its robots.txt answered {status}"));
-                Err(trouble.at(url.as_str()))
-            }
-            _ => Ok(Robots::parse(b"")),
-        };
+        return Ok(if answer.status.is_success() { Robots::parse(&answer.body) } else { Robots::parse(b"") });
     }
     // RFC 9309: after five redirects it may be treated as unavailable, which means no rules.
     Ok(Robots::parse(b""))
 }
 
-/// What must not be reached, or does not exist, is said as it is; anything else leaves the site shut for now.
-fn unreadable(trouble: Trouble, url: &NormalUrl) -> FetchError {
-    let keep = matches!(
-        trouble.code,
+async fn unreachable(
+    fetcher: &Fetcher,
+    group: &Group,
+    ticket: Ticket,
+    request: &Request,
+    detail: String,
+) -> Failure {
+    let next_probe = next_turn(fetcher.gate(), fetcher.clock(), group, ticket, &request.pace).await;
+    Failure::Unreachable { detail, next_probe }
+}
+
+/// What a probe tells the gate: all that leaves the rules unknown is a failure of the host, so that its back-off says
+/// when the next one is due.
+fn outcome_of_probe(answer: &Result<crate::client::Answer, Trouble>) -> Outcome {
+    match answer {
+        Err(trouble) if trouble.stale || is_lasting(trouble.code) => outcome(answer),
+        Err(_) => Outcome::Failed,
+        Ok(answer) if is_refusal(answer.status.as_u16()) => {
+            Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) }
+        }
+        Ok(_) => outcome(answer),
+    }
+}
+
+fn is_refusal(status: u16) -> bool {
+    matches!(status, 429 | 500..=599)
+}
+
+/// Whether another attempt would not help: what must not be reached, or does not exist.
+fn is_lasting(code: Code) -> bool {
+    matches!(
+        code,
         Code::GuardPrivateAddress
             | Code::GuardPort
             | Code::DnsNotFound
             | Code::TlsCertificate
             | Code::UrlInvalid
-    );
-    if keep {
-        return trouble.at(url.as_str());
-    }
-    let detail = format!("its robots.txt: {}: {}", trouble.code, trouble.detail);
-    Trouble::new(Code::RobotsUnreachable, detail).at(url.as_str())
+    )
 }

@@ -5,7 +5,7 @@ use crate::{
     request::Waiting,
 };
 use crawlway_store::{
-    Timestamp,
+    Clock, Timestamp,
     gate::{Gate, Group, Limits, Outcome, Permit, Ticket, Turn, Why},
 };
 use std::{
@@ -61,9 +61,36 @@ impl Drop for Held {
     }
 }
 
+/// When a group whose rate limiter gives no answer, or lets us go at once after a failure, is asked again.
+const NO_BACK_OFF: Duration = Duration::from_secs(1);
+
+/// The time at which the group can be asked again after a failure, as its back-off, its breaker and its pace have it.
+/// A slot is kept under the ticket.
+pub(crate) async fn next_turn(
+    gate: &Arc<dyn Gate>,
+    clock: &Clock,
+    group: &Group,
+    ticket: Ticket,
+    pace: &Limits,
+) -> Timestamp {
+    match gate.reserve(group, ticket, pace).await {
+        Ok(Turn::NotBefore { at, .. }) => at,
+        Ok(Turn::Go(permit)) => {
+            drop(gate.finish(&permit, Outcome::Neutral).await);
+            clock.now() + NO_BACK_OFF
+        }
+        Err(_) => clock.now() + NO_BACK_OFF,
+    }
+}
+
 /// Waits for a turn at the group, as the request wants to wait.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is part of the question; a struct would only name them again"
+)]
 pub(crate) async fn turn(
     gate: &Arc<dyn Gate>,
+    clock: &Clock,
     group: &Group,
     ticket: Ticket,
     pace: &Limits,
@@ -87,13 +114,14 @@ pub(crate) async fn turn(
             Waiting::Elsewhere if redirected => REDIRECT_WAIT,
             Waiting::Elsewhere => Duration::ZERO,
         };
-        let wait = at.since(Timestamp::now());
+        let now = clock.now();
+        let wait = at.since(now);
         if started.elapsed() + wait > at_most {
             let code = if why == Why::Open { Code::GateOpen } else { Code::GateWait };
             return Err(error(code, format!("`{group}`: {why}"), Some(at)));
         }
         let slot = Slot { gate, group, ticket, claimed: false };
-        tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
+        clock.sleep_until(at.max(now + Duration::from_millis(1))).await;
         slot.claim();
     }
 }

@@ -24,7 +24,7 @@ pub use coalesce::Coalesce;
 pub use lost::{ItemsOf, close_trails_of_the_lost};
 pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};
-pub use runner::{Flow, HoldBack, Parts, Ran, Settings};
+pub use runner::{Flow, HoldBack, MAX_DEFER, Parts, Ran, Settings, retry_delay};
 pub use source::{Ended, QueueSource, Source, Wait};
 pub use stage::{Context, Counted, EffectError, Invalid, Item, Output, Stage, StageError};
 pub use stop::Stop;

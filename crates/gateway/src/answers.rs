@@ -15,7 +15,7 @@ use crawlway_clock::{Clock, Timestamp};
 use crawlway_content::{UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
 use crawlway_flows::{
-    inventory::{self, Accepted, NotAccepted, accept, url_inventory},
+    inventory::{self, Accepted, NotAccepted, accept},
     search,
 };
 use crawlway_store::{
@@ -111,7 +111,8 @@ pub async fn replay(
     filter: &DeadFilter,
 ) -> Result<Replayed, Problem> {
     let queue = existing(broker, queue).await?.name;
-    let flow = if queue == url_inventory() { inventory::FLOW } else { search::FLOW };
+    let of_inventory = inventory::items().iter().any(|items| items.queue == queue);
+    let flow = if of_inventory { inventory::FLOW } else { search::FLOW };
     let replayed = match trails {
         Some(trails) => crawlway_flow::replay(broker, trails, clock, flow, by, &queue, filter).await?,
         None => broker.replay(&queue, filter).await?,

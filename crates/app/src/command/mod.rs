@@ -154,7 +154,7 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
         Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,
         Command::Fetch(args) => fetch::run(args, settings, &mut output).await?,
-        Command::Robots(args) => robots::run(&args, &mut output)?,
+        Command::Robots(args) => robots::run(&args, settings, &mut output).await?,
         Command::Queues(args) => queues::run(args, &settings()?, &mut output).await?,
         Command::Dead(args) => dead::run(args, &settings()?, &mut output).await?,
         Command::Config(args) => config::run(args, &sources, &mut output)?,

@@ -1,23 +1,35 @@
 //! `crawlway robots`: what a robots.txt allows.
 
 use crate::{
+    config::Config,
     failure::{ExitKind, Told, UsageError},
-    output::{Output, one_line},
+    open,
+    output::{self, Output, one_line},
 };
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use crawlway_content::{UrlOptions, url::normalise};
-use crawlway_fetch::robots::{AGENT, Decision, MAX_BYTES, Robots};
+use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
+use crawlway_fetch::{
+    Allowed, FetchError, Fetcher, Setup, Waiting,
+    robots::{AGENT, Decision, MAX_BYTES, Robots},
+};
 use serde::Serialize;
 use std::{
     fs::File,
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
+
+/// Longer than any back-off: who asks at the command line would rather wait than come again.
+const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 
 /// Say what a robots.txt allows
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 all are allowed; 1 at least one is not; 2 the command line is wrong.")]
+#[command(
+    after_help = "Exit codes: 0 all are allowed; 1 at least one is not, or a robots.txt cannot be reached; 2 the command line is wrong."
+)]
 pub(super) struct RobotsArgs {
     #[command(subcommand)]
     command: RobotsCommand,
@@ -28,40 +40,140 @@ enum RobotsCommand {
     /// Say for each URL whether a robots.txt allows it, and which line decides
     #[command(after_help = "\
 Examples:
+  crawlway robots check example.org
+  crawlway robots check https://example.org/private/ https://example.net/
+  crawlway robots check example.org /a /b?c=d --agent Googlebot
   crawlway robots check --robots robots.txt https://example.org/private/
-  crawlway robots check --robots - --agent Googlebot /a /b?c=d < robots.txt
+  crawlway robots check --robots - /a /b?c=d < robots.txt
 
-Nothing is fetched. A URL is a whole one, or the path and query alone. Of the agent only the product
-token counts, as of `Crawlway/1.0 (+https://…)`.
+A URL is a whole one, a host (https://HOST/ is meant), or a path and query of the site named
+before it. The robots.txt of each site is fetched politely; with --robots nothing is fetched. Of
+the agent only the product token counts, as of `Crawlway/1.0 (+https://…)`.
 
 JSON:
   {\"agent\", \"allowed\", \"crawl_delay_ms\": null | number,
     \"urls\": [{\"url\", \"allowed\", \"line\": null | number, \"rule\": null | text}]}
-  `allowed` at the top is whether all are; `rule` is the line as it stands in the file, null when no
-  rule matches.
+  `allowed` at the top is whether all are; `crawl_delay_ms` is the longest of the sites; `rule` is
+  the line as it stands in the file, null when no rule matches.
+  or, when a robots.txt cannot be reached,
+  {\"error\": {\"code\", \"detail\", \"url\"}}
 
-Exit codes: 0 all are allowed, 1 at least one is not, 2 the command line is wrong or the file
-cannot be read.")]
+Exit codes: 0 all are allowed, 1 at least one is not or a robots.txt cannot be reached, 2 the
+command line is wrong or the file cannot be read.")]
     Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// The robots.txt; `-` is standard input
-    #[arg(long, value_name = "FILE")]
-    robots: PathBuf,
+    /// The robots.txt, instead of those of the sites; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "allow")]
+    robots: Option<PathBuf>,
     /// For whom
     #[arg(long, value_name = "NAME", default_value = AGENT)]
     agent: String,
-    /// The URLs, or their paths with queries
+    /// Allow an address range that is not public, such as 127.0.0.1/32:8080; may be repeated
+    #[arg(long, value_name = "RANGE")]
+    allow: Vec<Allowed>,
+    /// URLs, hosts, or paths with queries
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
 }
 
-pub(super) fn run(args: &RobotsArgs, output: &mut Output) -> anyhow::Result<()> {
-    match &args.command {
-        RobotsCommand::Check(args) => check(args, output),
+pub(super) async fn run(
+    args: &RobotsArgs,
+    settings: impl FnOnce() -> anyhow::Result<Config>,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let RobotsCommand::Check(args) = &args.command;
+    if args.agent.trim().is_empty() {
+        bail!(UsageError("--agent is empty; expected the name of a crawler such as `crawlway`".to_owned()));
     }
+    let checked = match &args.robots {
+        Some(file) => {
+            let targets: Vec<String> = args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
+            let robots = Arc::new(Robots::parse(&read(file)?));
+            targets.into_iter().map(|target| (robots.clone(), target)).collect()
+        }
+        None => {
+            let pages = pages(&args.urls)?;
+            match of_sites(&pages, args, &settings()?).await? {
+                Ok(checked) => checked,
+                Err(error) => return unreachable(&error, output),
+            }
+        }
+    };
+    tell(args, &checked, output)
+}
+
+/// The rules of each page's site, fetched, and what they are matched against.
+async fn of_sites(
+    pages: &[NormalUrl],
+    args: &CheckArgs,
+    config: &Config,
+) -> anyhow::Result<Result<Vec<(Arc<Robots>, String)>, FetchError>> {
+    let mut setup = Setup::new(open::gate(config).await?);
+    setup.guard = config.fetch.guard(&args.allow)?;
+    let fetcher = Fetcher::new(setup)?;
+    let mut checked = Vec::with_capacity(pages.len());
+    for page in pages {
+        let mut request = config.fetch.request(page.clone())?;
+        request.waiting = Waiting::Here { at_most: MAX_WAIT };
+        request.robots_max_wait = Duration::ZERO;
+        match fetcher.robots(&request).await {
+            Ok(robots) => checked.push((robots, page.path_and_query().to_owned())),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(checked))
+}
+
+#[derive(Serialize)]
+struct Unreachable<'a> {
+    error: UnreachableError<'a>,
+}
+
+#[derive(Serialize)]
+struct UnreachableError<'a> {
+    code: &'static str,
+    detail: &'a str,
+    url: &'a str,
+}
+
+fn unreachable(error: &FetchError, output: &mut Output) -> anyhow::Result<()> {
+    if output.is_json() {
+        let FetchError { code, detail, url, .. } = error;
+        output.json(&Unreachable { error: UnreachableError { code: code.as_str(), detail, url } })?;
+        output.flush()?;
+    } else {
+        output::error(&one_line(&error.to_string()));
+    }
+    Err(Told(ExitKind::Failed).into())
+}
+
+/// The pages that are meant: whole URLs, hosts, and paths of the site named before them.
+fn pages(urls: &[String]) -> Result<Vec<NormalUrl>, UsageError> {
+    let mut pages: Vec<NormalUrl> = Vec::with_capacity(urls.len());
+    let options = UrlOptions::default();
+    for url in urls {
+        let wrong = |problem: String| UsageError(format!("`{url}`: {problem}"));
+        let is_path = url.starts_with('/') && !url.starts_with("//");
+        let page = match pages.last() {
+            Some(site) if is_path => site.join(url, &options).map_err(|error| wrong(error.to_string()))?,
+            None if is_path => {
+                return Err(wrong(
+                    "a path needs a site before it, such as `example.org`, or a file with --robots"
+                        .to_owned(),
+                ));
+            }
+            _ if url.contains("://") => {
+                normalise(url, &options).map_err(|error| UsageError(error.to_string()))?
+            }
+            _ => normalise(&format!("https://{url}"), &options)
+                .map_err(|error| UsageError(error.to_string()))?,
+        };
+        pages.push(page);
+    }
+    Ok(pages)
 }
 
 #[derive(Serialize)]
@@ -80,21 +192,16 @@ struct CheckedUrl<'a> {
     rule: Option<String>,
 }
 
-fn check(args: &CheckArgs, output: &mut Output) -> anyhow::Result<()> {
-    if args.agent.trim().is_empty() {
-        bail!(UsageError("--agent is empty; expected the name of a crawler such as `crawlway`".to_owned()));
-    }
-    let targets: Vec<String> = args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
-    let robots = Robots::parse(&read(args)?);
+fn tell(args: &CheckArgs, checked: &[(Arc<Robots>, String)], output: &mut Output) -> anyhow::Result<()> {
     let mut urls = Vec::new();
-    for (url, target) in args.urls.iter().zip(targets) {
-        let Decision { allowed, rule } = robots.check(&args.agent, &target);
+    for (url, (robots, target)) in args.urls.iter().zip(checked) {
+        let Decision { allowed, rule } = robots.check(&args.agent, target);
         let (line, rule) = rule.map_or((None, None), |rule| (Some(rule.line), Some(rule.text)));
         urls.push(CheckedUrl { url, allowed, line, rule });
     }
     let all = urls.iter().all(|url| url.allowed);
     if output.is_json() {
-        let crawl_delay = robots.crawl_delay(&args.agent);
+        let crawl_delay = checked.iter().filter_map(|(robots, _)| robots.crawl_delay(&args.agent)).max();
         output.json(&Checked {
             agent: &args.agent,
             allowed: all,
@@ -128,14 +235,14 @@ fn target(url: &str) -> Result<String, UsageError> {
 }
 
 /// What counts of the file.
-fn read(args: &CheckArgs) -> anyhow::Result<Vec<u8>> {
+fn read(robots: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = MAX_BYTES as u64 + 1;
-    if args.robots.as_os_str() == "-" {
+    if robots.as_os_str() == "-" {
         io::stdin().take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
         return Ok(bytes);
     }
-    let read = File::open(&args.robots).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", args.robots.display())))?;
+    let read = File::open(robots).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", robots.display())))?;
     Ok(bytes)
 }

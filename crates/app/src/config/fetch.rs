@@ -29,6 +29,7 @@ pub(crate) struct FetchSettings {
     max_body: ByteSize,
     max_decoded: ByteSize,
     max_redirects: Number,
+    robots_max_wait: Span,
     allow: Vec<String>,
 }
 
@@ -39,6 +40,7 @@ impl FetchSettings {
         Ok(Request {
             pace: gate::Limits { in_flight: self.in_flight.0.get(), gap: self.gap.0 },
             identity: Arc::new(self.identity().map_err(anyhow::Error::msg)?),
+            robots_max_wait: self.robots_max_wait.0,
             limits: Limits {
                 connect: self.connect_timeout.0,
                 first_byte: self.first_byte_timeout.0,

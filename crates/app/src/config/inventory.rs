@@ -21,6 +21,7 @@ pub(crate) struct InventoryTable {
     pub(crate) store: InventoryKind,
     max_length: Count,
     max_tries: Count,
+    robots_max_wait: Span,
     max_source: ByteSize,
     cache_ttl: Span,
     cache_size: ByteSize,
@@ -62,7 +63,7 @@ impl InventoryTable {
     /// The flow's settings; URLs are fetched on the terms of this request.
     pub(crate) fn settings(&self, request: Request, drain: Duration) -> InventorySettings {
         InventorySettings {
-            request,
+            request: Request { robots_max_wait: self.robots_max_wait.0, ..request },
             most_tries: self.max_tries.0.get(),
             most_source: bytes(self.max_source),
             drain,

@@ -19,6 +19,7 @@ pub(crate) struct SearchTable {
     recrawl_after: Span,
     max_attempts: Count,
     retry_after: Span,
+    host_retry_delay: Span,
     longest_retry: Span,
     lease: Span,
     claim: Span,
@@ -82,6 +83,8 @@ impl SearchTable {
             crawl: CrawlOptions {
                 request,
                 claim: self.claim.0,
+                host_retry: self.host_retry_delay.0,
+                longest_retry: self.longest_retry.0,
                 publish_noindex: self.publish_noindex,
                 links: UrlOptions { drop_parameters: self.drop_parameters.clone(), ..UrlOptions::default() },
             },

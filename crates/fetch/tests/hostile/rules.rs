@@ -5,7 +5,9 @@ use crate::{
     server::{Server, page},
     setup::{expect, fetcher, request, setup, within},
 };
-use crawlway_fetch::{Code, Fetcher, Identity, Request};
+use crawlway_fetch::{Code, Fetcher, Guard, Identity, Request, Waiting};
+use crawlway_store::{Clock, ManualClock, Timestamp};
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use std::{
     sync::{
         Arc,
@@ -115,12 +117,65 @@ async fn a_file_that_cannot_be_read_shuts_the_site() {
         })
         .await;
         let fetcher = fetcher();
-        for _ in 0..2 {
-            let error = expect(within(&fetcher, &obedient(&server.url("/x"))).await, Code::RobotsUnreachable);
+        // The first answer counts as a failure, the next ones are to wait for the next probe.
+        for code in [Code::RobotsUnreachable, Code::RobotsWait] {
+            let error = expect(within(&fetcher, &obedient(&server.url("/x"))).await, code);
             assert!(error.code.is_transient() && error.detail.contains("robots.txt"), "{error}");
+            assert!(error.not_before.expect("the next probe") > Timestamp::now(), "{error}");
         }
         assert_eq!(pages.load(Ordering::SeqCst), 0, "the page was not asked for");
-        assert_eq!(server.connections.load(Ordering::SeqCst), 1, "the answer is kept for a while");
+        assert_eq!(server.connections.load(Ordering::SeqCst), 1, "the host is left alone for its back-off");
+    }
+}
+
+#[tokio::test]
+async fn a_site_that_cannot_be_reached_is_probed_by_its_back_off_and_five_asks_are_not_five_requests() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = Server::answering(move |path| match path {
+        "/robots.txt" if count.fetch_add(1, Ordering::SeqCst) < 3 => page("503 Busy", "", b""),
+        path => page("200 OK", "", path.as_bytes()),
+    })
+    .await;
+    let clock = ManualClock::at(Timestamp::now());
+    let gate = GateOptions { clock: Clock::Manual(clock.clone()), ..GateOptions::default() };
+    let gate = Arc::new(EmbeddedGate::open(gate).expect("a gate"));
+    let setup = crawlway_fetch::Setup { gate, clock: Clock::Manual(clock.clone()), ..setup() };
+    let fetcher = Fetcher::new(setup).expect("a fetcher");
+    let request = |number: usize| Request {
+        waiting: Waiting::Elsewhere,
+        robots_max_wait: Duration::from_secs(3600),
+        ..obedient(&server.url(&format!("/{number}")))
+    };
+    for (probe, back_off) in [5, 10, 20].into_iter().enumerate() {
+        for number in 0..5 {
+            let error = expect(within(&fetcher, &request(number)).await, Code::RobotsWait);
+            let pause = error.not_before.expect("the next probe").since(clock.now()).as_secs_f64();
+            let jitter = 0.79 * f64::from(back_off)..=1.21 * f64::from(back_off);
+            assert!(jitter.contains(&pause), "{pause} s after probe {probe}");
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), probe + 1, "one request for five asks");
+        clock.advance(Duration::from_secs_f64(1.21 * f64::from(back_off)));
+    }
+    for number in 0..5 {
+        within(&fetcher, &request(number)).await.expect("the site is back");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn what_no_wait_can_change_fails_at_once() {
+    let refused = Server::answering(|_| page("200 OK", "", b"")).await.url("/");
+    let nowhere = "http://no.such.name.invalid/".to_owned();
+    let guarded = crawlway_fetch::Setup { guard: Guard::default(), ..setup() };
+    let guarded = Fetcher::new(guarded).expect("a fetcher");
+    for (fetcher, url, code) in
+        [(guarded, refused, Code::GuardPrivateAddress), (fetcher(), nowhere, Code::DnsNotFound)]
+    {
+        let request = Request { robots_max_wait: Duration::from_secs(86_400), ..obedient(&url) };
+        for _ in 0..2 {
+            expect(within(&fetcher, &request).await, code);
+        }
     }
 }
 

@@ -140,6 +140,7 @@ impl<S: Stage> Engine<S> {
             }
             Err(StageError::Again { error }) => (Verdict::Requeue, End::Retried, "retried", Some(error)),
             Err(StageError::NotYet { until, why }) => {
+                let until = until.min(now + self.settings.max_defer);
                 (Verdict::Defer { until }, End::Deferred, "deferred", Some(why.into_owned()))
             }
             Err(StageError::Ours { error }) => {

@@ -14,7 +14,7 @@ mod publish;
 mod settings;
 mod take;
 
-pub use settings::{HoldBack, Settings};
+pub use settings::{HoldBack, MAX_DEFER, Settings, retry_delay};
 
 use crate::{Meter, Source, Stage, Stop};
 use crawlway_broker::Broker;

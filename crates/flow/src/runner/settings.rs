@@ -3,6 +3,9 @@
 use crawlway_broker::QueueName;
 use std::time::Duration;
 
+/// The longest deferral, unless a stage is wired with another.
+pub const MAX_DEFER: Duration = Duration::from_secs(30);
+
 /// How much a stage does at a time, and how long it waits.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -18,6 +21,9 @@ pub struct Settings {
     pub first_retry: Duration,
     /// The longest such wait.
     pub last_retry: Duration,
+    /// The longest deferral. An item whose turn is later comes back to ask again, so that it sees in time that its turn
+    /// came earlier.
+    pub max_defer: Duration,
     /// How long what is in flight may take once the stop is requested. What has not ended then is handed back.
     pub drain: Duration,
     /// Stop taking while this queue is full.
@@ -42,6 +48,7 @@ impl Default for Settings {
             finish_together: 256,
             first_retry: Duration::from_secs(1),
             last_retry: Duration::from_secs(300),
+            max_defer: MAX_DEFER,
             drain: Duration::from_secs(20),
             hold_back: None,
         }
@@ -51,9 +58,14 @@ impl Default for Settings {
 impl Settings {
     /// How long an item waits after its so-manieth failed attempt.
     pub(super) fn retry_after(&self, attempt: u32) -> Duration {
-        let factor = 1u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first_retry.saturating_mul(factor).min(self.last_retry)
+        retry_delay(self.first_retry, attempt, self.last_retry)
     }
+}
+
+/// The delay after the so-manieth failed attempt: the first one, doubled each time up to the longest.
+pub fn retry_delay(first: Duration, attempt: u32, longest: Duration) -> Duration {
+    let factor = 1u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(longest)
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
     let spec = spec("q").lease(Duration::from_secs(7_200));
     let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a"]).await;
-    let until: Timestamp = clock.now() + Duration::from_secs(3_600);
+    let until: Timestamp = clock.now() + Duration::from_secs(20);
     let (time, attempts) = (world.clock.clone(), Arc::new(Mutex::new(Vec::new())));
     let seen = attempts.clone();
     let stage = Script::each("stage", move |item| {
@@ -188,7 +188,7 @@ async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
     });
     let going = world.go(stage, &spec, quick());
     eventually("it is put off", async || world.depth("q").await.delayed == 1).await;
-    clock.advance(Duration::from_secs(3_599));
+    clock.advance(Duration::from_secs(19));
     stays("it waits", async || attempts.lock().unwrap().len() == 1).await;
     clock.advance(Duration::from_secs(1));
     world.until_empty("q").await;
@@ -196,6 +196,31 @@ async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
     assert_eq!(*attempts.lock().unwrap(), [1, 1]);
     assert_eq!(world.trails.ends("a"), [End::Deferred, End::Done]);
     assert_eq!(world.trails.of("a")[0].note.as_deref(), Some("not its turn"));
+}
+
+#[tokio::test]
+async fn no_deferral_is_longer_than_thirty_seconds_so_that_an_earlier_turn_is_not_missed() {
+    let spec = spec("q").lease(Duration::from_secs(7_200));
+    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["a"]).await;
+    let until: Timestamp = clock.now() + Duration::from_secs(3_600);
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let seen = attempts.clone();
+    let stage = Script::each("stage", move |item| {
+        seen.lock().unwrap().push(item.attempt);
+        async move { Err(StageError::NotYet { until, why: "not its turn".into() }) }
+    });
+    let going = world.go(stage, &spec, quick());
+    for asked in 1..4 {
+        eventually("it is put off", async || {
+            attempts.lock().unwrap().len() == asked && world.depth("q").await.delayed == 1
+        })
+        .await;
+        clock.advance(Duration::from_secs(30));
+    }
+    eventually("it asks again", async || attempts.lock().unwrap().len() == 4).await;
+    going.end().await;
+    assert!(attempts.lock().unwrap().iter().all(|attempt| *attempt == 1), "none of them counts");
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
-//! The stage `fetch`: begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
+//! The stage `fetch`: waits for its turn, begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
 
 use super::{
-    message::{self, Asked},
+    message::{self, Asked, UrlMessage},
     page,
     wiring::InventorySettings,
 };
-use crawlway_broker::{Delivery, MessageId};
+use crawlway_broker::{Delivery, MessageId, Outgoing, QueueName};
 use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{
+    Context, Counted, EffectError, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail,
+};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
     inventory::{self, Attempt, Begun, Ended, Status},
@@ -49,6 +51,8 @@ impl InventoryStep {
 
 /// The stage's name, in trails, metrics and fail points.
 pub(super) const NAME: &str = "fetch";
+/// The name of the stage that takes URLs whose hosts could not be reached.
+pub(super) const NAME_WAITING: &str = "fetch_waiting";
 
 type Done = Output<(), ()>;
 
@@ -62,50 +66,98 @@ struct Failure {
 /// The stage.
 #[derive(Debug)]
 pub(super) struct FetchStage {
+    name: &'static str,
+    /// The queue in which URLs wait whose hosts cannot be reached; none for the stage that takes from it.
+    waiting: Option<QueueName>,
     records: Arc<dyn UrlRecords>,
     fetcher: Arc<Fetcher>,
     settings: InventorySettings,
 }
 
 impl FetchStage {
+    /// The stage that takes what was asked for, and puts what has to wait into this queue.
     pub(super) fn new(
         records: Arc<dyn UrlRecords>,
         fetcher: Arc<Fetcher>,
         settings: InventorySettings,
+        waiting: QueueName,
     ) -> Self {
-        Self { records, fetcher, settings }
+        Self { name: NAME, waiting: Some(waiting), records, fetcher, settings }
+    }
+
+    /// The stage that takes what waits.
+    pub(super) fn of_waiting(
+        records: Arc<dyn UrlRecords>,
+        fetcher: Arc<Fetcher>,
+        settings: InventorySettings,
+    ) -> Self {
+        Self { name: NAME_WAITING, waiting: None, records, fetcher, settings }
     }
 
     async fn one(&self, item: Item<Asked>, context: &Context) -> Result<Done, StageError> {
         let Item { value: Asked { url, requested_at, message_id }, counted, .. } = item;
-        let request =
+        let asked =
             inventory::Request { url: url.as_str().to_owned(), message_id: message_id.clone(), requested_at };
-        let attempt = match self.records.begin(&request, context.clock.now()).await? {
-            Begun::Yours { attempt, retry_count } => {
-                counted.failures(retry_count);
-                attempt
-            }
-            Begun::Finished { status, retry_count } => {
-                // The last of the failures ended it, and its worker was lost before it could say so: the source counts
-                // that one.
-                let also_lost = u32::from(status == Status::FailedPermanent);
-                counted.failures(retry_count.saturating_sub(also_lost));
-                return Ok(told("finished_before", status.to_string()));
-            }
-            Begun::Superseded { by } => return Ok(told("superseded", format!("by message {by}"))),
-        };
-        fail::passed(NAME, InventoryStep::Begun.name());
         let request = Request {
             ticket: Ticket::of(&format!("{message_id} {url}")),
             url,
             waiting: Waiting::Elsewhere,
             ..self.settings.request.clone()
         };
-        let fetched = self.fetcher.fetch(&request).await;
+        let mut attempt = None;
+        let (begun, asked, counted) = (&mut attempt, &asked, &counted);
+        // A URL that waits for its turn is not in progress.
+        let begin = || async move {
+            *begun = Some(self.begin(asked, counted, context).await?);
+            Ok(())
+        };
+        let fetched = match self.fetcher.fetch_after(&request, begin).await {
+            Ok(fetched) => fetched,
+            Err(ended) => return ended,
+        };
         fail::passed(NAME, InventoryStep::Fetched.name());
-        match judged(fetched, context.clock.now())? {
+        if let (Err(error), Some(queue)) = (&fetched, &self.waiting)
+            && matches!(error.code, Code::RobotsWait | Code::GateOpen)
+        {
+            return Ok(put_aside(queue, asked, error, context.clock.now()));
+        }
+        let judged = judged(fetched, context.clock.now())?;
+        // What failed before its first request, as a name that does not exist, has begun nothing yet.
+        let attempt = match attempt {
+            Some(attempt) => attempt,
+            None => match self.begin(asked, counted, context).await {
+                Ok(attempt) => attempt,
+                Err(ended) => return ended,
+            },
+        };
+        match judged {
             Ok(answer) => self.complete(&attempt, answer, context).await,
             Err(failure) => self.failed(&attempt, failure, context).await,
+        }
+    }
+
+    /// Begins an attempt: its record is in progress. Else says how the item ends without one.
+    async fn begin(
+        &self,
+        asked: &inventory::Request,
+        counted: &Counted,
+        context: &Context,
+    ) -> Result<Attempt, Result<Done, StageError>> {
+        match self.records.begin(asked, context.clock.now()).await {
+            Ok(Begun::Yours { attempt, retry_count }) => {
+                counted.failures(retry_count);
+                fail::passed(NAME, InventoryStep::Begun.name());
+                Ok(attempt)
+            }
+            Ok(Begun::Finished { status, retry_count }) => {
+                // The last of the failures ended it, and its worker was lost before it could say so: the source counts
+                // that one.
+                let also_lost = u32::from(status == Status::FailedPermanent);
+                counted.failures(retry_count.saturating_sub(also_lost));
+                Err(Ok(told("finished_before", status.to_string())))
+            }
+            Ok(Begun::Superseded { by }) => Err(Ok(told("superseded", format!("by message {by}")))),
+            Err(error) => Err(Err(error.into())),
         }
     }
 
@@ -163,6 +215,22 @@ impl FetchStage {
     }
 }
 
+/// Sends a URL whose host cannot be reached on to the queue of those, so that it takes up no room among the URLs of other
+/// hosts.
+fn put_aside(queue: &QueueName, asked: &inventory::Request, error: &FetchError, now: Timestamp) -> Done {
+    let message = UrlMessage {
+        url: asked.url.clone(),
+        requested_at: asked.requested_at.to_iso(),
+        message_id: asked.message_id.clone(),
+    };
+    // Nothing in the message can fail to be written.
+    let body = serde_json::to_vec(&message).unwrap_or_default();
+    let until = error.not_before.unwrap_or(now).min(now + MAX_DEFER);
+    let outgoing =
+        Outgoing::to_queue(queue, body).id(MessageId::from(asked.message_id.as_str())).not_before(until);
+    Output { publish: vec![outgoing], ..told("waiting", error.to_string()) }
+}
+
 /// What becomes of an item whose attempt did not end as its worker meant it to.
 fn otherwise(ended: Ended, now: Timestamp) -> Result<Done, StageError> {
     match ended {
@@ -190,7 +258,7 @@ fn judged(
     };
     let text = error.to_string();
     match error.code {
-        Code::GateWait | Code::GateOpen => Err(StageError::NotYet {
+        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::NotYet {
             until: error.not_before.unwrap_or(now + Duration::from_secs(1)),
             why: text.into(),
         }),
@@ -216,7 +284,7 @@ impl Stage for FetchStage {
     type Note = ();
 
     fn name(&self) -> &'static str {
-        NAME
+        self.name
     }
 
     fn decode(&self, delivery: &Delivery) -> Result<Asked, Invalid> {

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! POST ─▶ url_inventory ─▶ fetch: begin → fetch → complete ─▶ records ─▶ GET
-//!              ▲             │
-//!              └── requeue ──┘ fail, below the most tries
+//!              ▲             │ │                       ▲
+//!              └── requeue ──┘ │ fail, below the most tries
+//!                              └▶ url_inventory_waiting ─▶ fetch_waiting
+//!                                 while its host cannot be reached
 //! ```
 
 mod accept;
@@ -15,7 +17,7 @@ mod wiring;
 pub use accept::{Accepted, NotAccepted, accept, check};
 pub use fetch::InventoryStep;
 pub use message::{SCHEMA, UrlMessage};
-pub use wiring::{Inventory, InventorySettings, items, url_inventory};
+pub use wiring::{Inventory, InventorySettings, items, url_inventory, url_inventory_waiting, waiting_queue};
 
 /// The flow's name, in trails and metrics.
 pub const FLOW: &str = "inventory";

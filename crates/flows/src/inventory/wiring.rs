@@ -1,4 +1,4 @@
-//! How the flow's stage is wired.
+//! How the flow's stages are wired.
 
 use super::{
     FLOW,
@@ -16,9 +16,23 @@ pub fn url_inventory() -> QueueName {
     QueueName::new("url_inventory").unwrap_or_else(|_| unreachable!())
 }
 
-/// Where the flow's items wait.
-pub fn items() -> ItemsOf {
-    ItemsOf { queue: url_inventory(), flow: FLOW, stage: fetch::NAME }
+/// The queue of URLs that wait for hosts that cannot be reached, of ours alone and without a limit.
+pub fn url_inventory_waiting() -> QueueName {
+    // The constant is an allowed name.
+    QueueName::new("url_inventory_waiting").unwrap_or_else(|_| unreachable!())
+}
+
+/// What is declared of the queue of URLs that wait, beside this one of URLs that are asked for.
+pub fn waiting_queue(queue: &QueueSpec) -> QueueSpec {
+    QueueSpec { name: url_inventory_waiting(), max_length: None, bindings: Vec::new(), ..queue.clone() }
+}
+
+/// Where the flow's items wait: what is asked for, and what waits for its host.
+pub fn items() -> [ItemsOf; 2] {
+    [
+        ItemsOf { queue: url_inventory(), flow: FLOW, stage: fetch::NAME },
+        ItemsOf { queue: url_inventory_waiting(), flow: FLOW, stage: fetch::NAME_WAITING },
+    ]
 }
 
 /// How the flow works.
@@ -39,7 +53,8 @@ pub struct InventorySettings {
 pub struct Inventory(Flow);
 
 impl Inventory {
-    /// Wires the stage. The queue of this spec has been declared; as many as its prefetch are worked on at a time.
+    /// Wires the stages. The queue of this spec and its [`waiting_queue`] have been declared; as many as its prefetch are
+    /// worked on at a time from each.
     pub fn new(
         parts: Parts,
         records: Arc<dyn UrlRecords>,
@@ -51,10 +66,14 @@ impl Inventory {
         debug_assert_eq!(parts.flow, FLOW);
         let at_once = queue.prefetch as usize;
         let source = QueueSource::new(parts.broker.clone(), queue.clone());
-        let drain = settings.drain;
-        let stage = FetchStage::new(records, fetcher, settings);
-        let settings = Settings { at_once, finish_together: at_once, drain, ..Settings::default() };
-        Self(Flow::new(parts, stop).stage(stage, source, settings))
+        let waiting = waiting_queue(queue);
+        let source_of_waiting = QueueSource::new(parts.broker.clone(), waiting.clone());
+        let run =
+            Settings { at_once, finish_together: at_once, drain: settings.drain, ..Settings::default() };
+        let of_waiting = FetchStage::of_waiting(records.clone(), fetcher.clone(), settings.clone());
+        let stage = FetchStage::new(records, fetcher, settings, waiting.name);
+        let flow = Flow::new(parts, stop).stage(stage, source, run.clone());
+        Self(flow.stage(of_waiting, source_of_waiting, run))
     }
 
     /// The flow, for its meters.
@@ -62,7 +81,7 @@ impl Inventory {
         &self.0
     }
 
-    /// Runs the stage until the stop is requested and what is in flight is finished or handed back. Says whether
+    /// Runs the stages until the stop is requested and what is in flight is finished or handed back. Says whether
     /// it ended as it should.
     pub async fn run(self) -> Ran {
         self.0.run().await

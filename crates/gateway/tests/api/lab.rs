@@ -137,6 +137,8 @@ impl Lab {
             crawl: CrawlOptions {
                 request: request.clone(),
                 claim: Duration::from_secs(60),
+                host_retry: Duration::from_millis(20),
+                longest_retry: Duration::from_millis(40),
                 publish_noindex: false,
                 links: UrlOptions::default(),
             },

@@ -25,20 +25,21 @@ pub(super) enum Answer {
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a fetch of a URL means: an answer, or why there is none. `known_before` if it was asked whether the page has
-/// changed.
+/// changed. A failure of the host, and not of the page alone, is tried again after `host_delay`.
 pub(super) fn answer(
     fetched: Result<Fetched, FetchError>,
     url: &NormalUrl,
     known_before: bool,
+    host_delay: Duration,
     clock: &Clock,
 ) -> Result<Answer, StageError> {
     match fetched {
-        Ok(fetched) => of_status(fetched, known_before),
-        Err(error) => of_error(error, url, clock.now()),
+        Ok(fetched) => of_status(fetched, known_before, host_delay),
+        Err(error) => of_error(error, url, host_delay, clock.now()),
     }
 }
 
-fn of_status(fetched: Fetched, known_before: bool) -> Result<Answer, StageError> {
+fn of_status(fetched: Fetched, known_before: bool, host_delay: Duration) -> Result<Answer, StageError> {
     let status = fetched.status;
     let nothing = |outcome, detail: String, gone| Ok(Answer::Nothing { outcome, detail, asked: true, gone });
     if status == StatusCode::NOT_MODIFIED {
@@ -60,7 +61,9 @@ fn of_status(fetched: Fetched, known_before: bool) -> Result<Answer, StageError>
     }
     let passing = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY);
     if status.is_server_error() || passing {
-        let after = wait(fetched.retry_after());
+        // What stands in front of the host says that it is down.
+        let down = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT);
+        let after = wait(fetched.retry_after()).or(down.then_some(host_delay));
         return Err(StageError::Transient {
             after,
             error: format!("http.{}: answered {status}", status.as_u16()),
@@ -74,15 +77,22 @@ fn wait(asked_for: Option<Duration>) -> Option<Duration> {
     asked_for.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST_WAIT))
 }
 
-fn of_error(error: FetchError, url: &NormalUrl, now: Timestamp) -> Result<Answer, StageError> {
+fn of_error(
+    error: FetchError,
+    url: &NormalUrl,
+    host_delay: Duration,
+    now: Timestamp,
+) -> Result<Answer, StageError> {
     let text = error.to_string();
     let at: Option<NormalUrl> = error.url.parse().ok();
     match error.code {
-        Code::GateWait | Code::GateOpen if at.as_ref().is_some_and(|at| at.host() != url.host()) => {
+        Code::GateWait | Code::GateOpen | Code::RobotsWait
+            if at.as_ref().is_some_and(|at| at.host() != url.host()) =>
+        {
             // Waiting for another host would hold up everything of this one.
             Ok(Answer::Elsewhere { url: at.unwrap_or_else(|| url.clone()), why: error.detail })
         }
-        Code::GateWait | Code::GateOpen => Err(StageError::NotYet {
+        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::NotYet {
             until: error.not_before.unwrap_or(now + std::time::Duration::from_secs(1)),
             why: text.into(),
         }),
@@ -91,7 +101,8 @@ fn of_error(error: FetchError, url: &NormalUrl, now: Timestamp) -> Result<Answer
             Ok(Answer::Nothing { outcome: "disallowed", detail: text, asked: false, gone: false })
         }
         code if code.is_transient() => {
-            let after = wait(error.not_before.map(|time| time.since(now)));
+            let of_host = code.is_no_connection() || code.is_block();
+            let after = wait(error.not_before.map(|time| time.since(now))).or(of_host.then_some(host_delay));
             Err(StageError::Transient { after, error: text })
         }
         _ => Err(StageError::Permanent { reason: text }),
@@ -135,17 +146,45 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wait_for_another_host_ends_the_visit() {
+    fn a_failure_of_the_host_is_tried_again_later_than_one_of_the_page() {
         let now = Timestamp::now();
         let page: NormalUrl = "http://a.test/x".parse().unwrap();
+        let delay = Duration::from_secs(60);
+        let error =
+            |code| FetchError { code, url: page.to_string(), detail: String::new(), not_before: None };
+        for (code, expected) in
+            [(Code::Refused, Some(delay)), (Code::Blocked503, Some(delay)), (Code::HttpLength, None)]
+        {
+            let after = match of_error(error(code), &page, delay, now) {
+                Err(StageError::Transient { after, .. }) => after,
+                _ => None,
+            };
+            assert_eq!(after, expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_the_wait_for_another_host_ends_the_visit() {
+        for code in [Code::GateWait, Code::RobotsWait] {
+            the_wait_for_another_host_ends_the_visit(code);
+        }
+    }
+
+    fn the_wait_for_another_host_ends_the_visit(code: Code) {
+        let now = Timestamp::now();
+        let page: NormalUrl = "http://a.test/x".parse().unwrap();
+        let delay = Duration::from_secs(60);
         let wait = |url: &str| FetchError {
-            code: Code::GateWait,
+            code,
             url: url.to_owned(),
             detail: "not yet".to_owned(),
             not_before: Some(now + Duration::from_secs(600)),
         };
-        assert!(matches!(of_error(wait("http://a.test/y"), &page, now), Err(StageError::NotYet { .. })));
-        let elsewhere = of_error(wait("http://b.test/y"), &page, now);
+        assert!(matches!(
+            of_error(wait("http://a.test/y"), &page, delay, now),
+            Err(StageError::NotYet { .. })
+        ));
+        let elsewhere = of_error(wait("http://b.test/y"), &page, delay, now);
         assert!(
             matches!(&elsewhere, Ok(Answer::Elsewhere { url, .. }) if url.as_str() == "http://b.test/y"),
             "{elsewhere:?}"

@@ -23,7 +23,7 @@ use crawlway_content::{
     NormalUrl, Page, ParseOptions, html::Robots, index_text, parse_bytes, url::normalise,
 };
 use crawlway_fetch::{Fetched, Fetcher, Request, Validators};
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail, retry_delay};
 use crawlway_store::{
     CrawlId, Frontier, PageIndex, SeenUrls, Ticket,
     frontier::{self, NewUrl, PageLinks},
@@ -72,6 +72,10 @@ pub struct CrawlOptions {
     pub request: Request,
     /// How long a URL is claimed by who fetches it.
     pub claim: Duration,
+    /// How long a page waits after its first attempt that failed because of its host; doubled each time.
+    pub host_retry: Duration,
+    /// The longest such wait.
+    pub longest_retry: Duration,
     /// Whether pages that ask not to be indexed are published all the same.
     pub publish_noindex: bool,
     /// How links are normalised.
@@ -237,7 +241,8 @@ impl CrawlStage {
             detail,
         };
         let known_before = job.validators != frontier::Validators::default();
-        let fetched = match answer(fetched, &url, known_before, &context.clock)? {
+        let host_delay = retry_delay(self.options.host_retry, item.attempt, self.options.longest_retry);
+        let fetched = match answer(fetched, &url, known_before, host_delay, &context.clock)? {
             Answer::Page(fetched) => fetched,
             Answer::Unchanged(fetched) => {
                 note.facts.fetched = true;

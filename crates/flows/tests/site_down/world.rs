@@ -1,0 +1,233 @@
+//! Stores, a queue, a rate limiter and a fetcher on one clock that is moved by hand, and the flows on them.
+
+use crawlway_broker::{Broker, MaxLength, QueueSpec};
+use crawlway_broker_embedded::EmbeddedBroker;
+use crawlway_clock::{Clock, ManualClock, Timestamp};
+use crawlway_content::UrlOptions;
+use crawlway_fetch::{Fetcher, Guard, Limits, Request, Setup};
+use crawlway_flow::{Parts, Ran, Stop};
+use crawlway_flows::{
+    inventory::{self, Inventory, InventorySettings, url_inventory, waiting_queue},
+    search::{self, CrawlOptions, Definition, Search, SearchSettings, Stages, Stores, crawler_queue},
+};
+use crawlway_store::{
+    CrawlId, Frontier, FrontierPolicy, UrlRecords,
+    frontier::Crawl,
+    gate::{self, Policy},
+    inventory::{Record, RecordId},
+};
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+use std::{path::Path, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+/// Leases outlast every test: the clock jumps, and a busy machine is no lost worker.
+const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How far the clock is moved at a time, and how long the flows then have to do what is due.
+const STEP: Duration = Duration::from_secs(2);
+const REAL_STEP: Duration = Duration::from_millis(10);
+
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) records: Arc<SqlStore>,
+    gate: Arc<EmbeddedGate>,
+    _home: TempDir,
+}
+
+/// A flow that runs.
+pub(crate) struct Going {
+    stop: Stop,
+    running: JoinHandle<Ran>,
+}
+
+impl Going {
+    pub(crate) async fn end(self) {
+        self.stop.request();
+        assert_eq!(self.running.await.unwrap(), Ran::ToTheEnd);
+    }
+}
+
+impl World {
+    /// Everything embedded, in a directory of its own.
+    pub(crate) async fn embedded() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(Timestamp::now());
+        let options =
+            crawlway_broker_embedded::Options { clock: Clock::Manual(clock.clone()), ..Default::default() };
+        let broker = EmbeddedBroker::open(&home.path().join("queue"), options).unwrap();
+        let place = Place::Sqlite(home.path().join("records.db"));
+        Self::on(home, clock, Arc::new(broker), place).await
+    }
+
+    /// On this queue and this database, which take the time from this clock as far as they can.
+    pub(crate) async fn on(
+        home: TempDir,
+        clock: Arc<ManualClock>,
+        broker: Arc<dyn Broker>,
+        place: Place,
+    ) -> Self {
+        let policy = FrontierPolicy { lease: LEASE, ..FrontierPolicy::default() };
+        let options = SqlOptions { policy, clock: Clock::Manual(clock.clone()), ..SqlOptions::new(place) };
+        let records = Arc::new(SqlStore::open(options).await.unwrap());
+        let gate = gate(&home.path().join("gate"), &clock);
+        Self { clock, broker, records, gate, _home: home }
+    }
+
+    fn parts(&self, flow: &'static str) -> Parts {
+        Parts {
+            flow,
+            broker: self.broker.clone(),
+            trails: self.records.clone(),
+            clock: Clock::Manual(self.clock.clone()),
+            worker: "test".into(),
+        }
+    }
+
+    /// A fetcher of a new process, which remembers no robots.txt.
+    fn fetcher(&self) -> Arc<Fetcher> {
+        let mut setup = Setup::new(self.gate.clone());
+        setup.guard = Guard::new(vec!["127.0.0.0/8:1024-65535".parse().unwrap()]);
+        setup.clock = Clock::Manual(self.clock.clone());
+        Arc::new(Fetcher::new(setup).unwrap())
+    }
+
+    /// The stage `crawl`, with the default settings.
+    pub(crate) async fn crawl(&self, robots: bool) -> Going {
+        let queue = QueueSpec::new(crawler_queue());
+        self.broker.declare(std::slice::from_ref(&queue)).await.unwrap();
+        let request = Request { robots, robots_max_wait: 24 * 60 * MINUTE, ..request() };
+        let settings = SearchSettings {
+            fetch_at_once: 64,
+            crawl: CrawlOptions {
+                request,
+                claim: LEASE,
+                host_retry: MINUTE,
+                longest_retry: 5 * MINUTE,
+                publish_noindex: false,
+                links: UrlOptions::default(),
+            },
+            first_retry: Duration::from_secs(1),
+            last_retry: 5 * MINUTE,
+            index_batch: 1000,
+            index_linger: Duration::from_millis(500),
+            largest_message: 1 << 24,
+            most_waiting: 20_000,
+            drain: Duration::from_secs(20),
+        };
+        let stores = Stores { frontier: self.records.clone(), seen: self.records.clone(), pages: None };
+        let stages = Stages { crawl: true, index: false };
+        let stop = Stop::default();
+        let flow = Search::new(
+            self.parts(search::FLOW),
+            &stores,
+            self.fetcher(),
+            &queue,
+            &settings,
+            stages,
+            stop.clone(),
+        );
+        Going { stop, running: tokio::spawn(flow.run()) }
+    }
+
+    /// Begins a crawl at this URL.
+    pub(crate) async fn begin(&self, seed: &str) -> CrawlId {
+        let definition = Definition::of_seeds([seed]).checked().unwrap();
+        search::begin(&*self.records, &definition).await.unwrap().crawl.id
+    }
+
+    pub(crate) async fn look(&self, id: &CrawlId) -> Crawl {
+        self.records.crawl(id).await.unwrap().unwrap()
+    }
+
+    /// The flow `inventory`, with the default settings.
+    pub(crate) async fn fetch(&self) -> Going {
+        self.fetch_up_to(1000).await
+    }
+
+    /// The flow `inventory`, with a queue that takes so many URLs.
+    pub(crate) async fn fetch_up_to(&self, max_length: u64) -> Going {
+        let queue = QueueSpec::new(url_inventory()).prefetch(1).max_attempts(20);
+        let max_length = Some(MaxLength::Exact(max_length));
+        let queue = QueueSpec { lease: self.queue_lease(), max_length, ..queue };
+        self.broker.declare(&[queue.clone(), waiting_queue(&queue)]).await.unwrap();
+        let settings = InventorySettings {
+            request: Request { robots_max_wait: 15 * MINUTE, ..request() },
+            most_tries: 3,
+            most_source: 4 << 20,
+            drain: Duration::from_secs(20),
+        };
+        let stop = Stop::default();
+        let flow = Inventory::new(
+            self.parts(inventory::FLOW),
+            self.records.clone(),
+            self.fetcher(),
+            &queue,
+            settings,
+            stop.clone(),
+        );
+        Going { stop, running: tokio::spawn(flow.run()) }
+    }
+
+    /// RabbitMQ takes no longer lease than its server's consumer timeout, and real time.
+    fn queue_lease(&self) -> Duration {
+        if self.broker.guarantees().broker == "embedded" { LEASE } else { MINUTE }
+    }
+
+    /// Asks for a URL.
+    pub(crate) async fn ask_for(&self, url: &str) {
+        assert!(self.takes(url).await, "{url}");
+    }
+
+    /// Asks for a URL, and says whether there is room for it.
+    pub(crate) async fn takes(&self, url: &str) -> bool {
+        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()]);
+        let now = self.clock.now();
+        inventory::accept(&*self.broker, &url_inventory(), &guard, url, now).await.is_ok()
+    }
+
+    /// How many URLs take up room among what is asked for.
+    pub(crate) async fn waiting(&self) -> u64 {
+        self.broker.depth(&url_inventory()).await.unwrap().waiting()
+    }
+
+    pub(crate) async fn record(&self, url: &str) -> Option<Record> {
+        self.records.get(RecordId::of_url(url)).await.unwrap()
+    }
+
+    /// Moves the clock until this is so, or so much time has passed. Says how much did.
+    pub(crate) async fn pass(&self, longest: Duration, mut until: impl AsyncFnMut() -> bool) -> Duration {
+        let start = self.clock.now();
+        while self.clock.now().since(start) < longest && !until().await {
+            self.clock.advance(STEP);
+            tokio::time::sleep(REAL_STEP).await;
+        }
+        self.clock.now().since(start)
+    }
+
+    /// Lets so much time pass.
+    pub(crate) async fn pass_all(&self, time: Duration) {
+        self.pass(time, async || false).await;
+    }
+}
+
+fn gate(directory: &Path, clock: &Arc<ManualClock>) -> Arc<EmbeddedGate> {
+    let options = GateOptions {
+        policy: Policy { lease: LEASE, ..Policy::default() },
+        clock: Clock::Manual(clock.clone()),
+        seed: None,
+        directory: Some(directory.to_owned()),
+    };
+    Arc::new(EmbeddedGate::open(options).unwrap())
+}
+
+/// The defaults, with limits of a test's time.
+fn request() -> Request {
+    Request {
+        pace: gate::Limits::one_at_a_time(Duration::from_secs(1)),
+        limits: Limits { total: Duration::from_secs(20), ..Limits::default() },
+        ..Request::new("http://localhost/".parse().unwrap())
+    }
+}
