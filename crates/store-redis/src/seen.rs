@@ -36,6 +36,14 @@ impl SeenUrls for RedisStore {
         for answer in self.ask(calls.collect()).await? {
             let held = texts(&answer).ok_or_else(|| nonsense(&answer))?;
             for held in held {
+                if let (Some(claim), Some(b'u')) = (claims.get(claimed.len()), held.as_bytes().first()) {
+                    let key = self.0.key(&key(&claim.url));
+                    tracing::warn!(
+                        key,
+                        url = claim.url,
+                        "the value of this key in Redis cannot be read; its URL counts as crawled until the key expires. Delete the key to have it crawled"
+                    );
+                }
                 claimed.push(holder(&held).ok_or_else(|| nonsense(&answer))?);
             }
         }
@@ -126,7 +134,8 @@ fn holder(value: &str) -> Option<Claimed> {
     };
     let owner = owner.to_owned();
     match value.as_bytes()[0] {
-        b's' => Some(Claimed::Seen { owner, at, until }),
+        // What cannot be read stands for a crawled URL, since its key is there.
+        b's' | b'u' => Some(Claimed::Seen { owner, at, until }),
         b'c' => Some(Claimed::Taken { owner, until }),
         _ => None,
     }
