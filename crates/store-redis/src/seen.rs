@@ -127,7 +127,11 @@ fn holder(value: &str) -> Option<Claimed> {
         return Some(Claimed::Ours);
     }
     let (times, owner) = value.get(1..)?.split_once(':')?;
-    let time = |text: &str| Some(Timestamp::from_millis(text.parse().ok()?));
+    // A number too large, which another program may have written, is as late as there can be.
+    let time = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+        digits.then(|| Timestamp::from_millis(text.parse().unwrap_or(u64::MAX)))
+    };
     let (until, at) = match times.split_once(',') {
         Some((until, at)) => (time(until)?, Some(time(at)?)),
         None => (time(times)?, None),
@@ -154,6 +158,8 @@ mod tests {
         assert_eq!(holder("s17,11:a:b"), Some(Claimed::Seen { owner: owner(), at, until }));
         assert_eq!(holder("s17:a:b"), Some(Claimed::Seen { owner: owner(), at: None, until }));
         assert_eq!(holder("c17,11:a:b"), Some(Claimed::Taken { owner: owner(), until }));
+        let late = Some(Claimed::Taken { owner: "a".to_owned(), until: Timestamp::from_millis(u64::MAX) });
+        assert_eq!(holder("c99999999999999999999:a"), late);
         assert_eq!((holder(""), holder("x17:a"), holder("s17")), (Some(Claimed::Ours), None, None));
     }
 }
