@@ -106,6 +106,41 @@ fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
 }
 
 #[test]
+fn what_a_python_program_marks_in_redis_is_not_fetched_and_what_it_spoils_holds_up_nothing_else() {
+    let mut lab = Lab::new(Plan::tiny(30), Duration::from_millis(2));
+    let (database, host) = (Database::new(&lab, "marked"), VirtualHost::new("marked"));
+    Servers::on(&host, &database).share(&mut lab);
+    let setting = |name| lab.variables.iter().find(|(one, _)| *one == name).unwrap().1.as_str();
+    let start = lab.truth().start[0].clone();
+    let seen = |call: &str, page: usize, more: &[&str]| {
+        let url = format!("{start}{page}");
+        let words = [&[setting("CRAWLWAY_REDIS__URL"), setting("CRAWLWAY_REDIS__PREFIX"), call, &url], more];
+        Stranger::start("seen.py", &words.concat()).finish().remove(0)
+    };
+    // No link that is nowhere else is on these pages.
+    assert_eq!(seen("mark", 20, &["3600"])["value"]["owner"], "a-stranger");
+    for page in 21..24 {
+        assert_eq!(seen("spoil", page, &[])["left"], -1, "it has no end");
+    }
+
+    let gateway = Gateway::start(&lab);
+    let _worker = Process::at_work(&lab, "worker:crawl");
+    let crawl = gateway.begin_crawl(&lab);
+    gateway.await_fetched(&crawl);
+    let visits = lab.server.log().unwrap().visits();
+    for page in 1..30 {
+        let asked = visits.iter().filter(|visit| visit.path == format!("/{page}")).count();
+        assert_eq!(asked, usize::from(!(20..24).contains(&page)), "page {page}");
+    }
+    // And what ours write, it reads.
+    let ours = seen("read", 5, &[]);
+    assert_eq!(ours["value"]["seen"], true, "{ours}");
+    assert!(ours["left"].as_i64().unwrap() > 0, "{ours}");
+    drop(gateway);
+    database.drop(&lab);
+}
+
+#[test]
 fn of_what_a_python_program_publishes_the_good_is_indexed_and_the_bad_is_given_up_with_the_reason() {
     let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
     let (database, host) = (Database::new("publisher"), VirtualHost::new("publisher"));

@@ -59,7 +59,11 @@ impl Serving {
         let switch = Switch::new(starting(waiting, config.gateway.options(address)));
         let limits = Limits { drain: config.search.drain(), ..Limits::default() };
         let router = switch.clone().into_router();
-        let answering = tokio::spawn(listening.serve(router, limits, stop.clone()));
+        let (serve, accepted) = (listening.serve(router, limits, stop.clone()), inventory.clone());
+        let answering = tokio::spawn(async move {
+            serve.await;
+            accepted.flush().await;
+        });
         Ok(Self { address, inventory, switch, answering, presence: None })
     }
 

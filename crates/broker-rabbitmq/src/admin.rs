@@ -1,7 +1,7 @@
 //! Looking at queues and emptying, pausing and resuming them.
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, unusable},
     error::LinkError,
     lane::Lane,
     names,
@@ -15,6 +15,9 @@ use std::{collections::HashMap, sync::Arc};
 impl Engine {
     pub(crate) async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let intake = self.known(queue)?;
+        if let Some(why) = intake.unmade() {
+            return Err(unusable(queue, &why));
+        }
         let session = self.session().await?;
         let beside = [queue.to_string(), names::due(queue), names::dead(queue), names::pause(queue)];
         let all: Vec<String> = beside.into_iter().chain(names::tiers(queue)).collect();

@@ -1,7 +1,7 @@
 //! Declaring: what is refused, what is made on the server, and what is wrong with what exists there.
 
 use crate::{
-    engine::{Engine, FIRST_PAUSE, LONGEST_PAUSE, lock},
+    engine::{Engine, FIRST_PAUSE, LONGEST_PAUSE, lock, unusable},
     error::LinkError,
     guarantees::LIMIT_SLACK,
     intake::Intake,
@@ -16,6 +16,9 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 use std::{convert::Infallible, time::Duration};
+
+/// How often it is looked whether queues are still there as they were declared.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 const PRECONDITION_FAILED: u16 = 406;
 const RESOURCE_LOCKED: u16 = 405;
@@ -59,11 +62,43 @@ impl Engine {
     async fn make_again(&self, session: &Session, intake: &Intake) {
         match self.make(session, &intake.spec()).await {
             Ok(()) => intake.set_unmade(None),
-            Err(error) => {
-                tracing::error!(queue = %intake.queue, %error, "the queue could not be declared again and is not used");
-                intake.set_unmade(Some(error.to_string()));
-            }
+            Err(error) => self.not_as_declared(intake, &error),
         }
+    }
+
+    /// Notes that a queue is not on the server as it was declared, so that it is not used until it is.
+    fn not_as_declared(&self, intake: &Intake, error: &BrokerError) {
+        let why = error.to_string();
+        if intake.unmade().as_ref() != Some(&why) {
+            tracing::error!(queue = %intake.queue, %error, "the queue is not used until it can be declared");
+            intake.set_unmade(Some(why));
+        }
+        self.unmade.notify_one();
+    }
+
+    /// Looks whether a queue is still there as it was declared: another client may have deleted it and declared it anew, with
+    /// other arguments. One that is gone is made again.
+    ///
+    /// # Errors
+    /// If it must not be used.
+    pub(crate) async fn check_declared(
+        &self,
+        session: &Session,
+        queue: &QueueName,
+    ) -> Result<(), BrokerError> {
+        let Some(intake) = self.intake(queue) else { return Ok(()) };
+        if let Err(error) = self.count(session, queue.as_str()).await {
+            if error.is_not_found() {
+                self.has_to_be_made_again(queue);
+            }
+            return Err(error.into());
+        }
+        let declared = self.make_queue(session, queue, queue.as_str(), arguments(&intake.spec())).await;
+        if let Err(error @ BrokerError::Mismatch { .. }) = &declared {
+            self.not_as_declared(&intake, error);
+            return Err(unusable(queue, &error.to_string()));
+        }
+        declared
     }
 
     /// Notes that a queue, or something beside it, is not on the server any more, and has it made again.
@@ -78,10 +113,15 @@ impl Engine {
         self.unmade.notify_one();
     }
 
-    /// Makes again what is not on the server as it should be, for as long as the session lasts.
+    /// Makes again what is not on the server as it should be, for as long as the session lasts. Looks for it now and then, too:
+    /// nothing tells a publisher that its queue was deleted and declared anew.
     pub(crate) async fn keep_queues_made(&self, session: &Session) -> Infallible {
         loop {
-            self.unmade.notified().await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, self.unmade.notified()).await;
+            for intake in self.intakes().into_iter().filter(|intake| intake.unmade().is_none()) {
+                // What is wrong is noted; a connection that is lost is not looked after here.
+                let _ = self.check_declared(session, &intake.queue).await;
+            }
             let mut pause = FIRST_PAUSE;
             loop {
                 for intake in self.intakes().into_iter().filter(|intake| intake.unmade().is_some()) {

@@ -3,7 +3,7 @@
 use crate::{
     error::LinkError,
     held::{Entry, Held},
-    intake::{Arrived, Intake, Source},
+    intake::{Arrived, Intake, Releasing, Source},
     limit::Room,
     link::{Link, State},
     management::Management,
@@ -201,12 +201,26 @@ impl Engine {
         Parcel::to_queue(names::dead(queue), properties, arrived.carried.message.body.clone())
     }
 
-    /// Writes a message that nobody holds again, with this history, and takes the original away; in the background.
+    /// Returns when this message can be acknowledged or given back without a message being sent that no receiver waits for.
+    pub(crate) async fn before_release<'i>(
+        &self,
+        intake: &'i Intake,
+        arrived: &Arrived,
+    ) -> Option<Releasing<'i>> {
+        let by_consumer = arrived.source == Source::Main && arrived.lane.consumes();
+        if by_consumer && intake.is_limited() { Some(intake.before_release().await) } else { None }
+    }
+
+    /// Writes a message that nobody holds again, with this history, and acknowledges the original at once; in the
+    /// background, few at a time, so that a kill leaves few copies beside their originals.
     pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
         let (engine, intake) = (self.clone(), intake.clone());
         let moving = (arrived.source == Source::Main).then(|| intake.moving());
         self.runtime.spawn(async move {
-            if let Some((arrived, history)) = engine.moved_on(&intake, arrived, history).await {
+            let step = intake.step().await;
+            let left = engine.moved_on(&intake, arrived, history).await;
+            drop(step);
+            if let Some((arrived, history)) = left {
                 engine.stayed(&intake, arrived, history).await;
             }
             drop(moving);
@@ -225,15 +239,22 @@ impl Engine {
         if history.attempt == arrived.carried.history.attempt {
             self.forgive(&intake.queue, &arrived);
         }
+        // It is back in its queue by now; a copy would be one too many.
+        if self.is_lost(&arrived.lane) {
+            return None;
+        }
         let (parcel, _) = self.parcel(&intake.spec(), &arrived, history.clone());
         let fate = match self.session().await {
             Ok(session) => session.publish(vec![parcel]).await.remove(0),
             Err(error) => Fate::Unsent(error.to_string()),
         };
         if fate == Fate::Confirmed {
-            self.note_delayed(&intake.queue, 1).await;
+            let released = self.before_release(intake, &arrived).await;
             // If this fails the channel is lost, and the message comes twice.
-            if arrived.lane.ack_for_certain(&[arrived.tag]).await.is_ok() {
+            let acknowledged = arrived.lane.ack_for_certain(&[arrived.tag]).await;
+            drop(released);
+            self.note_delayed(&intake.queue, 1).await;
+            if acknowledged.is_ok() {
                 self.unforgive(&intake.queue, &arrived);
             }
             return None;

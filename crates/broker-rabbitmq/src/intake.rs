@@ -4,7 +4,13 @@
 //! crash, like what killed its worker; so everything that comes back once is moved to the `:due` queue, which nobody
 //! prefetches from: a message that comes back from there was handed out for certain, and that is counted.
 //!
-//! A queue with a limit is not prefetched from either, since what is in a buffer would not be counted by the server.
+//! A queue with a limit has a consumer that is sent one message at a time, and only while a receiver waits: what is in a
+//! buffer would not be counted by the server. So the consumer is cancelled before its message is acknowledged, unless a
+//! receiver waits for the next one by then. What a receiver wants beyond one message is asked for one by one.
+
+mod limited;
+
+pub(crate) use limited::Releasing;
 
 use crate::{lane::Lane, wire::Carried};
 use crawlway_broker::{MaxLength, QueueName, QueueSpec, Timestamp};
@@ -13,12 +19,19 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 /// What is in the buffer is given back when nobody has asked for this long.
 const IDLE: Duration = Duration::from_secs(5);
 /// How recent a call must be to count as interest although nobody waits at this moment.
 const RECENT: Duration = Duration::from_secs(1);
+/// How many messages at a time are on their way to the `:due` queue: as many have a copy beside their original when the
+/// process is killed.
+pub(crate) const MOVED_AT_ONCE: usize = 8;
+
 /// Which of its queues a message came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -43,6 +56,7 @@ pub(crate) struct Intake {
     changed: Notify,
     /// Wakes the task.
     kicked: Notify,
+    steps: Semaphore,
 }
 
 #[derive(Debug)]
@@ -54,6 +68,11 @@ struct Books {
     peak: Peak,
     /// How many from the queue itself are on their way to the `:due` queue.
     moving: usize,
+    /// How many were taken out of the buffer and are on their way back to the queue itself.
+    returning: usize,
+    /// How many of the consumer's messages are about to be acknowledged, and since when.
+    releasing: usize,
+    releasing_since: Instant,
     /// What waiting receivers would take.
     wanted: usize,
     last_max: usize,
@@ -128,6 +147,22 @@ impl Drop for Moving {
     }
 }
 
+impl Books {
+    /// Nothing is to be taken.
+    fn is_stopped(&self) -> bool {
+        self.paused || self.halted || self.trouble.unmade.is_some()
+    }
+
+    fn is_limited(&self) -> bool {
+        self.spec.max_length.is_some()
+    }
+
+    /// How many more may be handed out.
+    fn allowed(&self) -> usize {
+        (self.spec.prefetch as usize).saturating_sub(self.held)
+    }
+}
+
 impl Intake {
     pub(crate) fn new(spec: QueueSpec) -> Self {
         Self {
@@ -138,6 +173,9 @@ impl Intake {
                 held: 0,
                 peak: Peak::default(),
                 moving: 0,
+                returning: 0,
+                releasing: 0,
+                releasing_since: Instant::now(),
                 wanted: 0,
                 last_max: 0,
                 asked: Instant::now(),
@@ -149,6 +187,7 @@ impl Intake {
             }),
             changed: Notify::new(),
             kicked: Notify::new(),
+            steps: Semaphore::new(MOVED_AT_ONCE),
         }
     }
 
@@ -180,7 +219,11 @@ impl Intake {
         books.last_max = max;
         books.asked = Instant::now();
         let start = !std::mem::replace(&mut books.running, true);
+        let limited = books.is_limited();
         drop(books);
+        if limited {
+            self.changed.notify_waiters();
+        }
         self.kicked.notify_one();
         (Wish { intake: self, count }, start)
     }
@@ -192,7 +235,7 @@ impl Intake {
         if books.paused || books.halted {
             return Vec::new();
         }
-        let allowed = (books.spec.prefetch as usize).saturating_sub(books.held);
+        let allowed = books.allowed();
         let count = max.min(allowed).min(books.buffer.len());
         books.held += count;
         books.buffer.drain(..count).collect()
@@ -282,33 +325,27 @@ impl Intake {
         self.wake();
     }
 
-    pub(crate) fn is_push(&self) -> bool {
-        self.books().spec.max_length.is_none()
+    /// Waits for the turn to move a message on.
+    pub(crate) async fn step(&self) -> Option<SemaphorePermit<'_>> {
+        self.steps.acquire().await.ok()
     }
 
-    pub(crate) fn may_take(&self) -> bool {
-        let books = self.books();
-        !books.paused && !books.halted
-    }
-
-    /// How many should be asked for one by one now.
-    pub(crate) fn demand(&self) -> usize {
+    /// How many of the `:due` queue should be asked for one by one now.
+    pub(crate) fn due_demand(&self) -> usize {
         let books = self.books();
         // A copy must not be handed out while its original may still come back: both would count for themselves, and what
         // kills its workers would live on.
-        if books.paused || books.halted || books.moving > 0 {
+        if books.is_stopped() || books.moving > 0 {
             return 0;
         }
-        let allowed = (books.spec.prefetch as usize).saturating_sub(books.held);
-        let push = books.spec.max_length.is_none();
+        if books.is_limited() {
+            return books.wanted.min(books.allowed()).saturating_sub(books.buffer.len());
+        }
         // A busy consumer never waits, and yet what has come back must get its turn.
-        let busy = push && !books.buffer.is_empty() && books.asked.elapsed() < RECENT;
+        let busy = !books.buffer.is_empty() && books.asked.elapsed() < RECENT;
         let recently = if busy { books.last_max } else { 0 };
-        let waiting = match push {
-            true => books.buffer.iter().filter(|arrived| arrived.source == Source::Due).count(),
-            false => books.buffer.len(),
-        };
-        books.wanted.max(recently).min(allowed).saturating_sub(waiting)
+        let waiting = books.buffer.iter().filter(|arrived| arrived.source == Source::Due).count();
+        books.wanted.max(recently).min(books.allowed()).saturating_sub(waiting)
     }
 
     /// What is wrong on the server with the queue or what stands beside it, so that it must not be used.

@@ -18,7 +18,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Lane {
     limit: Duration,
     /// Tells the supervisor that one of them is silent.
     condemned: Arc<Notify>,
+    /// A consumer's, and not one that is asked message by message.
+    consumes: AtomicBool,
     /// Tags that came and were not answered. All that the server sent up to the last of them have come: a lane is
     /// either a consumer's or is asked message by message.
     open: Mutex<BTreeSet<u64>>,
@@ -52,12 +54,34 @@ impl std::fmt::Debug for Lane {
 impl Lane {
     pub(crate) fn new(channel: Channel, session: u64, limit: Duration, condemned: Arc<Notify>) -> Self {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Self { number, session, channel, limit, condemned, open: Mutex::default() }
+        Self {
+            number,
+            session,
+            channel,
+            limit,
+            condemned,
+            consumes: AtomicBool::new(false),
+            open: Mutex::default(),
+        }
     }
 
     /// Notes a delivery. In the order of their tags.
     pub(crate) fn came(&self, tag: u64) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(tag);
+    }
+
+    /// Notes that a consumer's deliveries come on it.
+    pub(crate) fn set_consumes(&self) {
+        self.consumes.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn consumes(&self) -> bool {
+        self.consumes.load(Ordering::Relaxed)
+    }
+
+    /// Whether all that came was answered.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Acknowledges these, with as few frames as there can be.
@@ -76,7 +100,20 @@ impl Lane {
 
     /// Gives these back to their queue, at their old places.
     pub(crate) async fn give_back(&self, tags: &[u64]) -> Result<(), LinkError> {
-        let given_back = self.answer(tags, |tags, _| {
+        self.within("basic.nack", self.send_nacks(tags)).await
+    }
+
+    /// Gives these back, and returns when the server has taken note.
+    pub(crate) async fn give_back_for_certain(&self, tags: &[u64]) -> Result<(), LinkError> {
+        let noted = async {
+            self.send_nacks(tags).await?;
+            self.channel.channel_flow(ChannelFlowOptions { active: true }).await.map(drop)
+        };
+        self.within("channel.flow", noted).await
+    }
+
+    async fn send_nacks(&self, tags: &[u64]) -> lapin::Result<()> {
+        self.answer(tags, |tags, _| {
             tags.iter()
                 .map(|tag| {
                     let (channel, tag) = (self.channel.clone(), *tag);
@@ -84,8 +121,8 @@ impl Lane {
                     async move { channel.basic_nack(tag, options).await }.boxed()
                 })
                 .collect()
-        });
-        self.within("basic.nack", given_back).await
+        })
+        .await
     }
 
     /// Waits for the answer, but not for ever: a connection that is silent for so long is lost.

@@ -2,11 +2,10 @@
 
 use crate::{
     engine::{Engine, lock},
-    error::LinkError,
     names,
     session::Session,
 };
-use crawlway_broker::{MaxLength, QueueName};
+use crawlway_broker::{MaxLength, PublishError, QueueName};
 use std::{sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
@@ -65,19 +64,27 @@ impl Engine {
         limit: MaxLength,
         room: &Room,
         delayed_too: bool,
-    ) -> Result<Option<u64>, LinkError> {
+    ) -> Result<Option<u64>, PublishError> {
         let is_due = lock(&room.known).counted.is_none_or(|when| when.elapsed() > COUNT_AGAIN);
         if is_due {
+            let declared = self.check_declared(session, queue).await;
+            declared.map_err(|error| PublishError::Unavailable { detail: error.to_string() })?;
             let delayed = self.delayed(session, queue).await?;
             let beside = delayed + self.count(session, &names::due(queue)).await?;
             *lock(&room.known) = Known { counted: Some(Instant::now()), being_counted: false, beside };
         }
-        let beside = lock(&room.known).beside;
+        // What this process has been sent and no receiver has taken waits as well.
+        let beside = lock(&room.known).beside + self.buffered(queue);
         if matches!(limit, MaxLength::Exact(_)) && beside == 0 && !delayed_too {
             return Ok(None);
         }
         let ready = self.count(session, queue.as_str()).await?;
         Ok(Some(limit.limit().saturating_sub(ready + beside)))
+    }
+
+    /// How many of a queue this process has been sent and no receiver has taken.
+    pub(crate) fn buffered(&self, queue: &QueueName) -> u64 {
+        self.intake(queue).map_or(0, |intake| intake.buffered_main() as u64)
     }
 
     /// Notes that messages of a queue have gone beside it.

@@ -192,17 +192,20 @@ impl Engine {
         outcomes: &mut [Result<(), PublishError>],
     ) {
         let room = self.room(queue);
+        if let Some(intake) = self.intake(queue) {
+            intake.consumer_out_of_doubt().await;
+        }
         while !ready.is_empty() {
             let Some((_, limit)) = ready[0].limited.clone() else { return };
             let any_delayed = ready.iter().any(|ready| ready.delayed);
-            if room.is_left_to_the_server(limit, any_delayed) {
+            if self.buffered(queue) == 0 && room.is_left_to_the_server(limit, any_delayed) {
                 return self.send(session, ready, outcomes).await;
             }
             let turn = room.turn.lock().await;
             let left = match self.room_left(session, queue, limit, &room, any_delayed).await {
                 Ok(left) => left,
                 Err(error) => {
-                    ready.iter().for_each(|ready| outcomes[ready.index] = Err(error.clone().into()));
+                    ready.iter().for_each(|ready| outcomes[ready.index] = Err(error.clone()));
                     return;
                 }
             };

@@ -123,7 +123,9 @@ impl Engine {
             let Entry { arrived, intake, .. } = entry;
             // Before it can come again.
             self.note_requeued(&intake.queue, &arrived);
+            let released = self.before_release(&intake, &arrived).await;
             let lost = self.is_lost(&arrived.lane) || arrived.lane.give_back(&[arrived.tag]).await.is_err();
+            drop(released);
             answers[index] = match lost {
                 true => Err(SettleError::Fenced { queue: intake.queue.clone() }),
                 false => Ok(Settled::Requeued),
@@ -141,7 +143,12 @@ impl Engine {
         for entries in by_lane.into_values() {
             let Some(lane) = entries.first().map(|(_, entry)| entry.arrived.lane.clone()) else { continue };
             let tags: Vec<u64> = entries.iter().map(|(_, entry)| entry.arrived.tag).collect();
+            let released = match entries.first() {
+                Some((_, entry)) => self.before_release(&entry.intake, &entry.arrived).await,
+                None => None,
+            };
             let lost = self.is_lost(&lane) || lane.ack(&tags).await.is_err();
+            drop(released);
             for (index, entry) in entries {
                 // A copy was written, or the work was done: what comes again is a duplicate and no loss. Only who was
                 // told nothing yet can be told the truth.

@@ -24,6 +24,8 @@ use tokio::time::Instant;
 const POLL: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(200));
 /// How often is looked whether somebody has paused the queue.
 const PAUSE_LOOK: Duration = Duration::from_secs(1);
+/// How soon it is looked again whether the consumer of a queue with a limit has to be cancelled.
+const DOUBT_LOOK: Duration = Duration::from_millis(10);
 /// How long to wait before a queue is tried again that could not be consumed.
 const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
@@ -102,7 +104,7 @@ impl Stint<'_> {
                 self.intake.set_paused(paused);
                 pause_look = Instant::now() + PAUSE_LOOK;
             }
-            let consume = self.intake.may_take() && self.intake.is_push();
+            let consume = self.intake.wants_consumer(self.push.is_some());
             if consume && self.push.is_none() {
                 self.start_consuming().await?;
             }
@@ -110,7 +112,7 @@ impl Stint<'_> {
                 self.stop_consuming().await?;
             }
             if Instant::now() >= next_pull {
-                let asked = self.intake.demand() > 0;
+                let asked = self.intake.due_demand() > 0 || self.main_demand() > 0;
                 let came = asked && self.pull().await?;
                 if asked {
                     self.intake.set_refused(None);
@@ -123,7 +125,10 @@ impl Stint<'_> {
                 self.give_back().await;
                 return Ok(());
             }
-            let wake = pause_look.min(next_pull);
+            let mut wake = pause_look.min(next_pull);
+            if self.push.is_some() && self.intake.consumer_in_doubt() {
+                wake = wake.min(Instant::now() + DOUBT_LOOK);
+            }
             let next = async {
                 match &mut self.push {
                     Some((_, consumer)) => consumer.next().await,
@@ -150,14 +155,23 @@ impl Stint<'_> {
         }
     }
 
+    /// How many are asked for one by one beside what the consumer brings.
+    fn main_demand(&self) -> usize {
+        let free = self.push.as_ref().is_some_and(|(lane, _)| lane.is_clear());
+        self.intake.main_demand(free)
+    }
+
+    /// The server has ended the consumer, as it does when the queue is deleted. It may be there again, and another one.
     fn ended(&self) -> LinkError {
+        self.engine.unmade.notify_one();
         LinkError::Silent { what: "go on consuming", after: Duration::ZERO }
     }
 
     async fn start_consuming(&mut self) -> Result<(), LinkError> {
         let lane = self.session.lane().await?;
         let channel = &lane.channel;
-        let prefetch = self.intake.prefetch();
+        lane.set_consumes();
+        let prefetch = if self.intake.is_limited() { 1 } else { self.intake.prefetch() };
         let prefetch = u16::try_from(prefetch).unwrap_or(u16::MAX);
         let limit = self.engine.options.confirm_timeout;
         let consumer = within(limit, "basic.consume", async {
@@ -182,7 +196,15 @@ impl Stint<'_> {
         while let Ok(Some(Ok(delivery))) = tokio::time::timeout(limit, consumer.next()).await {
             self.came(&lane, delivery, Source::Main);
         }
-        if !self.intake.is_halted() {
+        if self.intake.is_limited() && !self.intake.is_halted() {
+            for arrived in self.intake.empty_main() {
+                // No worker was lost with it, should it come here again.
+                self.engine.note_requeued(&self.intake.queue, &arrived);
+                // Lost, it is back in any case.
+                let _ = arrived.lane.give_back_for_certain(&[arrived.tag]).await;
+                self.intake.returned(1);
+            }
+        } else if !self.intake.is_halted() {
             self.give_back().await;
         }
         self.intake.set_consuming(false);
@@ -205,19 +227,23 @@ impl Stint<'_> {
             }
         };
         let mut came = false;
-        let main = (!self.intake.is_push()).then(|| (self.intake.queue.to_string(), Source::Main));
-        for (queue, source) in [(names::due(&self.intake.queue), Source::Due)].into_iter().chain(main) {
-            while self.intake.demand() > 0 {
-                let limit = self.engine.options.confirm_timeout;
-                let get = lane.channel.basic_get(short(&queue), BasicGetOptions::default());
-                match within(limit, "basic.get", get).await? {
-                    Some(message) => self.came(&lane, message.delivery, source),
-                    None => break,
-                }
-                came = true;
-            }
+        let (queue, due) = (self.intake.queue.to_string(), names::due(&self.intake.queue));
+        while self.intake.due_demand() > 0 && self.get(&lane, &due, Source::Due).await? {
+            came = true;
+        }
+        while self.main_demand() > 0 && self.get(&lane, &queue, Source::Main).await? {
+            came = true;
         }
         Ok(came)
+    }
+
+    /// Asks for one message, and says whether there was one.
+    async fn get(&self, lane: &Arc<Lane>, queue: &str, source: Source) -> Result<bool, LinkError> {
+        let limit = self.engine.options.confirm_timeout;
+        let get = lane.channel.basic_get(short(queue), BasicGetOptions::default());
+        let Some(message) = within(limit, "basic.get", get).await? else { return Ok(false) };
+        self.came(lane, message.delivery, source);
+        Ok(true)
     }
 
     fn came(&self, lane: &Arc<Lane>, delivery: lapin::message::Delivery, source: Source) {

@@ -12,7 +12,7 @@ use crawlway_store::{
         Work, error_text, text,
     },
 };
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use mongodb::{
     bson::{Bson, DateTime, Document, RawDocumentBuf, doc},
     options::ReturnDocument,
@@ -21,11 +21,40 @@ use mongodb::{
 /// How often a document is asked for again that others were making.
 const TRIES: u32 = 8;
 
+/// How many documents are marked as queued at the same time.
+const MARKED_AT_ONCE: usize = 16;
+
 const MESSAGE: &str = "additional_details.crawlway.message_id";
 const ATTEMPT: &str = "additional_details.crawlway.attempt";
+/// As an expression.
+const REQUESTED: &str = "$additional_details.crawlway.requested_at";
 
 #[async_trait::async_trait]
 impl UrlRecords for MongoStore {
+    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError> {
+        let mut changes = Vec::with_capacity(requests.len());
+        for request in requests {
+            let id = object_id(RecordId::of_url(&request.url));
+            changes.push((id, mark_queued(&request.storable(now)?, date(now))));
+        }
+        let marking = changes.into_iter().map(|(id, change)| async move {
+            let mut tries = 0;
+            loop {
+                let command = self.records.update_one(doc! { "_id": id }, vec![change.clone()]).upsert(true);
+                match self.ask(command.into_future()).await {
+                    // Two made the document at once, and the other was first.
+                    Err(Fault::InTheWay(_)) if tries < TRIES => tries += 1,
+                    answer => return answer.map(drop),
+                }
+            }
+        });
+        let mut marked = futures::stream::iter(marking).buffer_unordered(MARKED_AT_ONCE);
+        while let Some(answer) = marked.next().await {
+            answer?;
+        }
+        Ok(())
+    }
+
     async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError> {
         let id = RecordId::of_url(&request.url);
         let request = request.storable(now)?;
@@ -225,27 +254,77 @@ fn head() -> Document {
     doc! { "status": 1, "processing.retry_count": 1, "additional_details.crawlway": 1 }
 }
 
+/// The change that notes an accepted message, unless the record is at work, or is the message's own or a newer one's.
+fn mark_queued(request: &Request, now: DateTime) -> Document {
+    let message = || literal(request.message_id.clone());
+    let requested_at = date(request.requested_at);
+    let last_message = format!("${MESSAGE}");
+    let absent = doc! { "$eq": [{ "$type": "$status" }, "missing"] };
+    let queues = doc! { "$or": [absent, { "$and": [
+        { "$in": ["$status", finished()] },
+        { "$ne": [&last_message, message()] },
+        newer(request),
+    ] }] };
+    let taken = doc! {
+        "url": literal(request.url.clone()),
+        "status": Status::Queued.as_str(),
+        "metadata": kept("metadata", nothing_fetched()),
+        "processing": {
+            "retry_count": 0,
+            "error_message": Bson::Null,
+            "last_attempt_at": kept("processing.last_attempt_at", Bson::Null),
+        },
+        "additional_details": { "$mergeObjects": ["$additional_details", { OURS: {
+            "message_id": message(),
+            "requested_at": requested_at,
+            "attempt": kept(ATTEMPT, 0_i64.into()),
+        } }] },
+        "created_at": kept("created_at", requested_at.into()),
+        "updated_at": now,
+    };
+    doc! { "$replaceWith": { "$cond": [queues, { "$mergeObjects": ["$$ROOT", taken] }, "$$ROOT"] } }
+}
+
+/// Whether a request is newer than the message that has the record.
+fn newer(request: &Request) -> Document {
+    let requested_at = date(request.requested_at);
+    let (last_message, last_time) = (format!("${MESSAGE}"), REQUESTED);
+    doc! { "$or": [
+        { "$gt": [requested_at, last_time] },
+        { "$and": [
+            { "$eq": [requested_at, last_time] },
+            { "$gt": [literal(request.message_id.clone()), last_message] },
+        ] },
+    ] }
+}
+
+/// A field's value, or another where it has none.
+fn kept(field: &str, otherwise: Bson) -> Document {
+    doc! { "$ifNull": [format!("${field}"), otherwise] }
+}
+
+/// The metadata of a record that was never completed.
+fn nothing_fetched() -> Bson {
+    doc! { "headers": Bson::Null, "cookies": Bson::Null, "page_source": Bson::Null }.into()
+}
+
+fn finished() -> Vec<&'static str> {
+    Status::ALL.into_iter().filter(|status| status.is_finished()).map(Status::as_str).collect()
+}
+
 /// The change that begins an attempt, unless the message has ended or a newer one has the record. A field that is not
 /// there is less than any value, so that the first message is newer than none.
 fn begin(request: &Request, now: DateTime) -> Document {
     let message = || literal(request.message_id.clone());
     let requested_at = date(request.requested_at);
-    let (last_message, last_time) = (format!("${MESSAGE}"), "$additional_details.crawlway.requested_at");
-    let same = doc! { "$eq": [&last_message, message()] };
-    let finished: Vec<&str> =
-        Status::ALL.into_iter().filter(|status| status.is_finished()).map(Status::as_str).collect();
-    let newer = doc! { "$or": [
-        { "$gt": [requested_at, last_time] },
-        { "$and": [{ "$eq": [requested_at, last_time] }, { "$gt": [message(), &last_message] }] },
-    ] };
-    let takes = doc! { "$cond": [same.clone(), { "$not": [{ "$in": ["$status", finished] }] }, newer] };
+    let same = doc! { "$eq": [format!("${MESSAGE}"), message()] };
+    let takes =
+        doc! { "$cond": [same.clone(), { "$not": [{ "$in": ["$status", finished()] }] }, newer(request)] };
     let if_same = |then: Bson, otherwise: Bson| doc! { "$cond": [same.clone(), then, otherwise] };
-    let kept = |field: &str, otherwise: Bson| doc! { "$ifNull": [format!("${field}"), otherwise] };
-    let nothing = doc! { "headers": Bson::Null, "cookies": Bson::Null, "page_source": Bson::Null };
     let taken = doc! {
         "url": literal(request.url.clone()),
         "status": Status::InProgress.as_str(),
-        "metadata": kept("metadata", nothing.into()),
+        "metadata": kept("metadata", nothing_fetched()),
         "processing": {
             "retry_count": if_same(kept("processing.retry_count", 0.into()).into(), 0.into()),
             "error_message": if_same(kept("processing.error_message", Bson::Null).into(), Bson::Null),
@@ -253,7 +332,7 @@ fn begin(request: &Request, now: DateTime) -> Document {
         },
         "additional_details": { "$mergeObjects": ["$additional_details", { OURS: {
             "message_id": message(),
-            "requested_at": if_same(last_time.into(), requested_at.into()),
+            "requested_at": if_same(REQUESTED.into(), requested_at.into()),
             "attempt": { "$add": [kept(ATTEMPT, 0_i64.into()), 1_i64] },
         } }] },
         "created_at": kept("created_at", now.into()),

@@ -8,10 +8,19 @@ local spare = tonumber(ARGV[3])
 -- What lasts longer than this lasts for ever, as far as the server is concerned.
 local EVER = 1e13
 
+-- Whether this is a value of ours, in the form of this version or an earlier one.
+local function is_readable(value)
+  return type(value) == 'string' and (value:find('^[cs]%d+:') or value:find('^[cs]%d+,%d+:'))
+end
+
+-- A value that another program has spoilt is of the kind `u`; it concerns its own URL alone.
 local function known(key)
-  local value = redis.call('GET', key)
+  local value = redis.pcall('GET', key)
   if not value then
     return nil
+  end
+  if not is_readable(value) then
+    return '', 'u', ''
   end
   local colon = value:find(':', 2, true)
   local times = value:sub(2, colon - 1)
@@ -36,6 +45,16 @@ local function keep(key, kind, owner, time)
   end
 end
 
+-- What a spoilt value is answered as: until its time to live is over, which it is given where it has none.
+local function unreadable(key, term)
+  local left = redis.call('PTTL', key)
+  if left < 0 then
+    left = term
+    redis.call('PEXPIRE', key, whole(term))
+  end
+  return 'u' .. whole(now + left) .. ':'
+end
+
 local calls = {}
 
 -- Answers each claim with nothing, or with the value that is in its way. A mark of the claim's greatest age is in nobody's.
@@ -45,8 +64,11 @@ function calls.claim()
   for number, key in ipairs(KEYS) do
     local owner, max_age = ARGV[3 + 2 * number], tonumber(ARGV[4 + 2 * number])
     local value, kind, holder, at = known(key)
-    local outdated = kind == 's' and now - at >= max_age
-    if value and not outdated and (kind == 's' or holder ~= owner) then
+    -- The age of a spoilt value is unknown, so that it is in the way of all but who heeds no mark.
+    local outdated = kind == 's' and now - at >= max_age or kind == 'u' and max_age <= 0
+    if kind == 'u' and not outdated then
+      answers[number] = unreadable(key, term)
+    elseif value and not outdated and (kind == 's' or holder ~= owner) then
       answers[number] = value
     else
       keep(key, 'c', owner, term)

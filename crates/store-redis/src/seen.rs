@@ -36,6 +36,14 @@ impl SeenUrls for RedisStore {
         for answer in self.ask(calls.collect()).await? {
             let held = texts(&answer).ok_or_else(|| nonsense(&answer))?;
             for held in held {
+                if let (Some(claim), Some(b'u')) = (claims.get(claimed.len()), held.as_bytes().first()) {
+                    let key = self.0.key(&key(&claim.url));
+                    tracing::warn!(
+                        key,
+                        url = claim.url,
+                        "the value of this key in Redis cannot be read; its URL counts as crawled until the key expires. Delete the key to have it crawled"
+                    );
+                }
                 claimed.push(holder(&held).ok_or_else(|| nonsense(&answer))?);
             }
         }
@@ -119,14 +127,19 @@ fn holder(value: &str) -> Option<Claimed> {
         return Some(Claimed::Ours);
     }
     let (times, owner) = value.get(1..)?.split_once(':')?;
-    let time = |text: &str| Some(Timestamp::from_millis(text.parse().ok()?));
+    // A number too large, which another program may have written, is as late as there can be.
+    let time = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+        digits.then(|| Timestamp::from_millis(text.parse().unwrap_or(u64::MAX)))
+    };
     let (until, at) = match times.split_once(',') {
         Some((until, at)) => (time(until)?, Some(time(at)?)),
         None => (time(times)?, None),
     };
     let owner = owner.to_owned();
     match value.as_bytes()[0] {
-        b's' => Some(Claimed::Seen { owner, at, until }),
+        // What cannot be read stands for a crawled URL, since its key is there.
+        b's' | b'u' => Some(Claimed::Seen { owner, at, until }),
         b'c' => Some(Claimed::Taken { owner, until }),
         _ => None,
     }
@@ -145,6 +158,8 @@ mod tests {
         assert_eq!(holder("s17,11:a:b"), Some(Claimed::Seen { owner: owner(), at, until }));
         assert_eq!(holder("s17:a:b"), Some(Claimed::Seen { owner: owner(), at: None, until }));
         assert_eq!(holder("c17,11:a:b"), Some(Claimed::Taken { owner: owner(), until }));
+        let late = Some(Claimed::Taken { owner: "a".to_owned(), until: Timestamp::from_millis(u64::MAX) });
+        assert_eq!(holder("c99999999999999999999:a"), late);
         assert_eq!((holder(""), holder("x17:a"), holder("s17")), (Some(Claimed::Ours), None, None));
     }
 }

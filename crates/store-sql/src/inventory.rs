@@ -26,6 +26,16 @@ macro_rules! columns {
 
 #[async_trait::async_trait]
 impl UrlRecords for SqlStore {
+    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError> {
+        let mut queued = Vec::with_capacity(requests.len());
+        for request in requests {
+            queued.push((RecordId::of_url(&request.url).to_string(), request.storable(now)?));
+        }
+        // In one order, so that two gateways do not wait for each other's rows.
+        queued.sort_by(|(one, _), (other, _)| one.cmp(other));
+        transact!(self, tx, mark_queued(tx, &queued, millis(now)))
+    }
+
     async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError> {
         let id = RecordId::of_url(&request.url);
         let request = request.storable(now)?;
@@ -99,6 +109,36 @@ impl UrlRecords for SqlStore {
         static ASK: Sql = Sql::new("SELECT 1");
         read!(self, tx, tx.run(&ASK, vec![])).map(drop)
     }
+}
+
+async fn mark_queued(tx: &mut Tx, queued: &[(String, Request)], now: i64) -> Result<(), Fault> {
+    // A worker whose clock is behind may have noted an earlier time for the same message, so the id decides first.
+    static QUEUE: Sql = Sql::new(
+        "INSERT INTO url_records
+             (id, url, status, retry_count, created_at, updated_at, message_id, requested_at, attempt)
+         VALUES ($1, $2, 'QUEUED', 0, $5, $3, $4, $5, 0)
+         ON CONFLICT (id) DO UPDATE SET
+             status = 'QUEUED',
+             retry_count = 0,
+             error_message = NULL,
+             message_id = excluded.message_id,
+             requested_at = excluded.requested_at,
+             updated_at = excluded.updated_at
+         WHERE url_records.status IN ('COMPLETED', 'FAILED_PERMANENT')
+             AND url_records.message_id <> excluded.message_id
+             AND (url_records.requested_at, url_records.message_id) < (excluded.requested_at, excluded.message_id)",
+    );
+    for (key, Request { url, message_id, requested_at }) in queued {
+        let args = vec![
+            Arg::Text(key),
+            Arg::Text(url),
+            Arg::Int(now),
+            Arg::Text(message_id),
+            Arg::Int(millis(*requested_at)),
+        ];
+        tx.run(&QUEUE, args).await?;
+    }
+    Ok(())
 }
 
 async fn begin(tx: &mut Tx, id: RecordId, request: &Request, now: i64) -> Result<Begun, Fault> {

@@ -27,6 +27,16 @@ crawlway_conformance::finds! {
         a_message_without_an_id_is_refused: TakesEmptyIds;
         a_url_too_long_is_refused: TakesAnyLength;
     }
+    queueing {
+        an_accepted_message_makes_a_queued_record: QueuesNothing;
+        a_finished_record_is_queued_by_a_newer_message_and_keeps_its_page: QueueingClearsThePage;
+        the_tries_of_a_queued_message_are_counted_anew: QueueingKeepsTheCount;
+        queueing_after_the_beginning_changes_nothing: QueuesWhatIsInProgress;
+        queueing_after_its_own_end_changes_nothing: QueuesItsOwnEnd;
+        queueing_an_older_message_changes_nothing: QueuesOlder;
+        queueing_twice_changes_nothing: QueuesAgain;
+        a_queued_message_is_refused_as_one_that_begins: QueuesAnything;
+    }
     order {
         an_older_message_is_superseded: TakesOlder, TakesOlderAfterTheEnd;
         a_finished_message_is_superseded_by_a_newer_one: TakesOlder;

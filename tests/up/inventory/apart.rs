@@ -7,6 +7,7 @@ use super::{
 };
 use crate::lab::Up;
 use crawlway_testkit::{private_mongodb::PrivateMongo, private_rabbitmq::PrivateRabbitMq};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const GATEWAY: &[&str] = &["up", "--only", "gateway", "--json"];
@@ -84,6 +85,37 @@ fn mongodb_is_restarted_during_work_and_what_was_accepted_is_finished() {
         let found = (&record["status"], &record["processing"]["retry_count"]);
         assert_eq!(found, (&json!("COMPLETED"), &json!(0)), "an outage of ours counts nothing: {record}");
     }
+}
+
+#[test]
+fn an_accepted_url_is_known_after_a_restart_of_the_api_and_its_last_page_while_mongodb_is_down() {
+    let site = Site::serve();
+    let mut ground = Ground::apart(&site, "", "known");
+    let mut api = ground.lab.up_with(GATEWAY);
+    api.wait("/health/ready", |ready| ready["ready"] == true);
+    let (location, _) = api.ask_for(&site.url("/ok/known"));
+    api.signal(Signal::TERM);
+    assert!(api.ended().success());
+
+    let api = ground.lab.up_with(GATEWAY);
+    api.wait("/health/ready", |ready| ready["ready"] == true);
+    let (status, record) = api.get(&location);
+    assert_eq!((status, &record["status"]), (200, &json!("QUEUED")), "no worker has come yet: {record}");
+    let (_, queued) = api.get("/api/urls?status=QUEUED");
+    assert_eq!(queued["urls"][0]["url"], site.url("/ok/known"), "{queued}");
+    let mut worker = ground.lab.start(&mut ground.lab.program(WORKER));
+    assert_eq!(api.finished(&location)["status"], "COMPLETED");
+    worker.signal(Signal::TERM);
+    worker.ended();
+
+    // Asked for again, it keeps what was fetched, with the database and without.
+    api.ask_for(&site.url("/ok/known"));
+    let queued = api.wait(&location, |record| record["status"] == "QUEUED");
+    let page = "<title>/ok/known</title>café\u{fffd}";
+    assert_eq!(queued["metadata"]["page_source"], page, "{queued}");
+    ground.servers().mongo.kill();
+    let stale = api.wait(&location, |record| record["stale"] == true);
+    assert_eq!(stale["metadata"]["page_source"], page, "{stale}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crawlway_broker::{Broker, BrokerError, MessageId, Outgoing, PublishError, Qu
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlError, UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
-use crawlway_store::inventory::RecordId;
+use crawlway_store::inventory::{RecordId, Request};
 use std::net::{IpAddr, SocketAddr};
 
 /// A URL that is in the queue.
@@ -19,6 +19,17 @@ pub struct Accepted {
     pub message_id: String,
     /// When it was asked for.
     pub requested_at: Timestamp,
+}
+
+impl Accepted {
+    /// The message as the records know it.
+    pub fn request(&self) -> Request {
+        Request {
+            url: self.url.as_str().to_owned(),
+            message_id: self.message_id.clone(),
+            requested_at: self.requested_at,
+        }
+    }
 }
 
 /// Why a URL is not in the queue.

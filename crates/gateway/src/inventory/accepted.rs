@@ -2,7 +2,7 @@
 
 use crawlway_clock::Timestamp;
 use crawlway_flows::inventory::Accepted;
-use crawlway_store::inventory::{Metadata, Processing, Record, RecordId, Status, Work};
+use crawlway_store::inventory::{Record, RecordId, Request, Status};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -49,17 +49,20 @@ impl AcceptedUrls {
         }
     }
 
-    /// Notes what the store has of a URL, and says whether a later message still waits.
-    pub(super) fn is_ahead_of(&self, record: &Record) -> bool {
+    /// Notes what the store has of a URL, and returns the later message that still waits, if there is one. A message whose
+    /// record is stored as queued is remembered until it is begun, for the time when the store is down.
+    pub(super) fn ahead_of(&self, record: &Record) -> Option<Request> {
         let mut books = self.books();
-        let Some(waiting) = books.waiting.get(&record.id) else { return false };
-        let begun = record.work.as_ref().is_some_and(|work| {
-            work.message_id == waiting.message_id || work.requested_at >= waiting.requested_at
-        });
-        if begun {
+        let waiting = books.waiting.get(&record.id)?;
+        let work = record.work.as_ref()?;
+        let known = work.message_id == waiting.message_id || work.requested_at >= waiting.requested_at;
+        if !known {
+            return Some(waiting.request());
+        }
+        if record.status != Status::Queued {
             books.waiting.remove(&record.id);
         }
-        !begun
+        None
     }
 
     /// Whether a message about this URL waits, as far as is known.
@@ -75,24 +78,14 @@ impl AcceptedUrls {
             books.waiting.remove(&id);
             return None;
         }
-        let Accepted { url, message_id, requested_at, .. } = waiting.clone();
-        Some(Record {
-            id,
-            url: url.into_string(),
-            status: Status::Queued,
-            metadata: Metadata::default(),
-            processing: Processing::default(),
-            additional_details: None,
-            work: Some(Work { message_id, requested_at, attempt: 0 }),
-            created_at: requested_at,
-            updated_at: requested_at,
-        })
+        Some(Record::queued(&waiting.request(), waiting.requested_at))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crawlway_store::inventory::Work;
 
     fn accepted(url: &str, message: &str, millis: u64) -> Accepted {
         let url: crawlway_content::NormalUrl = url.parse().unwrap();
@@ -118,10 +111,13 @@ mod tests {
             requested_at: Timestamp::from_millis(500),
             attempt: 1,
         });
-        assert!(urls.is_ahead_of(&record), "an older message's record");
-        assert!(urls.is_waiting(id));
+        let ahead = urls.ahead_of(&record).map(|request| request.message_id);
+        assert_eq!(ahead.as_deref(), Some("m-1"), "an older message's record");
         record.work.as_mut().unwrap().message_id = "m-1".to_owned();
-        assert!(!urls.is_ahead_of(&record), "its own, whatever the worker's clock says");
+        assert_eq!(urls.ahead_of(&record), None, "its own, whatever the worker's clock says");
+        assert!(urls.is_waiting(id), "stored, and not begun");
+        record.status = Status::InProgress;
+        assert_eq!(urls.ahead_of(&record), None);
         assert!(!urls.is_waiting(id) && urls.queued(id, now).is_none());
     }
 

@@ -36,6 +36,8 @@ struct Entry {
     body: Bytes,
     loaded_at: Timestamp,
     used: u64,
+    /// A newer attempt is known of: only for when the store is down.
+    outdated: bool,
 }
 
 /// A record from the cache.
@@ -43,7 +45,7 @@ struct Entry {
 pub(super) struct Kept {
     pub(super) body: Bytes,
     pub(super) age: Duration,
-    /// Not older than is allowed.
+    /// Not older than is allowed, and not outdated.
     pub(super) fresh: bool,
 }
 
@@ -67,10 +69,10 @@ impl Cache {
         let this_use = books.last_use;
         let entry = books.entries.get_mut(&id)?;
         let before = std::mem::replace(&mut entry.used, this_use);
-        let (body, age) = (entry.body.clone(), now.since(entry.loaded_at));
+        let (body, age, outdated) = (entry.body.clone(), now.since(entry.loaded_at), entry.outdated);
         books.used.remove(&before);
         books.used.insert(this_use, id);
-        Some(Kept { body, age, fresh: age < self.ttl })
+        Some(Kept { body, age, fresh: age < self.ttl && !outdated })
     }
 
     /// Call this before a record is loaded.
@@ -78,8 +80,8 @@ impl Cache {
         Loading(self.books().forgotten)
     }
 
-    /// Keeps a record that was loaded. One that alone is too large is not.
-    pub(super) fn put(&self, id: RecordId, body: Bytes, loading: Loading, now: Timestamp) {
+    /// Keeps a record that was loaded, as one to be answered or as an outdated one. One that alone is too large is not kept.
+    pub(super) fn put(&self, id: RecordId, body: Bytes, outdated: bool, loading: Loading, now: Timestamp) {
         let mut books = self.books();
         if books.forgotten != loading.0 {
             return;
@@ -92,11 +94,18 @@ impl Cache {
         let used = books.last_use;
         books.bytes += body.len() + EACH;
         books.used.insert(used, id);
-        books.entries.insert(id, Entry { body, loaded_at: now, used });
+        books.entries.insert(id, Entry { body, loaded_at: now, used, outdated });
         while books.bytes > self.most_bytes
             && let Some((_, oldest)) = books.used.first_key_value().map(|(used, id)| (*used, *id))
         {
             books.remove(oldest);
+        }
+    }
+
+    /// Notes that a newer attempt at a record is known of. What is kept of it is answered only when the store is down.
+    pub(super) fn outdate(&self, id: RecordId) {
+        if let Some(entry) = self.books().entries.get_mut(&id) {
+            entry.outdated = true;
         }
     }
 
@@ -143,7 +152,7 @@ mod tests {
     fn a_record_is_fresh_for_its_time_and_old_afterwards() {
         let cache = Cache::new(TTL, 10_000);
         assert_eq!(cache.get(id(1), at(0)), None);
-        cache.put(id(1), "{}".into(), cache.loading(), at(100));
+        cache.put(id(1), "{}".into(), false, cache.loading(), at(100));
         let kept = |seconds: u64, fresh| {
             Some(Kept { body: "{}".into(), age: Duration::from_secs(seconds - 100), fresh })
         };
@@ -153,13 +162,26 @@ mod tests {
     }
 
     #[test]
+    fn an_outdated_record_is_kept_and_not_fresh() {
+        let cache = Cache::new(TTL, 10_000);
+        cache.put(id(1), "old".into(), false, cache.loading(), at(0));
+        cache.outdate(id(1));
+        let kept = cache.get(id(1), at(1)).unwrap();
+        assert_eq!((kept.body, kept.fresh), ("old".into(), false));
+        cache.put(id(1), "new".into(), false, cache.loading(), at(2));
+        assert!(cache.get(id(1), at(2)).unwrap().fresh);
+        cache.put(id(1), "queued".into(), true, cache.loading(), at(3));
+        assert!(!cache.get(id(1), at(3)).unwrap().fresh);
+    }
+
+    #[test]
     fn what_was_loaded_before_it_was_forgotten_is_not_kept() {
         let cache = Cache::new(TTL, 10_000);
         let loading = cache.loading();
         assert_eq!(cache.forget(Some(id(1))), 0);
-        cache.put(id(1), "old".into(), loading, at(0));
+        cache.put(id(1), "old".into(), false, loading, at(0));
         assert_eq!(cache.get(id(1), at(0)), None);
-        cache.put(id(1), "new".into(), cache.loading(), at(0));
+        cache.put(id(1), "new".into(), false, cache.loading(), at(0));
         assert_eq!((cache.forget(None), cache.get(id(1), at(0))), (1, None));
     }
 
@@ -181,7 +203,7 @@ mod tests {
                     }
                     continue;
                 }
-                cache.put(id(number), vec![b' '; size].into(), cache.loading(), at(1));
+                cache.put(id(number), vec![b' '; size].into(), false, cache.loading(), at(1));
                 if let Some(place) = known {
                     model.remove(place);
                 }

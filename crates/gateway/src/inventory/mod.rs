@@ -1,12 +1,13 @@
 //! The flow `inventory` as the gateway answers for it: accepting URLs, and their records, from the store or the cache.
 //!
 //! ```text
-//! POST ─▶ broker ─▶ remembered as queued
+//! POST ─▶ broker ─▶ remembered as queued ─▶ answered 202 ─▶ written to the store in the background
 //! GET  ─▶ cache ─▶ store (one load, however many ask) ─▶ queued? ─▶ what the cache had, marked stale
 //! ```
 
 mod accepted;
 mod cache;
+mod queued;
 
 use crate::{answers, problem::Problem, shape::AcceptedUrl};
 use accepted::AcceptedUrls;
@@ -18,12 +19,13 @@ use crawlway_fetch::Guard;
 use crawlway_flow::Stop;
 use crawlway_store::{
     StoreError, UrlRecords,
-    inventory::{Record, RecordId},
+    inventory::{Metadata, Record, RecordId},
 };
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
+use queued::QueuedWrites;
 use std::{
     collections::HashMap,
     sync::{
@@ -35,6 +37,8 @@ use std::{
 
 /// A store that has not answered by then is down.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a read waits for the store when there is something else to answer, or when the store is known to be down.
+const ANSWER_WITHIN: Duration = Duration::from_millis(700);
 /// How often it is looked whether the store is down, in milliseconds, while answers come from the cache.
 const LOOK_AGAIN_MS: u64 = 1000;
 
@@ -49,7 +53,8 @@ pub struct InventoryOptions {
     pub cache_ttl: Duration,
     /// How large the cache is, in bytes.
     pub cache_size: usize,
-    /// How many accepted URLs are remembered until their records are begun.
+    /// How many accepted URLs are remembered until their records are begun, and how many are kept that are still to be
+    /// written to the records.
     pub most_accepted: usize,
 }
 
@@ -69,6 +74,7 @@ struct Inner {
     stop: Stop,
     publisher: AtomicBool,
     accepted: AcceptedUrls,
+    queued: QueuedWrites,
     cache: Cache,
     loads: Mutex<HashMap<RecordId, Load>>,
     /// The store did not answer when it was last asked.
@@ -96,6 +102,7 @@ impl Inventory {
             broker,
             records: OnceLock::new(),
             accepted: AcceptedUrls::new(options.most_accepted),
+            queued: QueuedWrites::new(options.most_accepted),
             cache: Cache::new(options.cache_ttl, options.cache_size),
             options,
             clock,
@@ -143,9 +150,15 @@ impl Inventory {
         )
         .await?;
         inner.accepted.remember(accepted.clone());
-        // Or its old record would be answered until its time is over.
-        inner.cache.forget(Some(accepted.id));
+        // Or its old record would be answered until its time is over, were the message forgotten before it is begun.
+        inner.cache.outdate(accepted.id);
+        queued::write_soon(inner, accepted.request());
         Ok(accepted.into())
+    }
+
+    /// Returns when what was accepted is in the records, or cannot be in the time that is left. For the end of the process.
+    pub async fn flush(&self) {
+        queued::flush(&self.0).await;
     }
 
     /// The record with this id; none if nobody has asked for its URL, as far as is known.
@@ -161,12 +174,20 @@ impl Inventory {
             let stale = inner.down.load(Ordering::Relaxed);
             return Ok(Some(Found { body: kept.body.clone(), age: kept.age, stale }));
         }
-        let queued = || inner.accepted.queued(id, now).map(|record| body_of(&record));
+        let queued = inner.accepted.queued(id, now).map(|record| body_of(&record));
         let found = |body, age, stale| Ok(Some(Found { body, age, stale }));
-        match self.load(id).await {
+        let else_known = kept.is_some() || queued.is_some();
+        let load = self.load(id);
+        let loaded = if else_known || inner.down.load(Ordering::Relaxed) {
+            // The load goes on, and the next read has it.
+            tokio::time::timeout(ANSWER_WITHIN, load).await.unwrap_or_else(|_| Err(late(ANSWER_WITHIN)))
+        } else {
+            load.await
+        };
+        match loaded {
             Ok(Some(body)) => found(body, Duration::ZERO, false),
-            Ok(None) => queued().map_or(Ok(None), |body| found(body, Duration::ZERO, false)),
-            Err(error) => match (kept, queued()) {
+            Ok(None) => queued.map_or(Ok(None), |body| found(body, Duration::ZERO, false)),
+            Err(error) => match (kept, queued) {
                 (Some(kept), _) => found(kept.body, kept.age, true),
                 (None, Some(body)) => found(body, Duration::ZERO, true),
                 (None, None) => Err(error.into()),
@@ -226,16 +247,22 @@ impl Inventory {
         let records = inner.records.get().ok_or_else(not_there)?;
         let loading = inner.cache.loading();
         let reading = tokio::time::timeout(PATIENCE, records.get(id)).await;
-        let read = reading.unwrap_or_else(|_| {
-            let detail = format!("the records did not answer within {} s", PATIENCE.as_secs());
-            Err(StoreError::Unavailable { detail })
-        });
+        let read = reading.unwrap_or_else(|_| Err(late(PATIENCE)));
         inner.down.store(read.is_err(), Ordering::Relaxed);
-        let Some(record) = read? else { return Ok(None) };
-        let ahead = inner.accepted.is_ahead_of(&record);
+        let Some(mut record) = read? else { return Ok(None) };
+        let ahead = inner.accepted.ahead_of(&record);
+        let outdated = ahead.is_some() || !record.status.is_finished();
+        if let Some(request) = ahead.filter(|_| record.status.is_finished()) {
+            // As the write in the background will have it.
+            record.queue_again(&request, request.requested_at);
+        }
         let body = body_of(&record);
-        if record.status.is_finished() && !ahead {
-            inner.cache.put(id, body.clone(), loading, inner.clock.now());
+        // What is not finished is kept for the page that it may have, for when the store is down.
+        if !outdated || record.metadata != Metadata::default() {
+            inner.cache.put(id, body.clone(), outdated, loading, inner.clock.now());
+            if inner.accepted.is_waiting(id) {
+                inner.cache.outdate(id);
+            }
         }
         Ok(Some(body))
     }
@@ -262,6 +289,10 @@ impl Inventory {
 
 fn not_there() -> StoreError {
     StoreError::Unavailable { detail: "the records are not there yet; the process waits for them".to_owned() }
+}
+
+fn late(after: Duration) -> StoreError {
+    StoreError::Unavailable { detail: format!("the records did not answer within {after:?}") }
 }
 
 /// Nothing in a record can fail to be written.

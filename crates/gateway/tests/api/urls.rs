@@ -6,7 +6,7 @@ use crawlway_clock::Timestamp;
 use crawlway_flows::inventory::{SCHEMA, url_inventory};
 use crawlway_store::{
     UrlRecords,
-    inventory::{Begun, Fetched, RecordId, Request},
+    inventory::{Begun, Fetched, Record, RecordId, Request, Status},
 };
 use http::header;
 use serde_json::{Value, json};
@@ -80,8 +80,8 @@ async fn a_url_is_accepted_queued_completed_and_cached() {
     assert_eq!(lab.get(&of(URL)).await.ok(200)["status"], "IN_PROGRESS");
     assert_eq!(
         lab.delete("/api/cache/urls").await.ok(200),
-        json!({ "forgotten": 0 }),
-        "what is not finished is not kept"
+        json!({ "forgotten": 1 }),
+        "what was fetched before is kept for when the store is down"
     );
     lab.end().await;
 }
@@ -98,6 +98,62 @@ async fn a_url_asked_for_again_is_not_answered_by_its_old_record_once_it_is_done
     work(&lab, "new").await;
     assert_eq!(lab.get(&of(URL)).await.ok(200)["metadata"]["page_source"], "new");
     lab.end().await;
+}
+
+/// The record of the URL as the store has it, once it has this status.
+async fn stored(lab: &Lab, url: &str, status: Status) -> Record {
+    for _ in 0..1000 {
+        let record = lab.records.get(RecordId::of_url(url)).await.unwrap();
+        if let Some(record) = record.filter(|record| record.status == status) {
+            return record;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{url} does not become {status} in the store");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accepted_url_is_recorded_as_queued_and_listed_before_any_worker_comes() {
+    let lab = Lab::idle().await;
+    let accepted = lab.post("/api/urls", json!({ "url": URL })).await.ok(202);
+    let record = stored(&lab, URL, Status::Queued).await;
+    assert_eq!(record.work.map(|work| json!(work.message_id)), Some(accepted["message_id"].clone()));
+    let listed = lab.get("/api/urls?status=QUEUED").await.ok(200);
+    assert_eq!(listed["urls"][0]["url"], URL, "{listed}");
+    // Another gateway, or this one after a restart, knows it from the store alone.
+    work(&lab, "old").await;
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    lab.post("/api/urls", json!({ "url": URL })).await.ok(202);
+    let again = stored(&lab, URL, Status::Queued).await;
+    assert_eq!(again.metadata.page_source.text(), Some("old"), "what was fetched stays");
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_last_is_recorded_before_the_process_ends() {
+    let lab = Lab::idle().await;
+    for n in 0..URLS {
+        lab.post("/api/urls", json!({ "url": format!("https://a.example/{n}") })).await.ok(202);
+    }
+    lab.parts.inventory.flush().await;
+    assert_eq!(lab.records.counts().await.unwrap().total(), URLS);
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completed_record_stays_readable_while_its_next_attempt_is_queued_and_the_store_is_down() {
+    let lab = Lab::idle().await;
+    lab.post("/api/urls", json!({ "url": URL })).await.ok(202);
+    work(&lab, "kept").await;
+    lab.get(&of(URL)).await.ok(200);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    lab.post("/api/urls", json!({ "url": URL })).await.ok(202);
+    let queued = lab.get(&of(URL)).await.ok(200);
+    assert_eq!((&queued["status"], &queued["metadata"]["page_source"]), (&json!("QUEUED"), &json!("kept")));
+    lab.records.close().await;
+    lab.post("/api/urls", json!({ "url": URL })).await.ok(202);
+    let stale = lab.get(&of(URL)).await.ok(200);
+    assert_eq!((&stale["stale"], &stale["metadata"]["page_source"]), (&json!(true), &json!("kept")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

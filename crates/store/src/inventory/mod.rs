@@ -2,18 +2,20 @@
 //!
 //! # The states
 //!
-//! ```text
-//!                    begin                      complete
-//! (no record) ─────────────────▶ IN_PROGRESS ──────────────▶ COMPLETED
-//!                                 ▲  ▲    │                      │
-//!       begin, the same message ──┘  │    │ fail                 │ begin, a newer message:
-//!                │                   │    ├─────────────▶ FAILED_PERMANENT   the tries are counted anew
-//!                └── FAILED_RETRYABLE ◀───┘ the last try         │
-//!                                    └───────────────────────────┘
-//! ```
+//! | from | by | to |
+//! |---|---|---|
+//! | no record | `mark_queued` | `QUEUED` |
+//! | no record, `QUEUED`, `FAILED_RETRYABLE` | `begin` | `IN_PROGRESS` |
+//! | `IN_PROGRESS` | `complete` | `COMPLETED` |
+//! | `IN_PROGRESS` | `fail`, tries are left | `FAILED_RETRYABLE` |
+//! | `IN_PROGRESS` | `fail`, the last try | `FAILED_PERMANENT` |
+//! | `COMPLETED`, `FAILED_PERMANENT` | `mark_queued`, a newer message | `QUEUED`, the tries are counted anew |
+//! | any | `begin`, a newer message | `IN_PROGRESS`, the tries are counted anew |
 //!
-//! `QUEUED` is what a URL is called before its first `begin`. No call here writes it; a record that somebody else has
-//! left so is as good as one in progress.
+//! `QUEUED` is the state of an accepted message that no worker has begun. [`mark_queued`](UrlRecords::mark_queued) writes it
+//! after the message is in the queue, so that the worker may be faster: it makes a record where there is none, and gives a
+//! *finished* record to a newer message. It leaves everything else as it is, since a record that is in progress, or waits to
+//! be tried again, says more. A lost write costs nothing: `begin` does not need it.
 //!
 //! # Who may change a record
 //!
@@ -92,6 +94,13 @@ pub const MOST_TRIES: u32 = 3;
 /// Every call may be repeated. Times are the caller's.
 #[async_trait::async_trait]
 pub trait UrlRecords: Debug + Send + Sync {
+    /// Notes messages that the queue has accepted: makes a record that is queued where there is none, and turns a finished
+    /// record whose message is older into a queued one of the newer message, with its tries counted anew. Every other
+    /// record stays as it is, and no record loses what was fetched, or its number of attempts.
+    ///
+    /// Each record changes as a whole. After an error some of them may have been changed; a repetition does the rest.
+    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError>;
+
     /// Begins an attempt at a URL for a message, and makes the record if there is none. When this answers
     /// [`Begun::Yours`] the record is in progress; with the other answers nothing has changed.
     async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError>;

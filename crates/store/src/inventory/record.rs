@@ -1,6 +1,6 @@
 //! A record, and the JSON that it is shown as.
 
-use super::RecordId;
+use super::{RecordId, Request};
 use crate::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub struct Record {
     pub additional_details: Option<Map<String, Value>>,
     /// Whose attempt is the latest; none if the record is not of our making.
     pub work: Option<Work>,
-    /// When the first attempt began.
+    /// When its URL was first asked for, if it was queued; else when the first attempt began.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
@@ -158,6 +158,34 @@ pub struct Work {
     pub requested_at: Timestamp,
     /// The number of the attempt.
     pub attempt: u64,
+}
+
+impl Record {
+    /// The record of an accepted message about a URL that has none.
+    pub fn queued(request: &Request, now: Timestamp) -> Self {
+        let Request { url, message_id, requested_at } = request.clone();
+        Self {
+            id: RecordId::of_url(&url),
+            url,
+            status: Status::Queued,
+            metadata: Metadata::default(),
+            processing: Processing::default(),
+            additional_details: None,
+            work: Some(Work { message_id, requested_at, attempt: 0 }),
+            created_at: requested_at,
+            updated_at: now,
+        }
+    }
+
+    /// Turns a finished record into that of a newer message which was accepted. What was fetched stays.
+    pub fn queue_again(&mut self, request: &Request, now: Timestamp) {
+        let Request { message_id, requested_at, .. } = request.clone();
+        let attempt = self.work.as_ref().map_or(0, |work| work.attempt);
+        self.work = Some(Work { message_id, requested_at, attempt });
+        self.processing.retry_count = 0;
+        self.processing.error_message = None;
+        (self.status, self.updated_at) = (Status::Queued, now);
+    }
 }
 
 impl Serialize for Record {

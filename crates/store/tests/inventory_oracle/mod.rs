@@ -33,6 +33,14 @@ crawlway_conformance::faults! {
     FoldsCase,
     TakesEmptyIds,
     TakesAnyLength,
+    QueuesNothing,
+    QueueingClearsThePage,
+    QueueingKeepsTheCount,
+    QueuesWhatIsInProgress,
+    QueuesItsOwnEnd,
+    QueuesOlder,
+    QueuesAgain,
+    QueuesAnything,
     TakesOlder,
     TakesOlderAfterTheEnd,
     TiesGoToTheLatest,
@@ -221,6 +229,32 @@ impl Oracle {
         Begun::Yours { attempt, retry_count: record.processing.retry_count }
     }
 
+    fn marked(&self, records: &mut Records, request: &Request, now: Timestamp) {
+        let Some(record) = records.get_mut(&self.id(&request.url)) else {
+            let queued = Record::queued(request, now);
+            records.insert(queued.id, queued);
+            return;
+        };
+        let same = record.work.as_ref().is_some_and(|work| work.message_id == request.message_id);
+        let at_rest = match self.fault {
+            Fault::QueuesWhatIsInProgress => record.status != Status::Queued,
+            Fault::QueuesAgain => record.status.is_finished() || record.status == Status::Queued,
+            _ => record.status.is_finished(),
+        };
+        let own_end = same && !matches!(self.fault, Fault::QueuesItsOwnEnd | Fault::QueuesAgain);
+        let older = self.is_older(request, record) && !self.has(Fault::QueuesOlder);
+        if !at_rest || own_end || older {
+            return;
+        }
+        let tries = record.processing.retry_count;
+        record.queue_again(request, now);
+        match self.fault {
+            Fault::QueueingClearsThePage => record.metadata = Metadata::default(),
+            Fault::QueueingKeepsTheCount => record.processing.retry_count = tries,
+            _ => {}
+        }
+    }
+
     /// Ends an attempt by this change, unless it has ended or is not the latest.
     async fn end(&self, attempt: &Attempt, again: Fault, change: impl FnOnce(&mut Record)) -> Ended {
         self.change(|records| {
@@ -306,6 +340,18 @@ fn floating(object: &Map<String, Value>) -> Map<String, Value> {
 
 #[async_trait::async_trait]
 impl UrlRecords for Oracle {
+    async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError> {
+        for request in requests {
+            let request = match self.fault {
+                Fault::QueuesNothing => return Ok(()),
+                Fault::QueuesAnything => request.clone(),
+                _ => request.storable(now)?,
+            };
+            self.change(|records| self.marked(records, &request, now)).await;
+        }
+        Ok(())
+    }
+
     async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError> {
         let request = self.taken_in(request, now)?;
         Ok(self.change(|records| self.begun(records, &request, now)).await)

@@ -1,6 +1,6 @@
 //! The case list, in one place: from it come the suite's table and every backend's tests.
 
-use super::{Harness, beginning, content, ending, listing, load, order, schedule};
+use super::{Harness, beginning, content, ending, listing, load, order, queueing, schedule};
 
 /// Writes one test per conformance case of the inventory records, in modules by theme below a module `conformance`.
 ///
@@ -29,6 +29,16 @@ macro_rules! inventory_conformance_suite {
                 odd_urls_and_messages_are_kept_apart,
                 a_message_without_an_id_is_refused,
                 a_url_too_long_is_refused,
+            }
+            queueing {
+                an_accepted_message_makes_a_queued_record,
+                a_finished_record_is_queued_by_a_newer_message_and_keeps_its_page,
+                the_tries_of_a_queued_message_are_counted_anew,
+                queueing_after_the_beginning_changes_nothing,
+                queueing_after_its_own_end_changes_nothing,
+                queueing_an_older_message_changes_nothing,
+                queueing_twice_changes_nothing,
+                a_queued_message_is_refused_as_one_that_begins,
             }
             order {
                 an_older_message_is_superseded,

@@ -14,6 +14,7 @@ mod list;
 mod listing;
 mod load;
 mod order;
+mod queueing;
 mod schedule;
 mod trial;
 

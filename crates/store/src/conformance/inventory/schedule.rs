@@ -1,7 +1,7 @@
 //! Case: random schedules of messages, redeliveries and late ends, beside a model.
 
 use super::Harness;
-use super::trial::{Trial, about, at, page};
+use super::trial::{Trial, about, at, page, works};
 use crate::gate::Jitter;
 use crate::inventory::{Attempt, Begun, Ended, Fetched, MOST_TRIES, Status};
 use std::collections::HashMap;
@@ -27,10 +27,15 @@ pub(super) async fn any_schedule_agrees_with_the_model(h: &mut dyn Harness) {
         for step in 1..=120 {
             let (url, now) = (format!("https://{seed}.example/{}", roll(3)), 1000 + step);
             let place = format!("seed {seed}, step {step}, {url}");
-            if roll(2) == 0 || handed_out.is_empty() {
-                // Few of them, so that they come again, and in any order.
-                let time = 990 + roll(step / 20 + 2);
-                let message = (time, format!("m-{time}-{}", roll(2)));
+            // Few of them, so that they come again, and in any order.
+            let time = 990 + roll(step / 20 + 2);
+            let message = (time, format!("m-{time}-{}", roll(2)));
+            if roll(4) == 0 {
+                let request = about(&url, &message.1, message.0);
+                let marked = t.records.mark_queued(&[request], at(now)).await;
+                works(marked, "queueing");
+                expect_queued(&mut model, &url, message);
+            } else if roll(2) == 0 || handed_out.is_empty() {
                 let told = t.begin(&about(&url, &message.1, message.0), now).await;
                 expect_begun(&mut model, &url, message, &told, &place);
                 if let Begun::Yours { attempt, .. } = told {
@@ -69,6 +74,24 @@ pub(super) async fn any_schedule_agrees_with_the_model(h: &mut dyn Harness) {
                 "whose it is: {url}"
             );
         }
+    }
+}
+
+fn expect_queued(model: &mut HashMap<String, Known>, url: &str, message: (u64, String)) {
+    let queued = |message, number, page| Known {
+        message,
+        number,
+        status: Status::Queued,
+        retries: 0,
+        error: None,
+        page,
+    };
+    match model.get_mut(url) {
+        None => drop(model.insert(url.to_owned(), queued(message, 0, None))),
+        Some(known) if known.status.is_finished() && known.message < message => {
+            *known = queued(message, known.number, known.page.take());
+        }
+        Some(_) => {}
     }
 }
 
@@ -124,7 +147,7 @@ fn expect_ended(
     place: &str,
 ) {
     let known = model.get_mut(url).unwrap_or_else(|| panic!("{place}: it was begun"));
-    if known.number != attempt.number {
+    if known.number != attempt.number || known.message.1 != attempt.message_id {
         assert_eq!(*told, Ended::Overtaken, "{place}");
         return;
     }
