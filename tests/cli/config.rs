@@ -72,12 +72,12 @@ fn a_valid_config_is_said_to_be() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 87 settings are given, the others have their defaults\n"
+        "ok: no config file; 0 of 88 settings are given, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 87 settings are given, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 88 settings are given, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
 }
@@ -269,7 +269,7 @@ fn a_server_that_is_asked_for_and_not_set_is_named_with_the_setting() {
         ("[broker]\nkind = \"rabbitmq\"", "`broker.rabbitmq.user` and `broker.rabbitmq.password`"),
         (
             "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nhost = \"\"\nuser = \"a\"\npassword = \"b\"",
-            "`broker.rabbitmq.host` is empty",
+            "set `broker.rabbitmq.url` or `broker.rabbitmq.host`",
         ),
         ("[records]\nkind = \"postgresql\"", "`records.postgresql.url` is empty"),
         ("[seen]\nkind = \"redis\"", "`seen.kind` is \"redis\", but `redis.url` is empty"),
