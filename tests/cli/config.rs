@@ -269,7 +269,7 @@ fn a_server_that_is_asked_for_and_not_set_is_named_with_the_setting() {
         ("[broker]\nkind = \"rabbitmq\"", "`broker.rabbitmq.user` and `broker.rabbitmq.password`"),
         (
             "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nhost = \"\"\nuser = \"a\"\npassword = \"b\"",
-            "`broker.rabbitmq.host` is empty",
+            "set `broker.rabbitmq.url` or `broker.rabbitmq.host`",
         ),
         ("[records]\nkind = \"postgresql\"", "`records.postgresql.url` is empty"),
         ("[seen]\nkind = \"redis\"", "`seen.kind` is \"redis\", but `redis.url` is empty"),

@@ -3,48 +3,51 @@
 use crate::home::{Home, Ran};
 use std::{fs::OpenOptions, io, process::Stdio};
 
+/// Every command.
+const COMMANDS: &[&str] = &[
+    "",
+    "crawl",
+    "crawl list",
+    "crawl show",
+    "crawl pause",
+    "crawl resume",
+    "crawl cancel",
+    "crawl delete",
+    "demo",
+    "up",
+    "health",
+    "url",
+    "url add",
+    "url get",
+    "url list",
+    "search",
+    "index",
+    "index remove",
+    "trail",
+    "replay",
+    "fetch",
+    "robots",
+    "robots check",
+    "queues",
+    "queues show",
+    "queues pause",
+    "queues resume",
+    "queues purge",
+    "dead",
+    "dead list",
+    "dead show",
+    "dead replay",
+    "dead drop",
+    "config",
+    "config check",
+    "config show",
+    "completions",
+];
+
 #[test]
 fn help_of_every_command() {
     let home = Home::new();
-    for command in [
-        "",
-        "crawl",
-        "crawl list",
-        "crawl show",
-        "crawl pause",
-        "crawl resume",
-        "crawl cancel",
-        "crawl delete",
-        "demo",
-        "up",
-        "health",
-        "url",
-        "url add",
-        "url get",
-        "url list",
-        "search",
-        "index",
-        "index remove",
-        "trail",
-        "replay",
-        "fetch",
-        "robots",
-        "robots check",
-        "queues",
-        "queues show",
-        "queues pause",
-        "queues resume",
-        "queues purge",
-        "dead",
-        "dead list",
-        "dead show",
-        "dead replay",
-        "dead drop",
-        "config",
-        "config check",
-        "config show",
-        "completions",
-    ] {
+    for command in COMMANDS {
         let name = if command.is_empty() {
             "help".to_owned()
         } else {
@@ -53,6 +56,38 @@ fn help_of_every_command() {
         let help = home.run(&format!("{command} --help")).ok();
         assert!(help.contains("Exit codes:"), "{command}");
         insta::assert_snapshot!(name, help);
+    }
+}
+
+/// Lines of one short word below a long line, and lines that are too long.
+fn ugly(help: &str, width: usize) -> Vec<String> {
+    let lines: Vec<&str> = help.lines().collect();
+    let is_orphan = |above: &str, line: &str| {
+        let (word, indent) = (line.trim(), |line: &str| line.len() - line.trim_start().len());
+        // What begins further to the left goes on with nothing.
+        indent(line) >= indent(above)
+            && !word.is_empty()
+            && !word.contains(' ')
+            && word.len() <= 12
+            && above.len() > width * 3 / 4
+    };
+    let orphans = lines.windows(2).filter(|pair| is_orphan(pair[0], pair[1])).map(|pair| pair.join("\n"));
+    // What has no spaces cannot be broken.
+    let long = |line: &&&str| line.chars().count() > width && line.trim().contains(' ');
+    orphans.chain(lines.iter().filter(long).map(|line| (*line).to_owned())).collect()
+}
+
+#[test]
+fn help_fits_a_narrow_terminal_and_a_wide_one_and_leaves_no_word_alone() {
+    let home = Home::new();
+    for width in [80, 100] {
+        for command in COMMANDS {
+            let line: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+            let ran = home.command(&line).env("COLUMNS", width.to_string()).output().unwrap();
+            let help = String::from_utf8(ran.stdout).unwrap();
+            let ugly = ugly(&help, width);
+            assert!(ugly.is_empty(), "`{command}` at {width} columns:\n{}", ugly.join("\n\n"));
+        }
     }
 }
 

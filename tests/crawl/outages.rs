@@ -110,7 +110,7 @@ fn a_rabbitmq_that_is_killed_and_comes_back_loses_no_page() {
     let crawl = gateway.begin_crawl(&lab);
     await_visits(&lab, 120);
     broker.kill();
-    await_missing(&gateway, &["queues"]);
+    await_missing(&gateway, &["broker"]);
     broker.start_again();
     await_missing(&gateway, &[]);
     gateway.await_indexed(&crawl);

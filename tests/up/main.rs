@@ -4,6 +4,7 @@
 
 mod asks;
 mod ends;
+mod health;
 mod inventory;
 mod lab;
 mod refuses;

@@ -45,3 +45,64 @@ fn settings_that_cannot_be() {
         refused(&lab, &["up"], &[(name, value)], &[says]);
     }
 }
+
+/// Settings, the parts that run, and what is said of them.
+type Refusal = (&'static [(&'static str, &'static str)], &'static [&'static str], &'static str);
+
+#[test]
+fn config_check_finds_all_that_up_refuses() {
+    const ONE: (&str, &str) = ("CRAWLWAY_ONLY_PROCESS", "true");
+    const RABBITMQ: (&str, &str) = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
+    const SEEN: (&str, &str) = ("CRAWLWAY_SEEN__KIND", "redis");
+    const ON_REDIS: (&str, &str) = ("CRAWLWAY_REDIS__URL", "redis://localhost");
+    const RECORDS: (&str, &str) = ("CRAWLWAY_RECORDS__KIND", "postgresql");
+    const MONGODB: (&str, &str) = ("CRAWLWAY_INVENTORY__STORE", "mongodb");
+    const AT: (&str, &str) = ("CRAWLWAY_BROKER__RABBITMQ__URL", "amqp://u:p@localhost");
+    let refusals: &[Refusal] = &[
+        (&[("CRAWLWAY_GATEWAY__LISTEN", "0.0.0.0:0")], &[], "`gateway.listen` is 0.0.0.0:0"),
+        (&[("CRAWLWAY_GATEWAY__LISTEN", "8081")], &[], "an address with a port"),
+        (&[("CRAWLWAY_GATEWAY__URL", "https://crawl.example.org")], &[], "where a gateway is"),
+        (&[("CRAWLWAY_FETCH__ALLOW", "everywhere")], &[], "CRAWLWAY_FETCH__ALLOW"),
+        (&[("CRAWLWAY_FETCH__USER_AGENT", "a\nb")], &[], "CRAWLWAY_FETCH__USER_AGENT"),
+        (&[RABBITMQ], &[], "use shared ones for all of them"),
+        (&[RABBITMQ, ONE], &[], "nothing says who we are there"),
+        (&[RABBITMQ, ONE, ("CRAWLWAY_BROKER__RABBITMQ__URL", "localhost")], &[], "amqp://user:password@host"),
+        (&[RABBITMQ, ONE, AT, ("CRAWLWAY_QUEUE__CRAWLER_QUEUE__LEASE", "1h")], &[], "its lease is 3600s"),
+        (&[SEEN, ONE], &[], "`seen.kind` is \"redis\", but `redis.url` is empty"),
+        (&[SEEN, ONE, ("CRAWLWAY_REDIS__URL", "redis://localhost:99999")], &[], "address of Redis is wrong"),
+        (&[SEEN, ONE, ON_REDIS, ("CRAWLWAY_REDIS__PREFIX", "{a}")], &[], "without braces"),
+        (&[RECORDS, ONE], &[], "`records.postgresql.url` is empty"),
+        (
+            &[RECORDS, ONE, ("CRAWLWAY_RECORDS__POSTGRESQL__URL", "postgres://localhost:99999/db")],
+            &[],
+            "PostgreSQL database cannot be read",
+        ),
+        (&[("CRAWLWAY_GATE__KIND", "postgresql"), ONE], &[], "`gate.kind` is \"postgresql\""),
+        (&[MONGODB, ONE], &[], "`inventory.mongodb.url` is empty"),
+        (
+            &[MONGODB, ONE, ("CRAWLWAY_INVENTORY__MONGODB__URL", "mongodb://localhost:99999")],
+            &[],
+            "address of MongoDB is wrong",
+        ),
+        (&[("CRAWLWAY_DATA_DIR", "crawlway.toml")], &[], "which is not a directory"),
+        (&[], &["--only", "worker:crawl"], "owned by one process"),
+        (
+            &[("CRAWLWAY_ONLY_WORKER", "true"), RABBITMQ, AT, MONGODB],
+            &["--only", "worker:crawl"],
+            "with `only_worker` a process is",
+        ),
+    ];
+    let lab = Lab::new("");
+    for (settings, parts, says) in refusals {
+        for command in [&["up"][..], &["config", "check"]] {
+            refused(&lab, &[command, parts].concat(), settings, &[says]);
+        }
+    }
+    let several = [MONGODB, SEEN, ONE];
+    refused(
+        &lab,
+        &["config", "check"],
+        &several,
+        &["`redis.url` is empty", "`inventory.mongodb.url` is empty"],
+    );
+}

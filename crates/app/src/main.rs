@@ -4,6 +4,7 @@ mod ask;
 mod command;
 mod config;
 mod failure;
+mod help;
 mod log;
 mod open;
 mod opening;
@@ -15,11 +16,10 @@ mod time;
 mod worker;
 
 use anyhow::Context;
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let line = match command::CommandLine::try_parse() {
+    let line = match help::parse::<command::CommandLine>(std::env::args_os()) {
         Ok(line) => line,
         Err(told) => {
             // Help for a reader that has gone away is no error.
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
                 output::tell_programs();
                 output::error(told.to_string().trim_start_matches("error: ").trim_end());
             } else {
-                let _ = told.print();
+                help::print(&told);
             }
             return u8::try_from(told.exit_code()).unwrap_or(u8::MAX).into();
         }

@@ -13,8 +13,8 @@ use crawlway_fetch::Allowed;
 use crawlway_flow::Stop;
 use crawlway_flows::search::WithFrontier;
 use crawlway_gateway::{
-    CrawlDefaults, Inventory, Limits, Listening, Parts, Starting, Switch, health_router, inventory_router,
-    router, starting,
+    CrawlDefaults, Inventory, Limits, Listening, Parts, Readiness, Switch, health_router, inventory_router,
+    router, starting, starting_health_router,
 };
 use crawlway_store::UrlRecords;
 use std::{net::SocketAddr, sync::Arc};
@@ -38,7 +38,7 @@ impl Serving {
         allow: Vec<Allowed>,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
-        let mut serving = Self::begin(listening, &worker.broker, config, allow, Vec::new, stop)?;
+        let mut serving = Self::begin(listening, &worker.broker, config, allow, &worker.readiness, stop)?;
         serving.complete(worker, config, stop)?;
         Ok(serving)
     }
@@ -49,14 +49,14 @@ impl Serving {
         broker: &Arc<dyn Broker>,
         config: &Config,
         allow: Vec<Allowed>,
-        missing: impl Fn() -> Vec<(&'static str, String)> + Send + Sync + 'static,
+        readiness: &Readiness,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
         let address = listening.address();
         let options = config.inventory.options(config.fetch.guard(&allow)?);
         let inventory = Inventory::new(broker.clone(), options, Clock::System, stop.clone());
-        let waiting = Starting { inventory: inventory.clone(), missing: Arc::new(missing) };
-        let switch = Switch::new(starting(waiting, config.gateway.options(address)));
+        let options = config.gateway.options(address);
+        let switch = Switch::new(starting(inventory.clone(), readiness.clone(), options));
         let limits = Limits { drain: config.search.drain(), ..Limits::default() };
         let router = switch.clone().into_router();
         let (serve, accepted) = (listening.serve(router, limits, stop.clone()), inventory.clone());
@@ -71,6 +71,7 @@ impl Serving {
     pub(crate) fn complete(&mut self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
         self.inventory.queue_is_declared();
         self.inventory.read_from(worker.urls.clone());
+        worker.readiness.started(worker.watch());
         let parts = parts(worker, self.inventory.clone(), config, stop);
         self.switch.set(router(parts, config.gateway.options(self.address)));
         self.presence = Some(presence::announce(&config.data_dir, self.address)?);
@@ -79,10 +80,13 @@ impl Serving {
 
     /// Answers for the flow `inventory` from here on, and for nothing else. It is not announced: what else commands ask
     /// about is another process's.
-    pub(crate) fn complete_alone(&self, urls: Arc<dyn UrlRecords>, config: &Config) {
+    pub(crate) fn complete_alone(&self, urls: Arc<dyn UrlRecords>, readiness: &Readiness, config: &Config) {
         self.inventory.queue_is_declared();
         self.inventory.read_from(urls);
-        self.switch.set(inventory_router(self.inventory.clone(), config.gateway.options(self.address)));
+        // It runs no stages that could break.
+        readiness.started(|| None);
+        let options = config.gateway.options(self.address);
+        self.switch.set(inventory_router(self.inventory.clone(), readiness.clone(), options));
     }
 
     /// `http://127.0.0.1:8081`
@@ -113,28 +117,36 @@ impl Serving {
 
 /// Health and metrics of a process without a gateway.
 pub(crate) struct Health {
-    pub(crate) address: SocketAddr,
+    address: SocketAddr,
+    switch: Switch,
     answering: JoinHandle<()>,
 }
 
 impl Health {
-    /// Answers from here on, until the stop is requested.
-    pub(crate) fn start(
-        listening: Listening,
-        worker: &Worker,
-        config: &Config,
-        stop: &Stop,
-    ) -> anyhow::Result<Self> {
+    /// Answers from here on, until the stop is requested, also while what the process needs is missing.
+    pub(crate) fn begin(listening: Listening, config: &Config, readiness: &Readiness, stop: &Stop) -> Self {
         let address = listening.address();
-        let options = config.inventory.options(config.fetch.guard(&[])?);
-        let inventory = Inventory::new(worker.broker.clone(), options, Clock::System, stop.clone());
-        // It accepts nothing here; its store is looked at.
-        inventory.queue_is_declared();
-        inventory.read_from(worker.urls.clone());
-        let parts = parts(worker, inventory, config, stop);
-        let router = health_router(parts, config.gateway.options(address));
+        let options = config.gateway.options(address);
+        let switch = Switch::new(starting_health_router(readiness.clone(), options));
+        let router = switch.clone().into_router();
         let answering = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
-        Ok(Self { address, answering })
+        Self { address, switch, answering }
+    }
+
+    /// Answers for the stages, too, from here on.
+    pub(crate) fn complete(&self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
+        worker.readiness.started(worker.watch());
+        let options = config.inventory.options(config.fetch.guard(&[])?);
+        // Only counted for; nothing is accepted here.
+        let inventory = Inventory::new(worker.broker.clone(), options, Clock::System, stop.clone());
+        let parts = parts(worker, inventory, config, stop);
+        self.switch.set(health_router(&parts, config.gateway.options(self.address)));
+        Ok(())
+    }
+
+    /// `http://127.0.0.1:9464/metrics`
+    pub(crate) fn metrics_url(&self) -> String {
+        format!("http://{}/metrics", self.address)
     }
 
     /// Returns once what was asked before the stop is answered.
@@ -160,7 +172,7 @@ fn parts(worker: &Worker, inventory: Inventory, config: &Config, stop: &Stop) ->
         },
         wake: worker.wake.clone(),
         meters: worker.meters.clone(),
-        broken: Arc::new(worker.watch()),
+        readiness: worker.readiness.clone(),
         clock: Clock::System,
         worker: worker_name(),
         stop: stop.clone(),

@@ -1,6 +1,11 @@
 //! The flows at work in this process: everything it needs, opened, and how it ends.
 
-use crate::{config::Config, open, output::warn};
+use crate::{
+    config::Config,
+    open,
+    opening::{self, Opening},
+    output::warn,
+};
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
@@ -10,7 +15,7 @@ use crawlway_flows::{
     inventory::{self, Inventory},
     search::{self, Export, PagesInto, Search, Stages, Stores, WithFrontier},
 };
-use crawlway_gateway::StageMeter;
+use crawlway_gateway::{Readiness, StageMeter};
 use crawlway_lock::DirectoryLock;
 use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords, frontier::CrawlState};
 use std::{
@@ -51,13 +56,23 @@ pub(crate) enum Urls {
 
 impl Runs {
     /// Whether the seen URLs are asked here, or told of.
-    fn asks_seen(self) -> bool {
+    pub(crate) fn asks_seen(self) -> bool {
         self.search.crawl || self.inventory == Urls::Accepted
     }
 
     /// Whether pages are fetched here, or those who fetch are told of.
-    fn asks_the_gate(self) -> bool {
+    pub(crate) fn asks_the_gate(self) -> bool {
         self.search.crawl || self.inventory != Urls::Nothing
+    }
+
+    /// Whether pages are put into the index here, taken out of it, or searched.
+    pub(crate) fn asks_the_index(self) -> bool {
+        self.search.crawl || self.search.index || self.inventory == Urls::Accepted
+    }
+
+    /// No stages.
+    pub(crate) fn none() -> Self {
+        Self { search: Stages { crawl: false, index: false }, inventory: Urls::Nothing }
     }
 
     /// Stages of the flow `search`, and nothing else.
@@ -80,6 +95,8 @@ pub(crate) struct Worker {
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
     pub(crate) meters: Vec<StageMeter>,
+    /// Whether what it runs on is in order.
+    pub(crate) readiness: Readiness,
     pub(crate) wake: Arc<dyn Fn() + Send + Sync>,
     running: JoinHandle<()>,
     /// Set once a stage broke, which then has the others stop as if that had been asked for.
@@ -137,44 +154,57 @@ impl Worker {
         stop: Stop,
     ) -> anyhow::Result<Self> {
         let broker = open::broker(config).await?;
-        Self::start_on(broker, file, config, terms, runs, only, stop).await
+        let readiness = Readiness::starting(open::needs(config, runs), stop.clone());
+        let opening = Opening { readiness: &readiness, until: None };
+        Self::start_on(broker, file, config, terms, runs, only, &opening, stop).await
     }
 
-    /// The same on a broker that is open.
-    pub(crate) async fn start_on(
+    /// The same as soon as everything is there; none if it was asked to end meanwhile.
+    pub(crate) async fn start_patiently(
+        broker: Arc<dyn Broker>,
+        config: &Config,
+        runs: Runs,
+        readiness: &Readiness,
+        stop: Stop,
+    ) -> anyhow::Result<Option<Self>> {
+        let opening = Opening { readiness, until: Some(&stop) };
+        let start = async || {
+            let terms = Terms::default();
+            Self::start_on(broker.clone(), None, config, terms, runs, None, &opening, stop.clone()).await
+        };
+        // A server that was there may be gone before everything is.
+        opening::unless_asked_to_end(opening.again(start).await)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is another thing, and all callers are here")]
+    async fn start_on(
         broker: Arc<dyn Broker>,
         file: Option<Arc<Export>>,
         config: &Config,
         terms: Terms,
         runs: Runs,
         only: Option<&CrawlId>,
+        opening: &Opening<'_>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        let lock = open::lock_records(config)?;
-        let records = open::records(config).await?;
-        records.take_back(config).await?;
+        let queue = open::pages_queue(config);
+        let mut declared = vec![queue.clone()];
+        if runs.inventory != Urls::Nothing {
+            let urls = open::url_queue(config, &*broker);
+            declared.extend([inventory::waiting_queue(&urls), urls]);
+        }
+        let (stores, ()) = tokio::try_join!(
+            opening::stores(config, runs, file.is_none(), opening),
+            opening::declare(&broker, &declared, opening)
+        )?;
+        let opening::Stores { records, seen, urls, gate, index, lock } = stores;
         search::name_crawls(&*records.frontier).await?;
         if let Some(only) = only {
             pause_others(&*records.frontier, only).await?;
         }
-        let pages = match file {
-            Some(file) => PagesInto::File(file),
-            None => PagesInto::Index(open::page_index(config, &records).await?),
-        };
-        let index = match &pages {
-            PagesInto::Index(index) => Some(index.clone()),
-            PagesInto::File(_) => None,
-        };
-        // What nobody here asks is not waited for.
-        let seen = if runs.asks_seen() { open::seen(config, &records).await? } else { records.seen_here() };
-        let urls = match runs.inventory {
-            Urls::Nothing => records.urls_here(),
-            Urls::Accepted | Urls::Fetched => open::urls(config, &records).await?,
-        };
-        let gate = if runs.asks_the_gate() {
-            open::lasting_gate(config, &records).await?
-        } else {
-            open::idle_gate(config)?
+        let pages = match (file, &index) {
+            (Some(file), _) => Some(PagesInto::File(file)),
+            (None, index) => index.clone().map(PagesInto::Index),
         };
         let mut setup = Setup::new(gate.clone());
         setup.guard = config.fetch.guard(&terms.allow)?;
@@ -187,8 +217,6 @@ impl Worker {
         // Whoever may have many requests in flight at a host would open and close connections all the time otherwise.
         setup.keep.per_host = setup.keep.per_host.max(request.pace.in_flight as usize);
         let fetcher = Arc::new(Fetcher::new(setup)?);
-        let queue = open::pages_queue(config);
-        broker.declare(std::slice::from_ref(&queue)).await?;
         if broker.depth(&queue.name).await?.paused {
             warn(&format!(
                 "queue `{0}` is paused: pages stay in it until `crawlway queues resume {0}`",
@@ -197,9 +225,6 @@ impl Worker {
         }
         let mut queues = search::items().to_vec();
         if runs.inventory != Urls::Nothing {
-            let urls = open::url_queue(config, &*broker);
-            let waiting = inventory::waiting_queue(&urls);
-            broker.declare(&[urls, waiting]).await?;
             queues.extend(inventory::items());
         }
         let closing = close_trails(&broker, &records, queues);
@@ -220,7 +245,7 @@ impl Worker {
             clock: Clock::System,
             worker: worker_name(),
         };
-        let stores = Stores { frontier: records.frontier.clone(), seen: seen.clone(), pages: Some(pages) };
+        let stores = Stores { frontier: records.frontier.clone(), seen: seen.clone(), pages };
         let settings = config.search.settings(request.clone());
         let stages = runs.search;
         let search = Search::new(
@@ -280,6 +305,7 @@ impl Worker {
             request,
             queue,
             meters,
+            readiness: opening.readiness.clone(),
             wake,
             running,
             broken,

@@ -6,6 +6,7 @@ use crate::{
     guarantees::LIMIT_SLACK,
     intake::Intake,
     names,
+    options::Options,
     session::Session,
     wire::short,
 };
@@ -137,38 +138,7 @@ impl Engine {
     }
 
     fn refuse(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
-        let refused =
-            |aspect, why: String| Err(BrokerError::Refused { queue: spec.name.clone(), aspect, why });
-        if spec.groups {
-            let why = "RabbitMQ cannot keep one of each group in flight; leave `groups` off, the gate keeps the politeness";
-            return refused(Aspect::Groups, why.into());
-        }
-        let longest = self.options.consumer_timeout;
-        if spec.lease > longest {
-            return refused(
-                Aspect::Lease,
-                format!(
-                    "its lease is {:?}, and the server takes back what is held for longer than {longest:?}; \
-                     ask for less and extend it, or raise `consumer_timeout` on the server and here",
-                    spec.lease
-                ),
-            );
-        }
-        if spec.name.as_str().starts_with("amq.") {
-            return refused(
-                Aspect::Names,
-                "names that start with `amq.` are the server's own; choose another".into(),
-            );
-        }
-        match spec.max_length {
-            Some(MaxLength::Approximate { slack, .. }) if slack < LIMIT_SLACK => refused(
-                Aspect::LimitApproximate,
-                format!(
-                    "it allows a slack of {slack}, and {LIMIT_SLACK} is the least that is kept; allow more, or ask for an exact limit"
-                ),
-            ),
-            _ => Ok(()),
-        }
+        self.options.check(spec)
     }
 
     /// Makes a queue and what stands beside it, or checks that they are as they should be.
@@ -239,6 +209,47 @@ impl Engine {
             })
             .await?;
         Ok(())
+    }
+}
+
+impl Options {
+    /// Refuses a queue that RabbitMQ could not hold as it is declared. Asks no server.
+    ///
+    /// # Errors
+    /// [`BrokerError::Refused`], with what to do instead.
+    pub fn check(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
+        let refused =
+            |aspect, why: String| Err(BrokerError::Refused { queue: spec.name.clone(), aspect, why });
+        if spec.groups {
+            let why = "RabbitMQ cannot keep one of each group in flight; leave `groups` off, the gate keeps the politeness";
+            return refused(Aspect::Groups, why.into());
+        }
+        let longest = self.consumer_timeout;
+        if spec.lease > longest {
+            return refused(
+                Aspect::Lease,
+                format!(
+                    "its lease is {:?}, and the server takes back what is held for longer than {longest:?}; \
+                     ask for less and extend it, or raise `consumer_timeout` on the server and here",
+                    spec.lease
+                ),
+            );
+        }
+        if spec.name.as_str().starts_with("amq.") {
+            return refused(
+                Aspect::Names,
+                "names that start with `amq.` are the server's own; choose another".into(),
+            );
+        }
+        match spec.max_length {
+            Some(MaxLength::Approximate { slack, .. }) if slack < LIMIT_SLACK => refused(
+                Aspect::LimitApproximate,
+                format!(
+                    "it allows a slack of {slack}, and {LIMIT_SLACK} is the least that is kept; allow more, or ask for an exact limit"
+                ),
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -421,6 +421,7 @@ impl Engine {
                 never = self.keep_queues_made(&session) => match never {},
             };
             tracing::warn!(server = self.options.server(), reason, "the connection to RabbitMQ was lost");
+            self.link.failed(&reason);
             self.link.set(State::Away);
             self.lanes_lost(|arrived| arrived.lane.session == session.number);
             let goodbye = session.clone();
@@ -456,7 +457,10 @@ impl Engine {
                     tracing::info!(server = self.options.server(), "connected to RabbitMQ");
                     return Some(session);
                 }
-                Err((error, _)) => tracing::warn!(%error, "trying again"),
+                Err((error, _)) => {
+                    self.link.failed(&error.to_string());
+                    tracing::warn!(%error, "trying again");
+                }
             }
             if !self.rest(pause).await {
                 return None;

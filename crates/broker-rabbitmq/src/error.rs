@@ -30,8 +30,10 @@ pub enum ConnectError {
 pub(crate) enum LinkError {
     #[error("{0}")]
     Amqp(#[from] lapin::Error),
-    #[error("RabbitMQ at {server} is not connected; the connection is made again as soon as it answers")]
-    Down { server: String },
+    #[error(
+        "RabbitMQ at {server} is not connected ({problem}); the connection is made again as soon as it answers"
+    )]
+    Down { server: String, problem: String },
     #[error("RabbitMQ did not answer `{what}` within {after:?}")]
     Silent { what: &'static str, after: std::time::Duration },
     #[error("broker is closed")]

@@ -1,7 +1,10 @@
 //! The connection as the rest sees it: there, away for now, or closed for good.
 
 use crate::{error::LinkError, session::Session};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// How things stand.
@@ -18,11 +21,13 @@ pub(crate) enum State {
 pub(crate) struct Link {
     state: watch::Sender<State>,
     server: String,
+    /// Why the connection was last lost or not made, while it is away.
+    problem: Mutex<Option<String>>,
 }
 
 impl Link {
     pub(crate) fn new(server: String) -> Self {
-        Self { state: watch::Sender::new(State::Away), server }
+        Self { state: watch::Sender::new(State::Away), server, problem: Mutex::default() }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -41,8 +46,21 @@ impl Link {
     pub(crate) fn is_up(&self) -> Result<(), LinkError> {
         match &*self.state.borrow() {
             State::Up(_) => Ok(()),
-            State::Away => Err(LinkError::Down { server: self.server.clone() }),
+            State::Away => Err(self.down()),
             State::Closed => Err(LinkError::Closed),
+        }
+    }
+
+    /// Notes why the connection was lost or not made.
+    pub(crate) fn failed(&self, problem: &str) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem.to_owned());
+    }
+
+    fn down(&self) -> LinkError {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        LinkError::Down {
+            server: self.server.clone(),
+            problem: problem.unwrap_or_else(|| "no try has ended yet".to_owned()),
         }
     }
 
@@ -56,7 +74,7 @@ impl Link {
                 _ => Err(LinkError::Closed),
             },
             Ok(Err(_)) => Err(LinkError::Closed),
-            Err(_) => Err(LinkError::Down { server: self.server.clone() }),
+            Err(_) => Err(self.down()),
         }
     }
 

@@ -2,14 +2,14 @@
 
 use crate::{openapi, problem::Problem};
 use axum::{
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
-use std::fmt;
+use std::{fmt, net::SocketAddr};
 
 /// What needs no token: orchestrators and scrapers have none.
 const OPEN: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
@@ -38,11 +38,36 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Lets through who has the token, if there is one.
-pub(crate) async fn check(State(token): State<Option<Token>>, request: Request, next: Next) -> Response {
+/// How much a caller of what needs no token is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The caller has sent the token, or none is set and the caller is on this machine.
+    Trusted,
+    /// Anybody else, who is told no internal errors.
+    Stranger,
+}
+
+/// Who asks. What a proxy passes on counts as a stranger's, since the proxy is on this machine and its callers need not be.
+fn caller(token: Option<&Token>, request: &Request) -> Caller {
+    let headers = request.headers();
+    let trusted = match token {
+        Some(token) => bearer(headers).is_some_and(|given| token.is(&given)),
+        None => {
+            let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+            let local = peer.is_some_and(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback());
+            local && !headers.contains_key(header::FORWARDED) && !headers.contains_key("x-forwarded-for")
+        }
+    };
+    if trusted { Caller::Trusted } else { Caller::Stranger }
+}
+
+/// Lets through who has the token, if there is one, and notes how much the caller is told.
+pub(crate) async fn check(State(token): State<Option<Token>>, mut request: Request, next: Next) -> Response {
+    let caller = caller(token.as_ref(), &request);
+    request.extensions_mut().insert(caller);
     let Some(token) = token else { return next.run(request).await };
     let path = request.uri().path();
-    if OPEN.contains(&path) {
+    if OPEN.contains(&path) || openapi::leads_to_page(request.method(), path) {
         return next.run(request).await;
     }
     // A browser that opens the documentation can only send what it asks its user for, so that there the token is also

@@ -1,11 +1,17 @@
 //! `/metrics`: what the process does, for Prometheus.
 
-use crate::{health, parts::Shared, problem::Problem};
+use crate::{
+    parts::{Parts, Shared, StageMeter},
+    probe::Cached,
+    problem::Problem,
+    readiness::Readiness,
+};
 use axum::{
-    extract::State,
+    extract::{FromRef, State},
     response::{IntoResponse, Response},
 };
-use crawlway_broker::{Broker, Depth};
+use crawlway_broker::{Broker, Depth, QueueName};
+use crawlway_fetch::Fetcher;
 use crawlway_flow::Reading;
 use http::{Method, header};
 use prometheus_client::{
@@ -17,14 +23,14 @@ use prometheus_client::{
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A broker that has not answered by then is left out.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A queue that has not been counted by then is left out.
+const WITHIN: Duration = Duration::from_secs(1);
 /// Upper bounds of the time a request takes, in milliseconds.
 const REQUEST_BUCKETS_MS: [u64; 10] = [1, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000];
 
@@ -72,12 +78,76 @@ impl RequestMeter {
     }
 }
 
+/// What metrics are read from. It is there before the parts of the process are.
+#[derive(Debug, Clone)]
+pub(crate) struct Telemetry {
+    readiness: Readiness,
+    requests: Arc<RequestMeter>,
+    /// What the process works with, once it is opened.
+    working: Option<Working>,
+}
+
+#[derive(Debug, Clone)]
+struct Working {
+    broker: Arc<dyn Broker>,
+    depths: Cached<Vec<(String, Depth)>>,
+    fetcher: Option<Arc<Fetcher>>,
+    meters: Vec<StageMeter>,
+}
+
+impl Telemetry {
+    /// Of a process that has opened nothing yet.
+    pub(crate) fn starting(readiness: Readiness) -> Self {
+        Self { readiness, requests: Arc::default(), working: None }
+    }
+
+    /// Of a process that has these queues, and nothing else.
+    pub(crate) fn of_queues(readiness: Readiness, broker: Arc<dyn Broker>) -> Self {
+        let working = Working { broker, depths: Cached::default(), fetcher: None, meters: Vec::new() };
+        Self { working: Some(working), ..Self::starting(readiness) }
+    }
+
+    /// Of a process that works on these parts.
+    pub(crate) fn of_parts(parts: &Parts) -> Self {
+        let working = Working {
+            broker: parts.broker.clone(),
+            depths: Cached::default(),
+            fetcher: Some(parts.fetcher.clone()),
+            meters: parts.meters.clone(),
+        };
+        Self { working: Some(working), ..Self::starting(parts.readiness.clone()) }
+    }
+
+    /// Counts the requests.
+    pub(crate) fn requests(&self) -> &Arc<RequestMeter> {
+        &self.requests
+    }
+}
+
+impl FromRef<Telemetry> for Readiness {
+    fn from_ref(telemetry: &Telemetry) -> Self {
+        telemetry.readiness.clone()
+    }
+}
+
+impl FromRef<Shared> for Telemetry {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.telemetry.clone()
+    }
+}
+
+impl FromRef<Shared> for Readiness {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.parts.readiness.clone()
+    }
+}
+
 /// What the process does, for Prometheus
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "health", responses(
     (status = OK, body = String, content_type = "application/openmetrics-text", description = "In the text format of OpenMetrics"),
 ))]
-pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Problem> {
-    let seen = Seen::now(&shared).await;
+pub(crate) async fn metrics(State(telemetry): State<Telemetry>) -> Result<Response, Problem> {
+    let seen = Seen::now(&telemetry).await;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(seen));
     let mut body = String::new();
@@ -96,29 +166,44 @@ struct Seen {
 }
 
 impl Seen {
-    /// What can be seen: a broker that is out of order takes only its own numbers away.
-    async fn now(shared: &Shared) -> Self {
-        let parts = &shared.parts;
-        let queues = tokio::time::timeout(PATIENCE, depths(&*parts.broker)).await.unwrap_or_default();
-        let ready = health::look(parts).await.into_iter().map(|one| (one.name, one.ready)).collect();
+    /// What can be seen: a part that is out of order takes only its own numbers away.
+    async fn now(telemetry: &Telemetry) -> Self {
+        let working = telemetry.working.as_ref();
+        let queues = async {
+            match working {
+                Some(Working { broker, depths, .. }) => {
+                    depths.get(WITHIN + WITHIN, || count(broker.clone())).await.unwrap_or_default()
+                }
+                None => Vec::new(),
+            }
+        };
+        let (queues, ready) = tokio::join!(queues, telemetry.readiness.look());
+        let meters = working.map(|working| working.meters.as_slice()).unwrap_or_default();
+        let fetcher = working.and_then(|working| working.fetcher.as_ref());
         Self {
-            stages: parts.meters.iter().map(|one| (one.flow, one.stage, one.meter.read())).collect(),
+            stages: meters.iter().map(|one| (one.flow, one.stage, one.meter.read())).collect(),
             queues,
-            fetches: parts.fetcher.outcomes(),
-            requests: shared.requests.read(),
-            ready,
+            fetches: fetcher.map(|fetcher| fetcher.outcomes()).unwrap_or_default(),
+            requests: telemetry.requests.read(),
+            ready: ready.into_iter().map(|one| (one.name, one.ready)).collect(),
         }
     }
 }
 
-async fn depths(broker: &dyn Broker) -> Vec<(String, Depth)> {
-    let mut queues = Vec::new();
-    for spec in broker.queues().await.unwrap_or_default() {
-        if let Ok(depth) = broker.depth(&spec.name).await {
-            queues.push((spec.name.to_string(), depth));
+/// How much is in each queue, as far as that can be said in time.
+async fn count(broker: Arc<dyn Broker>) -> Vec<(String, Depth)> {
+    let queues = broker.queues().await.unwrap_or_default();
+    let depth = |name: QueueName| {
+        let broker = &broker;
+        async move {
+            match tokio::time::timeout(WITHIN, broker.depth(&name)).await {
+                Ok(Ok(depth)) => Some((name.to_string(), depth)),
+                _ => None,
+            }
         }
-    }
-    queues
+    };
+    let depths = futures::future::join_all(queues.into_iter().map(|spec| depth(spec.name))).await;
+    depths.into_iter().flatten().collect()
 }
 
 impl Collector for Seen {

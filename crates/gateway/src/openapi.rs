@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
-use http::{HeaderValue, header};
+use http::{HeaderValue, Method, header};
 use std::sync::Arc;
 use utoipa::{
     OpenApi, ToSchema,
@@ -23,6 +23,8 @@ use utoipa_swagger_ui::Config;
 const DOCUMENT: &str = "/api/openapi.json";
 /// Where the page is.
 const PAGE: &str = "/api/docs";
+/// What leads to the page.
+const LEADS_TO_PAGE: [&str; 3] = ["/", "/api", "/api/"];
 
 /// The page runs its own scripts and asks this gateway only. Its styles are partly in its elements.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -102,6 +104,18 @@ pub(crate) fn is_page(path: &str) -> bool {
     path == DOCUMENT || path == PAGE || path.strip_prefix(PAGE).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// Whether this only leads to the page, which strangers may know of.
+pub(crate) fn leads_to_page(method: &Method, path: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD) && LEADS_TO_PAGE.contains(&path)
+}
+
+/// Addresses that a person tries first; they lead to the page.
+pub(crate) fn redirects<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    // Not for good: one day there may be something there.
+    let lead = || get(|| async { Redirect::temporary("/api/docs/") });
+    LEADS_TO_PAGE.into_iter().fold(Router::new(), |router, path| router.route(path, lead()))
+}
+
 /// The routes of the description and its page.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(document: utoipa::openapi::OpenApi) -> Router<S> {
     let document = Arc::new(document);
@@ -115,7 +129,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(document: utoipa::openapi
     );
     let page = |path: String, config: Arc<Config<'static>>| async move { file(&path, config) };
     let first = config.clone();
-    Router::new()
+    redirects()
         .route(DOCUMENT, get(move || async move { Json(&*document).into_response() }))
         .route(PAGE, get(|| async { Redirect::permanent("/api/docs/") }))
         .route("/api/docs/", get(move || page(String::new(), first)))

@@ -1,6 +1,8 @@
 //! What the gateway works on: contracts, and what the process that runs it knows.
 
-use crate::{indexing::Indexing, inventory::Inventory, metrics::RequestMeter, rates::Rates};
+use crate::{
+    indexing::Indexing, inventory::Inventory, metrics::Telemetry, rates::Rates, readiness::Readiness,
+};
 use axum::extract::FromRef;
 use crawlway_broker::Broker;
 use crawlway_clock::Clock;
@@ -42,8 +44,8 @@ pub struct Parts {
     pub wake: Arc<dyn Fn() + Send + Sync>,
     /// The meters of the stages that run in this process.
     pub meters: Vec<StageMeter>,
-    /// Why the stages of this process are at an end although nobody asked them to, if they are.
-    pub broken: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+    /// Whether all of this is in order.
+    pub readiness: Readiness,
     /// The time.
     pub clock: Clock,
     /// This process, as trails name it.
@@ -92,7 +94,7 @@ pub(crate) struct Inner {
     pub(crate) parts: Parts,
     pub(crate) rates: Rates,
     pub(crate) indexing: Indexing,
-    pub(crate) requests: Arc<RequestMeter>,
+    pub(crate) telemetry: Telemetry,
     /// The crawls whose sitemaps are being read.
     pub(crate) reading_sitemaps: Mutex<HashSet<CrawlId>>,
 }
@@ -100,10 +102,10 @@ pub(crate) struct Inner {
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(Inner {
+            telemetry: Telemetry::of_parts(&parts),
             parts,
             rates: Rates::default(),
             indexing: Indexing::default(),
-            requests: Arc::default(),
             reading_sitemaps: Mutex::default(),
         }))
     }

@@ -55,7 +55,8 @@ pub(crate) async fn frame(State(frame): State<Frame>, request: Request, next: Ne
     let route = route.unwrap_or_else(|| "none".to_owned());
     frame.requests.count(&method, route, status, took);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    if status >= 500 {
+    // That a part is missing is what a health check is for, and is logged where it is noticed.
+    if status >= 500 && path != "/health/ready" {
         tracing::warn!(request_id = id, %method, path, status, took_ms, "request failed");
     } else {
         tracing::info!(request_id = id, %method, path, status, took_ms, "request");

@@ -1,8 +1,8 @@
 //! Listening: who may be let near it, how much of a connection is put up with, and how it ends.
 
-use axum::Router;
+use axum::{Router, extract::ConnectInfo};
 use crawlway_flow::Stop;
-use hyper::server::conn::http1;
+use hyper::{server::conn::http1, service::Service};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -28,6 +28,16 @@ pub struct Access {
     pub token: bool,
     /// Whether everybody may use it all the same.
     pub open_to_all: bool,
+}
+
+impl Access {
+    /// Refuses an address where everybody could use it, unless that is meant.
+    pub fn check(self, address: SocketAddr) -> Result<(), BindError> {
+        if address.ip().to_canonical().is_loopback() || self.token || self.open_to_all {
+            return Ok(());
+        }
+        Err(BindError::Unprotected { setting: self.setting, address })
+    }
 }
 
 /// Why it cannot be listened.
@@ -91,10 +101,8 @@ pub struct Listening {
 
 /// Listens there, unless that would let in everybody and nobody has said that this is meant.
 pub async fn bind(address: SocketAddr, access: Access) -> Result<Listening, BindError> {
+    access.check(address)?;
     if !address.ip().to_canonical().is_loopback() && !access.token {
-        if !access.open_to_all {
-            return Err(BindError::Unprotected { setting: access.setting, address });
-        }
         tracing::warn!(%address, setting = access.setting, "no token is asked for, and others than this machine can reach it");
     }
     let failed = |error| BindError::Io { setting: access.setting, address, error };
@@ -124,8 +132,8 @@ impl Listening {
                 _ = stop.requested() => break,
             };
             while connections.try_join_next().is_some() {}
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
                     tokio::time::sleep(BREATHER).await;
@@ -134,11 +142,17 @@ impl Listening {
             };
             // Answers are written whole, so that nothing is gained by waiting for more.
             let _ = stream.set_nodelay(true);
+            let answers = TowerToHyperService::new(router.clone());
+            let service =
+                hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+                    request.extensions_mut().insert(ConnectInfo(peer));
+                    answers.call(request)
+                });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head_within)
                 .max_buf_size(limits.max_head)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+                .serve_connection(TokioIo::new(stream), service);
             let watched = graceful.watch(connection);
             connections.spawn(async move {
                 if let Err(error) = watched.await {

@@ -1,36 +1,27 @@
 //! What is answered while the process waits for its servers: that it lives, what is missing, and the flow `inventory`.
 
 use crate::{
-    health::{self, Dependency, Ready},
+    health,
     inventory::Inventory,
+    metrics::{self, Telemetry},
+    openapi,
     problem::Problem,
+    readiness::Readiness,
     routes::{self, Options},
 };
 use axum::{
-    Json, Router,
+    Router,
     extract::{FromRef, Request, State},
     routing::get,
 };
-use http::StatusCode;
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 use tower::ServiceExt;
 
-/// What a process that starts can answer with.
-#[derive(Clone)]
-pub struct Starting {
-    /// The flow `inventory`, which accepts URLs as soon as the broker is there.
-    pub inventory: Inventory,
-    /// What is missing, by name, and why.
-    pub missing: Arc<dyn Fn() -> Vec<(&'static str, String)> + Send + Sync>,
-}
-
-impl fmt::Debug for Starting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Starting").field("inventory", &self.inventory).finish_non_exhaustive()
-    }
+/// What a gateway that starts can answer with.
+#[derive(Debug, Clone)]
+struct Starting {
+    inventory: Inventory,
+    telemetry: Telemetry,
 }
 
 impl FromRef<Starting> for Inventory {
@@ -39,30 +30,37 @@ impl FromRef<Starting> for Inventory {
     }
 }
 
-/// The gateway of a process that starts.
-pub fn starting(starting: Starting, options: Options) -> Router {
+impl FromRef<Starting> for Telemetry {
+    fn from_ref(starting: &Starting) -> Self {
+        starting.telemetry.clone()
+    }
+}
+
+impl FromRef<Starting> for Readiness {
+    fn from_ref(starting: &Starting) -> Self {
+        Readiness::from_ref(&starting.telemetry)
+    }
+}
+
+/// The gateway of a process that starts: health, metrics, and the flow `inventory`, which accepts URLs as soon as the broker is
+/// there.
+pub fn starting(inventory: Inventory, readiness: Readiness, options: Options) -> Router {
+    let state = Starting { inventory, telemetry: Telemetry::starting(readiness) };
     let (inventory, _) = routes::inventory::routes::<Starting>().split_for_parts();
     let router = inventory
         .route("/health/live", get(health::live))
-        .route("/health/ready", get(not_ready))
+        .route("/health/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
+        .merge(openapi::redirects())
         .fallback(later);
-    routes::framed(router, Arc::default(), starting, options)
+    let requests = state.telemetry.requests().clone();
+    routes::framed(router, requests, state, options)
 }
 
-async fn not_ready(State(starting): State<Starting>) -> (StatusCode, Json<Ready>) {
-    let missing = (starting.missing)().into_iter();
-    let mut dependencies: Vec<Dependency> =
-        missing.map(|(name, reason)| Dependency { name, ready: false, reason: Some(reason) }).collect();
-    let reason = "it starts, and waits for what is missing".to_owned();
-    dependencies.push(Dependency { name: "process", ready: false, reason: Some(reason) });
-    (StatusCode::SERVICE_UNAVAILABLE, Json(Ready { ready: false, dependencies }))
-}
-
-async fn later(State(starting): State<Starting>) -> Problem {
-    let missing: Vec<String> =
-        (starting.missing)().into_iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    let missing = if missing.is_empty() { "what it needs".to_owned() } else { missing.join("; ") };
-    Problem::starting(format!("the process starts, and waits for {missing}"))
+async fn later(State(readiness): State<Readiness>) -> Problem {
+    let missing = readiness.missing();
+    let missing = if missing.is_empty() { "what it needs".to_owned() } else { missing.join(", ") };
+    Problem::starting(format!("the process starts, and waits for {missing}; `/health/ready` says why"))
 }
 
 /// A service that can be exchanged for another while connections stay.

@@ -1,5 +1,7 @@
 //! What a store is opened with.
 
+use crawlway_store::StoreError;
+use mongodb::{error::Error, options::ConnectionString};
 use std::{fmt, time::Duration};
 
 /// What a store is opened with.
@@ -28,6 +30,21 @@ impl MongoOptions {
             answer_within: Duration::from_secs(15),
         }
     }
+}
+
+impl MongoOptions {
+    /// Refuses an address that cannot be. Asks no server.
+    pub fn check(&self) -> Result<(), StoreError> {
+        ConnectionString::parse(&self.url).map(drop).map_err(wrong_address)
+    }
+}
+
+/// Says that the address cannot be used.
+pub(crate) fn wrong_address(error: Error) -> StoreError {
+    let problem = format!(
+        "the address of MongoDB is wrong, one such as `mongodb://user:password@host:27017` was expected: {error}"
+    );
+    StoreError::Invalid { problem }
 }
 
 /// Never shows the address, which may hold a password.

@@ -1,6 +1,9 @@
 //! The store: opening, indexes, time limits, and what is known of an outage.
 
-use crate::{fault::Fault, options::MongoOptions};
+use crate::{
+    fault::Fault,
+    options::{MongoOptions, wrong_address},
+};
 use crawlway_store::{
     StoreError,
     outage::{Outage, chance},
@@ -17,6 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long a server that is opened may take until it is known which one there is.
+const GREETING: Duration = Duration::from_secs(1);
+
 /// The inventory records in a collection of MongoDB. Cheap to clone; all clones share their connections.
 #[derive(Clone)]
 pub struct MongoStore {
@@ -31,12 +37,7 @@ impl MongoStore {
     /// Connects, makes sure that there are indexes, and waits for a server that is not there yet.
     pub async fn open(options: MongoOptions) -> Result<Self, StoreError> {
         let MongoOptions { url, database, collection, open_within, answer_within } = options;
-        let wrong = |error: mongodb::error::Error| StoreError::Invalid {
-            problem: format!(
-                "the address of MongoDB is wrong, one such as `mongodb://user:password@host:27017` was expected: {error}"
-            ),
-        };
-        let mut connect = ClientOptions::parse(&url).await.map_err(wrong)?;
+        let mut connect = ClientOptions::parse(&url).await.map_err(wrong_address)?;
         // What must hold whatever the address says.
         connect.write_concern =
             Some(WriteConcern::builder().w(mongodb::options::Acknowledgment::Majority).journal(true).build());
@@ -47,11 +48,16 @@ impl MongoStore {
         connect.connect_timeout = Some(answer_within);
         connect.app_name.get_or_insert_with(|| "crawlway".to_owned());
         let database = connect.default_database.clone().unwrap_or(database);
-        let client = Client::with_options(connect).map_err(wrong)?;
+        // The driver waits for a server as long as for an answer before it says why there is none; health asks sooner.
+        let mut greeting = connect.clone();
+        greeting.server_selection_timeout = Some(answer_within.min(GREETING));
+        let greeting = Client::with_options(greeting).map_err(wrong_address)?;
+        let client = Client::with_options(connect).map_err(wrong_address)?;
         let records = client.database(&database).collection(&collection);
         let store = Self { records, client, answer_within, outage: Arc::default() };
-        store.wait_until_open(open_within).await?;
-        Ok(store)
+        let opened = store.wait_until_open(&greeting, open_within).await;
+        greeting.shutdown().immediate(true).await;
+        opened.map(|()| store)
     }
 
     /// Closes all connections. Later calls fail.
@@ -59,14 +65,19 @@ impl MongoStore {
         self.client.clone().shutdown().immediate(true).await;
     }
 
-    async fn wait_until_open(&self, within: Duration) -> Result<(), StoreError> {
+    async fn wait_until_open(&self, greeting: &Client, within: Duration) -> Result<(), StoreError> {
         let deadline = Instant::now() + within;
         let mut pause = Duration::from_millis(50);
         loop {
-            match self.make_indexes().await {
+            let opened = match greet(greeting).await {
+                Ok(()) => self.make_indexes().await,
+                Err(fault) => Err(fault),
+            };
+            match opened {
                 Ok(()) => return Ok(()),
                 Err(Fault::Gone(detail)) if Instant::now() + pause >= deadline => {
-                    let detail = format!("it could not be opened within {within:?}, is it running? {detail}");
+                    let waited = if within.is_zero() { String::new() } else { format!(" within {within:?}") };
+                    let detail = format!("it could not be opened{waited}, is it running? {detail}");
                     return Err(Fault::Gone(detail).into());
                 }
                 Err(Fault::Gone(_)) => {
@@ -126,6 +137,12 @@ impl MongoStore {
         let database = self.client.database("admin");
         self.ask(database.run_command(doc! { "ping": 1 }).into_future()).await.map(drop)
     }
+}
+
+/// Asks whether there is a server, and says why not.
+async fn greet(client: &Client) -> Result<(), Fault> {
+    let asked = client.database("admin").run_command(doc! { "ping": 1 }).await;
+    asked.map(drop).map_err(Fault::from)
 }
 
 /// How a command failed.

@@ -26,7 +26,24 @@ impl RedisStore {
     /// Opens the store, waiting for a server that is not there yet. Refuses an address or a prefix that cannot be, and
     /// a server that could not hold the contracts: one before version 7, or one that drops keys when it is full.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
+        options.check()?;
         let prefix = options.prefix.clone();
+        let link = Link::new(&options)?;
+        link.open(options.open_within).await?;
+        let seen = Script::new(&prefix, seen::PARTS);
+        Ok(Self(Arc::new(Parts { link, time: options.time, seen, prefix })))
+    }
+
+    /// The gate on this store. All gates of one prefix are one gate, and should have one policy.
+    pub async fn gate(&self, policy: Policy) -> Result<RedisGate, GateError> {
+        RedisGate::open(self.clone(), policy).await
+    }
+}
+
+impl RedisOptions {
+    /// Refuses an address or a prefix that cannot be. Asks no server.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let prefix = &self.prefix;
         if prefix.is_empty()
             || prefix.len() > 64
             || prefix.chars().any(|c| c.is_control() || "{}".contains(c))
@@ -38,15 +55,7 @@ impl RedisStore {
                 ),
             });
         }
-        let link = Link::new(&options)?;
-        link.open(options.open_within).await?;
-        let seen = Script::new(&prefix, seen::PARTS);
-        Ok(Self(Arc::new(Parts { link, time: options.time, seen, prefix })))
-    }
-
-    /// The gate on this store. All gates of one prefix are one gate, and should have one policy.
-    pub async fn gate(&self, policy: Policy) -> Result<RedisGate, GateError> {
-        RedisGate::open(self.clone(), policy).await
+        Ok(Link::new(self).map(drop)?)
     }
 }
 

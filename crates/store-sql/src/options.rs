@@ -1,7 +1,8 @@
 //! What a store is opened with.
 
 use crawlway_clock::Clock;
-use crawlway_store::FrontierPolicy;
+use crawlway_store::{FrontierPolicy, StoreError};
+use sqlx::postgres::PgConnectOptions;
 use std::{path::PathBuf, time::Duration};
 
 /// Where the database is.
@@ -50,6 +51,18 @@ pub struct SqlOptions {
 }
 
 impl SqlOptions {
+    /// Refuses an address that cannot be, and no connections. Asks no server.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if self.connections == 0 {
+            let problem = "a store needs at least 1 connection; 0 were allowed".to_owned();
+            return Err(StoreError::Invalid { problem });
+        }
+        match &self.place {
+            Place::Sqlite(_) => Ok(()),
+            Place::Postgres(address) => postgres(address).map(drop),
+        }
+    }
+
     /// The defaults, for a database there.
     pub fn new(place: Place) -> Self {
         Self {
@@ -63,4 +76,14 @@ impl SqlOptions {
             keys_at_once: 12_288,
         }
     }
+}
+
+/// Reads the address of a database.
+pub(crate) fn postgres(address: &str) -> Result<PgConnectOptions, StoreError> {
+    address.parse().map_err(|error| StoreError::Invalid {
+        problem: format!(
+            "the address of the PostgreSQL database cannot be read, `postgres://user:password@host/database` was \
+             expected: {error}"
+        ),
+    })
 }

@@ -6,7 +6,7 @@ use crate::{
     known::Known,
     link::{Arg, Lasts, Link, Row, Tx, Writer},
     migrate,
-    options::{Place, SqlOptions},
+    options::{self, Place, SqlOptions},
     seen::Claims,
     time::Time,
 };
@@ -15,8 +15,8 @@ use crawlway_store::{
     outage::{Outage, chance},
 };
 use sqlx::{
-    ConnectOptions, Executor, PgPool, SqlitePool,
-    postgres::{PgConnectOptions, PgPoolOptions},
+    ConnectOptions, Connection, Executor, PgPool, SqlitePool,
+    postgres::PgPoolOptions,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
@@ -54,13 +54,13 @@ enum Pools {
 /// How often a transaction is tried again when others are in its way.
 const TRIES: u32 = 12;
 
+/// How long the first connection to a server may take.
+const GREETING: Duration = Duration::from_secs(5);
+
 impl SqlStore {
     /// Opens the database, makes or updates its tables, and waits for a server that is not there yet.
     pub async fn open(options: SqlOptions) -> Result<Self, StoreError> {
-        if options.connections == 0 {
-            let problem = "a store needs at least 1 connection; 0 were allowed".to_owned();
-            return Err(StoreError::Invalid { problem });
-        }
+        options.check()?;
         let pools = pools(&options)?;
         let store = Self(Arc::new(Shared {
             policy: options.policy,
@@ -82,7 +82,8 @@ impl SqlStore {
                 Ok(()) => return Ok(store),
                 Err(Fault::Gone(detail)) if Instant::now() + pause >= deadline => {
                     let waited = options.open_within;
-                    let detail = format!("it could not be opened within {waited:?}, is it running? {detail}");
+                    let waited = if waited.is_zero() { String::new() } else { format!(" within {waited:?}") };
+                    let detail = format!("it could not be opened{waited}, is it running? {detail}");
                     return Err(StoreError::Unavailable { detail });
                 }
                 Err(Fault::Gone(_) | Fault::InTheWay(_)) if Instant::now() < deadline => {
@@ -92,6 +93,26 @@ impl SqlStore {
                 Err(fault) => return Err(fault.into()),
             }
         }
+    }
+
+    /// Asks the database whether it answers, once, and waits for no connection of others: for health checks.
+    pub async fn reachable(&self) -> Result<(), StoreError> {
+        static ASK: Sql = Sql::new("SELECT 1");
+        match &self.0.pools {
+            Pools::Sqlite { .. } => self.reading().await?.run(&ASK, vec![]).await?,
+            Pools::Postgres(pool) if pool.is_closed() => return Err(StoreError::Closed),
+            Pools::Postgres(pool) => {
+                // A connection that has been idle may have been cut meanwhile, which says nothing about the server.
+                if let Some(idle) = pool.try_acquire() {
+                    let mut asking = Tx::reading(Link::Postgres(idle), self.0.answer_within);
+                    if asking.run(&ASK, vec![]).await.is_ok() {
+                        return Ok(());
+                    }
+                }
+                return Ok(self.greet(pool).await?);
+            }
+        };
+        Ok(())
     }
 
     /// Closes all connections. Calls that are under way end first; later ones fail.
@@ -110,7 +131,22 @@ impl SqlStore {
         matches!(self.0.pools, Pools::Postgres(_))
     }
 
+    /// Connects once, beside the pool: a pool asks again and again until its time is up, and then says only that it is.
+    async fn greet(&self, pool: &PgPool) -> Result<(), Fault> {
+        let within = self.0.answer_within.min(GREETING);
+        let connecting = pool.connect_options();
+        let Ok(connected) = tokio::time::timeout(within, connecting.connect()).await else {
+            return Err(Fault::Gone(format!("no connection was made within {within:?}")));
+        };
+        // That the server is told farewell matters to its log alone.
+        let _ = connected?.close().await;
+        Ok(())
+    }
+
     async fn begin_migrated(&self) -> Result<(), Fault> {
+        if let Pools::Postgres(pool) = &self.0.pools {
+            self.greet(pool).await?;
+        }
         let mut tx = self.begin_new(Lasts::PowerCut).await?;
         match migrate::run(&mut tx).await {
             Ok(()) => tx.commit().await?,
@@ -322,12 +358,7 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
             Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing, options.keys_at_once)), readers })
         }
         Place::Postgres(address) => {
-            let connect: PgConnectOptions = address.parse().map_err(|error| StoreError::Invalid {
-                problem: format!(
-                    "the address of the PostgreSQL database cannot be read, \
-                     `postgres://user:password@host/database` was expected: {error}"
-                ),
-            })?;
+            let connect = options::postgres(address)?;
             // A plan that was made while a table was small is kept, and must not read the whole of it once it is large.
             const SETTINGS: &str =
                 "SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning";

@@ -8,3 +8,5 @@ mod outages;
 mod serves;
 mod shared;
 mod site;
+
+pub(crate) use shared::{Database, postgres_address};

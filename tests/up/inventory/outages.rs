@@ -29,7 +29,7 @@ fn records_in_mongodb_are_read_back_and_it_may_go_and_come_back() {
     ];
     mongo.kill();
     let up = lab.up();
-    up.wait("/health/ready", |ready| is_missing(ready, "records"));
+    up.wait("/health/ready", |ready| is_missing(ready, "inventory"));
     let early = up.wait_accepted(&site.url("/ok/early"));
     mongo.resume();
     up.wait("/health/ready", |ready| ready["ready"] == true);
@@ -67,7 +67,7 @@ fn broker_and_database_may_come_late_go_and_come_back() {
     proxy.set(Mode::Down);
     let up = lab.up();
     assert_eq!(up.get("/health/live").0, 200);
-    up.wait("/health/ready", |ready| is_missing(ready, "queues") && is_missing(ready, "records"));
+    up.wait("/health/ready", |ready| is_missing(ready, "broker") && is_missing(ready, "records"));
     let (status, answer) = up.post("/api/urls", &json!({ "url": site.url("/ok/0") }));
     assert_eq!((status, &answer["type"]), (503, &json!("urn:crawlway:problem:publisher-not-ready")));
     assert_eq!(
@@ -79,7 +79,7 @@ fn broker_and_database_may_come_late_go_and_come_back() {
 
     // The broker comes: URLs are accepted without the database.
     broker.start_again();
-    up.wait("/health/ready", |ready| !is_missing(ready, "queues"));
+    up.wait("/health/ready", |ready| !is_missing(ready, "broker"));
     let (early, _) = up.ask_for(&site.url("/ok/early"));
     let queued = up.get(&early).1;
     assert_eq!((&queued["status"], &queued["stale"]), (&json!("QUEUED"), &json!(true)));

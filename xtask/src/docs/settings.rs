@@ -70,7 +70,9 @@ pub(crate) fn document(defaults: &str) -> String {
         for setting in &section.settings {
             let key = path(&section.name, &setting.key);
             let meaning = match setting.meaning.as_str() {
-                "" => format!("as `{}`, for this queue", path("queue.defaults", &setting.key)),
+                "" if section.name.starts_with("queue.") => {
+                    format!("as `{}`, for this queue", path("queue.defaults", &setting.key))
+                }
                 meaning => meaning.replace('|', "\\|"),
             };
             let variable = format!("CRAWLWAY_{}", key.replace('.', "__").to_ascii_uppercase());
@@ -174,6 +176,19 @@ two = []
         ] {
             assert!(text.contains(row), "{row}\nis missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn every_setting_of_the_program_is_explained() {
+        let (_, sections) = read(include_str!("../../../config/crawlway.toml"));
+        for section in sections.iter().filter(|section| !section.name.starts_with("queue.")) {
+            for setting in &section.settings {
+                let key = path(&section.name, &setting.key);
+                assert!(!setting.meaning.is_empty(), "`{key}` has no comment in config/crawlway.toml");
+            }
+        }
+        let text = document(DEFAULTS.replace("[queue.pages]", "[broker.pages]").as_str());
+        assert!(!text.contains("for this queue"), "only queues have the defaults of queues: {text}");
     }
 
     #[test]

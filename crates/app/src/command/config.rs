@@ -1,7 +1,8 @@
 //! `crawlway config`: check the settings, or show them.
 
+use super::up::{self, Part};
 use crate::{
-    config::{Origin, Problem, Problems, Setting, Sources, as_toml, load, settings},
+    config::{Origin, Problem, Setting, Sources, as_toml, load, settings},
     failure::{ExitKind, Told},
     output::Output,
 };
@@ -24,13 +25,20 @@ enum ConfigCommand {
 Examples:
   crawlway config check --config deploy/crawlway.toml
   CRAWLWAY_QUEUE__DEFAULTS__LEASE=5min crawlway config check --json
+  crawlway config check --only worker:crawl
+
+Whatever `up` refuses before it asks a server is found.
 
 JSON:
   {\"ok\", \"problems\": [{\"source\": null | {\"kind\", …}, \"key\": null | text, \"problem\"}]}
   with sources as in `config show`.
 
 Exit codes: 0 valid, 2 not valid.")]
-    Check,
+    Check {
+        /// Check them for a process of these parts, as `up --only` has them
+        #[arg(long, value_name = "PART", value_delimiter = ',')]
+        only: Vec<Part>,
+    },
     /// Show every setting with its value and where that comes from; secrets are masked
     #[command(after_help = "\
 Examples:
@@ -47,7 +55,7 @@ Exit codes: 0 they are shown; 1 they could not be written; 2 they are not valid.
 
 pub(super) fn run(args: ConfigArgs, sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
     match args.command {
-        ConfigCommand::Check => check(sources, output),
+        ConfigCommand::Check { only } => check(sources, &only, output),
         ConfigCommand::Show => show(sources, output),
     }
 }
@@ -58,11 +66,8 @@ struct Checked<'a> {
     problems: &'a [Problem],
 }
 
-fn check(sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
-    let checked = load(sources).and_then(|loaded| match loaded.config.check_servers() {
-        Ok(()) => Ok(loaded),
-        Err(text) => Err(Problems(vec![Problem::together(text)])),
-    });
+fn check(sources: &Sources, only: &[Part], output: &mut Output) -> anyhow::Result<()> {
+    let checked = load(sources).and_then(|loaded| up::check(only, &loaded.config).map(|()| loaded));
     let loaded = match checked {
         Ok(loaded) => loaded,
         Err(problems) if output.is_json() => {

@@ -23,9 +23,9 @@ directory; else what listens at `metrics.listen`, and where that is not set, at 
 what a health check of a container needs.
 
 JSON:
-  {\"ready\", \"dependencies\": [{\"name\", \"ready\", \"reason\"}]}
+  {\"ready\", \"dependencies\": [{\"name\", \"backend\", \"ready\", \"reason\"}]}
 
-Exit codes: 0 it can; 1 it cannot, or nobody answers; 2 a setting is wrong.")]
+Exit codes: 0 it can; 1 it cannot, or does not answer; 2 a setting is wrong.")]
 pub(super) struct HealthArgs {}
 
 /// How a process is, as it says itself.
@@ -38,6 +38,7 @@ struct Ready {
 #[derive(Debug, Serialize, Deserialize)]
 struct Dependency {
     name: String,
+    backend: Option<String>,
     ready: bool,
     reason: Option<String>,
 }
@@ -72,10 +73,12 @@ fn listens(config: &Config) -> anyhow::Result<Url> {
 }
 
 fn tell(told: &Ready, output: &mut Output) -> anyhow::Result<()> {
-    let mut table = Table::new([Column::left("needs"), Column::left("is"), Column::left("because")]);
-    for Dependency { name, ready, reason } in &told.dependencies {
+    let mut table =
+        Table::new([Column::left("needs"), Column::left("on"), Column::left("is"), Column::left("because")]);
+    for Dependency { name, backend, ready, reason } in &told.dependencies {
         table.row([
             Cell::new(name.as_str()),
+            backend.as_deref().map_or_else(Cell::none, Cell::new),
             if *ready { Cell::new("ready") } else { Cell::new("missing").tone(Tone::Alarm) },
             reason.as_deref().map_or_else(Cell::none, |reason| Cell::cut(reason, 120)),
         ]);

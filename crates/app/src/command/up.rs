@@ -1,20 +1,19 @@
 //! `crawlway up`: the gateway and the workers, until asked to end.
 
 use crate::{
-    config::{Config, MetricsSettings},
+    config::{Config, MetricsSettings, Problem, Problems},
     failure::UsageError,
     open,
-    opening::{self, Missing},
+    opening::{self, Opening},
     output::Output,
     serving::{Health, Serving},
     worker::{Runs, Terms, Urls, Worker, stop_on_signals},
 };
-use anyhow::bail;
 use clap::{Args, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Broker;
 use crawlway_flow::Stop;
 use crawlway_flows::search::Stages;
-use crawlway_gateway::{BindError, Listening, bind};
+use crawlway_gateway::{BindError, Listening, Readiness, bind};
 use serde_json::json;
 use std::{process, sync::Arc, time::Duration};
 
@@ -55,7 +54,7 @@ pub(super) struct UpArgs {
 
 /// What a process can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Gateway,
     Crawl,
     Index,
@@ -84,8 +83,7 @@ impl Part {
 }
 
 pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
-    check_parts(&args.only, &config)?;
-    config.check_servers().map_err(UsageError)?;
+    check(&args.only, &config)?;
     if config.is_for_one_worker() && args.only == [Part::Gateway] {
         return serve_alone(&config, output).await;
     }
@@ -106,84 +104,115 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
         },
     };
     if config.sharing().shared.is_empty() {
-        // There is nobody to wait for.
+        // There is no server to wait for.
         let worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
         let serving = listening
             .map(|listening| Serving::start(listening, &worker, &config, Vec::new(), &stop))
             .transpose();
         let ended = match serving {
             Ok(Some(serving)) => serve(serving, None, &worker, &stop, output).await,
-            Ok(None) => work(&args.only, health, &worker, &config, &stop, output).await,
+            Ok(None) => work(&args.only, None, None, &worker, &stop, output).await,
             Err(error) => Err(error),
         };
         return end(ended, worker, &stop).await;
     }
+    let readiness = Readiness::starting(open::needs(&config, stages), stop.clone());
+    // Health is answered from here on, whatever is missing.
+    let health = health.map(|listening| Health::begin(listening, &config, &readiness, &stop));
     let broker = open::broker_later(&config).await?;
-    let missing = Missing::default();
-    let told = missing.clone();
-    let mut serving = listening
-        .map(|listening| Serving::begin(listening, &broker, &config, Vec::new(), move || told.told(), &stop))
+    let serving = listening
+        .map(|listening| Serving::begin(listening, &broker, &config, Vec::new(), &readiness, &stop))
         .transpose()?;
-    let started = open_all(&broker, &config, stages, &missing, &mut serving, &stop, output).await;
+    let mut answering = match (serving, health) {
+        (Some(serving), _) => Answering::Gateway(serving),
+        (None, Some(health)) => Answering::Health(health),
+        (None, None) => Answering::Nothing,
+    };
+    let started = open_all(&broker, &config, stages, &args.only, &readiness, &answering, &stop, output).await;
     let (worker, announced) = match started {
         Ok(Some(started)) => started,
         ended => {
             stop.request();
-            if let Some(serving) = serving {
-                serving.ended().await?;
-            }
+            answering.ended().await?;
             broker.close().await?;
             return ended.map(drop);
         }
     };
-    let ended = match serving {
-        Some(mut serving) => match serving.complete(&worker, &config, &stop) {
-            Ok(()) => serve(serving, announced, &worker, &stop, output).await,
-            Err(error) => Err(error),
-        },
-        None => work(&args.only, health, &worker, &config, &stop, output).await,
+    let completed = match &mut answering {
+        Answering::Gateway(serving) => serving.complete(&worker, &config, &stop),
+        Answering::Health(health) => health.complete(&worker, &config, &stop),
+        Answering::Nothing => Ok(()),
+    };
+    let ended = match (completed, answering) {
+        (Err(error), _) => Err(error),
+        (Ok(()), Answering::Gateway(serving)) => serve(serving, announced, &worker, &stop, output).await,
+        (Ok(()), Answering::Health(health)) => {
+            work(&args.only, Some(health), announced, &worker, &stop, output).await
+        }
+        (Ok(()), Answering::Nothing) => work(&args.only, None, announced, &worker, &stop, output).await,
     };
     end(ended, worker, &stop).await
+}
+
+/// What a process answers on.
+enum Answering {
+    Gateway(Serving),
+    Health(Health),
+    Nothing,
+}
+
+impl Answering {
+    /// Returns once it was asked to end and has.
+    async fn ended(self) -> anyhow::Result<()> {
+        match self {
+            Self::Gateway(serving) => serving.ended().await,
+            Self::Health(health) => health.ended().await,
+            Self::Nothing => Ok(()),
+        }
+    }
 }
 
 /// That the line which says where it listens was printed already.
 #[derive(Debug, Clone, Copy)]
 struct Announced;
 
-/// Waits for all that is needed. Whoever waits for the gateway is told where it listens when that takes long.
+/// Waits for all that is needed. When that takes long, the line that says where it listens is printed meanwhile.
+#[allow(clippy::too_many_arguments, reason = "each is another thing, and the one caller is above")]
 async fn open_all(
     broker: &Arc<dyn Broker>,
     config: &Config,
     stages: Runs,
-    missing: &Missing,
-    serving: &mut Option<Serving>,
+    parts: &[Part],
+    readiness: &Readiness,
+    answering: &Answering,
     stop: &Stop,
     output: &mut Output,
 ) -> anyhow::Result<Option<(Worker, Option<Announced>)>> {
-    let inventory = serving.as_ref().map(|serving| serving.inventory.clone());
+    // URLs are accepted as soon as the broker is there, whatever else is missing.
     let urls = async {
-        if let Some(inventory) = inventory {
-            opening::declare_urls(&**broker, config, missing, || inventory.queue_is_declared()).await?;
+        if let Answering::Gateway(serving) = answering {
+            let queue = open::url_queue(config, &**broker);
+            let opening = Opening { readiness, until: Some(stop) };
+            let declared = opening::declare(broker, &[queue], &opening).await;
+            if opening::unless_asked_to_end(declared)?.is_some() {
+                serving.inventory.queue_is_declared();
+            }
         }
         anyhow::Ok(())
     };
-    let all = async {
-        let (worker, ()) = tokio::try_join!(opening::start(broker, config, stages, missing, stop), async {
-            tokio::select! {
-                declared = urls => declared,
-                _ = stop.requested() => Ok(()),
-            }
-        })?;
-        anyhow::Ok(worker)
-    };
+    let worker = Worker::start_patiently(broker.clone(), config, stages, readiness, stop.clone());
+    let all = async { tokio::try_join!(worker, urls) };
     tokio::pin!(all);
     let mut announced = None;
     let worker = loop {
+        let listens = !matches!(answering, Answering::Nothing);
         tokio::select! {
-            worker = &mut all => break worker?,
-            () = tokio::time::sleep(PATIENCE), if announced.is_none() && serving.is_some() => {
-                if let Some(serving) = serving {
-                    announce(serving, output)?;
+            opened = &mut all => break opened?.0,
+            () = tokio::time::sleep(PATIENCE), if announced.is_none() && listens => {
+                match answering {
+                    Answering::Gateway(serving) => announce(serving, output)?,
+                    Answering::Health(health) => announce_parts(parts, Some(health), "starting", output)?,
+                    Answering::Nothing => {}
                 }
                 announced = Some(Announced);
             }
@@ -233,26 +262,15 @@ fn refusal(error: BindError) -> anyhow::Error {
 /// Works without a gateway until asked to end, or until the stages have broken.
 async fn work(
     parts: &[Part],
-    health: Option<Listening>,
+    health: Option<Health>,
+    announced: Option<Announced>,
     worker: &Worker,
-    config: &Config,
     stop: &Stop,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-    let health = health.map(|listening| Health::start(listening, worker, config, stop)).transpose()?;
-    let metrics = health.as_ref().map(|health| format!("http://{}/metrics", health.address));
-    if output.is_json() {
-        let mut told = json!({ "parts": names, "pid": process::id() });
-        if let Some(metrics) = metrics {
-            told["metrics"] = metrics.into();
-        }
-        output.line(&told.to_string())?;
-    } else {
-        let metrics = metrics.map(|url| format!(", and tells how at {url}")).unwrap_or_default();
-        output.line(&format!("{} at work{metrics}; Ctrl-C ends it", names.join(" and ")))?;
+    if announced.is_none() {
+        announce_parts(parts, health.as_ref(), "at work", output)?;
     }
-    output.flush()?;
     let ended = worker.until_the_end(stop).await;
     match health {
         Some(health) => ended.and(health.ended().await),
@@ -260,25 +278,49 @@ async fn work(
     }
 }
 
+/// Says which parts run here, and where they answer for health and metrics.
+fn announce_parts(
+    parts: &[Part],
+    health: Option<&Health>,
+    state: &str,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    let metrics = health.map(Health::metrics_url);
+    if output.is_json() {
+        let mut told = json!({ "parts": names, "pid": process::id() });
+        if let Some(metrics) = metrics {
+            told["metrics"] = metrics.into();
+        }
+        output.line(&told.to_string())?;
+    } else {
+        let metrics = metrics.map(|url| format!(", with metrics at {url}")).unwrap_or_default();
+        output.line(&format!("{} {state}{metrics}; Ctrl-C ends it", names.join(" and ")))?;
+    }
+    output.flush()?;
+    Ok(())
+}
+
 /// The gateway of a flow whose worker is another process, until asked to end.
 async fn serve_alone(config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let listening = listen(config).await?;
     let stop = stop_on_signals()?;
     let broker = open::broker_later(config).await?;
-    let missing = Missing::default();
-    let told = missing.clone();
-    let serving = Serving::begin(listening, &broker, config, Vec::new(), move || told.told(), &stop)?;
+    let readiness = Readiness::starting(open::needs_of_inventory_alone(config), stop.clone());
+    let serving = Serving::begin(listening, &broker, config, Vec::new(), &readiness, &stop)?;
     announce(&serving, output)?;
-    let inventory = serving.inventory.clone();
+    let opening = Opening { readiness: &readiness, until: Some(&stop) };
     let declared = async {
-        tokio::select! {
-            declared = opening::declare_urls(&*broker, config, &missing, || inventory.queue_is_declared()) => declared,
-            _ = stop.requested() => Ok(()),
+        let queue = open::url_queue(config, &*broker);
+        let declared = opening::declare(&broker, &[queue], &opening).await;
+        if opening::unless_asked_to_end(declared)?.is_some() {
+            serving.inventory.queue_is_declared();
         }
+        Ok(())
     };
-    let opened = tokio::try_join!(opening::urls(config, &missing, &stop), declared);
+    let opened = tokio::try_join!(opening::urls_alone(config, &opening), declared);
     match &opened {
-        Ok((Some(urls), ())) => serving.complete_alone(urls.clone(), config),
+        Ok((Some(urls), ())) => serving.complete_alone(urls.clone(), &readiness, config),
         Ok((None, ())) => {}
         Err(_) => stop.request(),
     }
@@ -300,8 +342,19 @@ fn announce(serving: &Serving, output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Refuses settings with which a process of these parts could not run. Asks no server.
+pub(super) fn check(only: &[Part], config: &Config) -> Result<(), Problems> {
+    let gateway = only.is_empty() || only.contains(&Part::Gateway);
+    let mut problems: Vec<Problem> =
+        check_parts(only, config).err().map(Problem::plain).into_iter().collect();
+    if let Err(Problems(others)) = open::check(config, open::Listens { gateway, health: !gateway }) {
+        problems.extend(others);
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+}
+
 /// What one process owns must be whole in one process.
-fn check_parts(only: &[Part], config: &Config) -> anyhow::Result<()> {
+fn check_parts(only: &[Part], config: &Config) -> Result<(), String> {
     let missing: Vec<&str> =
         Part::value_variants().iter().filter(|part| !only.contains(part)).map(|part| part.name()).collect();
     let owned = config.sharing().owned.join(", ");
@@ -312,15 +365,15 @@ fn check_parts(only: &[Part], config: &Config) -> anyhow::Result<()> {
         if only == [Part::Gateway] || only == [Part::Inventory] {
             return Ok(());
         }
-        bail!(UsageError(format!(
+        return Err(format!(
             "with `only_worker` a process is the gateway (--only {}) or the worker (--only {}), and nothing else",
             Part::Gateway.name(),
             Part::Inventory.name()
-        )));
+        ));
     }
-    bail!(UsageError(format!(
+    Err(format!(
         "--only leaves out {}, but these are embedded and owned by one process: {owned}; all parts must be in it, so \
          leave --only out, or use stores that are shared",
         missing.join(" and ")
-    )))
+    ))
 }

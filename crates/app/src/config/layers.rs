@@ -274,11 +274,25 @@ fn typed_like(default: &toml::Value, text: &str) -> toml::Value {
         toml::Value::Integer(_) => text.trim().parse().ok().map(toml::Value::Integer),
         toml::Value::Float(_) => text.trim().parse().ok().map(toml::Value::Float),
         toml::Value::Boolean(_) => text.trim().parse().ok().map(toml::Value::Boolean),
-        // Lists are written as in the file.
-        toml::Value::Array(_) => text.parse().ok().filter(toml::Value::is_array),
+        toml::Value::Array(_) => Some(list(text)),
         _ => None,
     };
     read.unwrap_or_else(|| text.into())
+}
+
+/// A list as in the file, `["a", "b"]`, or its entries with commas between them, `a, b`. Nothing is an empty list. An entry
+/// that has a comma in it needs the form of the file.
+fn list(text: &str) -> toml::Value {
+    let text = text.trim();
+    if let Some(list) = text.parse().ok().filter(toml::Value::is_array) {
+        return list;
+    }
+    // Meant as in the file, and not right; what was expected is said where it is used.
+    if text.starts_with('[') && text.ends_with(']') {
+        return text.into();
+    }
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    toml::Value::Array(entries.map(toml::Value::from).collect())
 }
 
 /// As the shape's, for keys of which a parent may be unknown too.

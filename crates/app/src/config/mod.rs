@@ -165,6 +165,26 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn lists_in_variables_are_written_as_in_the_file_or_with_commas() {
+        const KEY: &str = "CRAWLWAY_SEARCH__DROP_PARAMETERS";
+        for (text, expected) in [
+            ("utm_*,fbclid", r#"["utm_*", "fbclid"]"#),
+            (" utm_* , fbclid ,", r#"["utm_*", "fbclid"]"#),
+            (r#"["utm_*", "a,b"]"#, r#"["utm_*", "a,b"]"#),
+            ("sid", r#"["sid"]"#),
+            ("", "[]"),
+        ] {
+            let shown = as_toml(&given(&[(KEY, text)]).unwrap());
+            assert!(shown.contains(&format!("drop_parameters = {expected} ")), "{text}: {shown}");
+        }
+        assert!(given(&[("CRAWLWAY_FETCH__ALLOW", "[::1/128]:80, 10.0.0.0/8")]).is_ok());
+        let wrong = given(&[(KEY, "[utm_*]")]).unwrap_err().to_string();
+        assert!(wrong.contains(KEY) && wrong.contains("expected"), "{wrong}");
+        let torn = given(&[("CRAWLWAY_FETCH__ALLOW", "127.0.0.1/32:80,443")]).unwrap_err().to_string();
+        assert!(torn.contains(r#"["127.0.0.1/32:80", "443"]"#), "what was understood is said: {torn}");
+    }
+
+    #[test]
     fn all_problems_are_told_at_once() {
         let problems = given(&[
             ("CRAWLWAY_BROKER__KIND", "carrier-pigeon"),

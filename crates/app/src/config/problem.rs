@@ -99,6 +99,11 @@ impl Problem {
         Self { origin: None, key: None, text: format!("the settings do not go together: {text}") }
     }
 
+    /// Wrong with the whole, and said by itself.
+    pub(crate) fn plain(text: String) -> Self {
+        Self { origin: None, key: None, text }
+    }
+
     fn of_key(origin: Origin, key: &[String], text: String) -> Self {
         Self { origin: Some(origin), key: Some(dotted(key)), text }
     }

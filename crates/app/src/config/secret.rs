@@ -25,6 +25,11 @@ const SECRET_NAMES: &[&str] = &[
 pub(crate) struct Secret(String);
 
 impl Secret {
+    /// A secret.
+    pub(crate) fn new(secret: String) -> Self {
+        Self(secret)
+    }
+
     /// The secret itself, for whoever must send it.
     pub(crate) fn expose(&self) -> &str {
         &self.0

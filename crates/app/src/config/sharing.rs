@@ -38,24 +38,6 @@ impl Config {
         !self.only_process && self.sharing().owned.is_empty()
     }
 
-    /// Whether everything is said of the servers that are asked for, or what is missing.
-    pub(crate) fn check_servers(&self) -> Result<(), String> {
-        self.broker.is_set()?;
-        if self.records.kind == RecordKind::Postgresql {
-            self.records.set_url()?;
-        }
-        if self.seen.kind == SeenKind::Redis {
-            self.redis.set_url("seen.kind")?;
-        }
-        if self.gate.kind == GateKind::Redis {
-            self.redis.set_url("gate.kind")?;
-        }
-        if self.inventory.store == InventoryKind::Mongodb {
-            self.inventory.set_url()?;
-        }
-        Ok(())
-    }
-
     /// Whether all that gateways beside the one worker need is on servers of its own.
     pub(crate) fn is_for_one_worker(&self) -> bool {
         self.only_worker && self.broker.is_shared() && self.inventory.store == InventoryKind::Mongodb

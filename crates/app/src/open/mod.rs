@@ -1,12 +1,18 @@
 //! Opens what the settings ask for. The only folder that names backends.
 
 mod broker;
+mod check;
+mod needs;
 mod stores;
 
 pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, pages_queue, url_queue};
+pub(crate) use check::{Listens, check};
+pub(crate) use needs::{
+    gate_probe, index_probe, kept_with_records, needs, needs_of_inventory_alone, seen_probe, urls_probe,
+};
 pub(crate) use stores::{
-    Records, existing_page_index, existing_records, existing_urls, gate, idle_gate, lasting_gate,
-    lock_records, page_index, records, seen, shared_urls, urls,
+    Records, existing_page_index, existing_records, existing_urls, gate, gate_with_records, idle_gate,
+    index_with_records, lock_records, own_gate, own_index, records, shared_seen, shared_urls,
 };
 
 use crate::{config::Config, presence};
@@ -46,7 +52,7 @@ pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     if !has_records(config) {
         return Ok(Queues { broker, records: None });
     }
-    let records = records(config).await?;
+    let records = records(config, None).await?;
     if !config.broker.is_shared() {
         records.take_back(config).await?;
     }

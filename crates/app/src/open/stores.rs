@@ -6,6 +6,7 @@ use crate::{
     failure::UsageError,
 };
 use anyhow::{Context, bail};
+use crawlway_gateway::Probe;
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, gate::Gate};
@@ -13,7 +14,7 @@ use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 /// Where the embedded records are, below the data directory.
 const RECORDS_FILE: &str = "records.db";
@@ -21,11 +22,22 @@ const RECORDS_FILE: &str = "records.db";
 const GATE_DIRECTORY: &str = "gate";
 /// Where the search index is, below the data directory.
 const INDEX_DIRECTORY: &str = "index";
-/// Opens Redis, which `setting` asks for.
-async fn redis(config: &Config, setting: &str) -> anyhow::Result<RedisStore> {
-    let url = config.redis.set_url(setting).map_err(UsageError)?;
-    let options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
+
+/// Opens Redis, which `setting` asks for, and waits for it within this time instead of the usual one.
+async fn redis(config: &Config, setting: &str, within: Option<Duration>) -> anyhow::Result<RedisStore> {
+    let options = redis_options(config, setting, within).map_err(UsageError)?;
     RedisStore::connect(options).await.context("cannot use Redis")
+}
+
+pub(super) fn redis_options(
+    config: &Config,
+    setting: &str,
+    within: Option<Duration>,
+) -> Result<RedisOptions, String> {
+    let url = config.redis.set_url(setting)?;
+    let mut options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
+    options.open_within = within.unwrap_or(options.open_within);
+    Ok(options)
 }
 
 /// Makes sure that no other process works on embedded records. The embedded queue has a lock of its own, taken before.
@@ -77,44 +89,52 @@ impl Records {
         Arc::new(self.store.clone())
     }
 
+    /// Asks whether they can be used.
+    pub(crate) fn probe(&self) -> Probe {
+        let store = self.store.clone();
+        Probe::new(move || {
+            let store = store.clone();
+            async move { store.reachable().await }
+        })
+    }
+
     /// Lets go of files and connections.
     pub(crate) async fn close(&self) {
         self.store.close().await;
     }
 }
 
-/// Opens the seen URLs. To be called by who asks them, since they may be on a server of their own.
-pub(crate) async fn seen(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn SeenUrls>> {
+/// The seen URLs, if they are on a server of their own. It is waited for within this time instead of the usual one.
+pub(crate) async fn shared_seen(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Option<Arc<dyn SeenUrls>>> {
     Ok(match config.seen.kind {
-        SeenKind::Records => records.seen_here(),
-        SeenKind::Redis => Arc::new(redis(config, "seen.kind").await?),
+        SeenKind::Records => None,
+        SeenKind::Redis => Some(Arc::new(redis(config, "seen.kind", within).await?)),
     })
 }
 
-/// Opens the records of the flow `inventory`. To be called by who asks them, since they may be on a server of their own.
-pub(crate) async fn urls(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn UrlRecords>> {
-    Ok(match shared_urls(config).await? {
-        Some(urls) => urls,
-        None => records.urls_here(),
-    })
-}
-
-/// The records of the flow `inventory`, if they are on a server of their own.
-pub(crate) async fn shared_urls(config: &Config) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
+/// The records of the flow `inventory`, if they are on a server of their own. It is waited for within this time instead of
+/// that of the settings.
+pub(crate) async fn shared_urls(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
     Ok(match config.inventory.store {
         InventoryKind::Records => None,
-        InventoryKind::Mongodb => Some(Arc::new(mongodb(config).await?)),
+        InventoryKind::Mongodb => Some(Arc::new(mongodb(config, within).await?)),
     })
 }
 
 /// The records of the flow `inventory` for who wants to look, if anything was recorded yet. That there is no data directory
 /// is an error.
 pub(crate) async fn existing_urls(config: &Config) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
-    if let Some(urls) = shared_urls(config).await? {
+    if let Some(urls) = shared_urls(config, None).await? {
         return Ok(Some(urls));
     }
     if has_records(config) {
-        return Ok(Some(records(config).await?.urls_here()));
+        return Ok(Some(records(config, None).await?.urls_here()));
     }
     must_be_a_directory(&config.data_dir)?;
     Ok(None)
@@ -133,50 +153,57 @@ pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records>
             config.data_dir.display()
         );
     }
-    records(config).await
+    records(config, None).await
 }
 
-/// Opens the stores of records, new if there are none yet.
-pub(crate) async fn records(config: &Config) -> anyhow::Result<Records> {
-    let place = match config.records.kind {
-        RecordKind::Embedded => {
-            not_while_served(config)?;
-            fs::create_dir_all(&config.data_dir)
-                .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
-            Place::Sqlite(config.data_dir.join(RECORDS_FILE))
-        }
-        RecordKind::Postgresql => Place::Postgres(config.records.set_url().map_err(UsageError)?.to_owned()),
-    };
-    let settings = &config.records.postgresql;
-    let store = SqlStore::open(SqlOptions {
-        policy: config.search.policy(),
-        connections: settings.connections.0.get(),
-        open_within: settings.open_within.0,
-        ..SqlOptions::new(place)
-    })
-    .await
-    .context("cannot open the records")?;
+/// Opens the stores of records, new if there are none yet. A server is waited for within this time instead of that of the
+/// settings.
+pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow::Result<Records> {
+    if config.records.kind == RecordKind::Embedded {
+        not_while_served(config)?;
+        fs::create_dir_all(&config.data_dir)
+            .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
+    }
+    let options = record_options(config, within).map_err(UsageError)?;
+    let store = SqlStore::open(options).await.context("cannot open the records")?;
     let shared = Arc::new(store.clone());
     Ok(Records { store, frontier: shared.clone(), trails: shared })
 }
 
+pub(super) fn record_options(config: &Config, within: Option<Duration>) -> Result<SqlOptions, String> {
+    let place = match config.records.kind {
+        RecordKind::Embedded => Place::Sqlite(config.data_dir.join(RECORDS_FILE)),
+        RecordKind::Postgresql => Place::Postgres(config.records.set_url()?.to_owned()),
+    };
+    let settings = &config.records.postgresql;
+    Ok(SqlOptions {
+        policy: config.search.policy(),
+        connections: settings.connections.0.get(),
+        open_within: within.unwrap_or(settings.open_within.0),
+        ..SqlOptions::new(place)
+    })
+}
+
 /// Opens MongoDB, which `inventory.store` asks for.
-async fn mongodb(config: &Config) -> anyhow::Result<MongoStore> {
+async fn mongodb(config: &Config, within: Option<Duration>) -> anyhow::Result<MongoStore> {
+    let options = mongo_options(config, within).map_err(UsageError)?;
+    MongoStore::open(options).await.context("cannot use MongoDB")
+}
+
+pub(super) fn mongo_options(config: &Config, within: Option<Duration>) -> Result<MongoOptions, String> {
     let MongoSettings { database, collection, open_within, .. } = &config.inventory.mongodb;
-    let url = config.inventory.set_url().map_err(UsageError)?;
-    let options = MongoOptions {
+    Ok(MongoOptions {
         database: database.clone(),
         collection: collection.clone(),
-        open_within: open_within.0,
-        ..MongoOptions::new(url)
-    };
-    MongoStore::open(options).await.context("cannot use MongoDB")
+        open_within: within.unwrap_or(open_within.0),
+        ..MongoOptions::new(config.inventory.set_url()?)
+    })
 }
 
 /// Opens the search index for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     if config.search.index == IndexKind::Postgresql {
-        return page_index(config, &records(config).await?).await;
+        return index_with_records(&records(config, None).await?);
     }
     if !config.data_dir.join(INDEX_DIRECTORY).exists() {
         bail!(
@@ -187,12 +214,17 @@ pub(crate) async fn existing_page_index(config: &Config) -> anyhow::Result<Arc<d
     embedded_index(config).await
 }
 
-/// Opens the search index, new if there is none yet.
-pub(crate) async fn page_index(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
-    match config.search.index {
-        IndexKind::Embedded => embedded_index(config).await,
-        IndexKind::Postgresql => Ok(Arc::new(records.store.pages()?)),
-    }
+/// Opens the search index, new if there is none yet, unless it is in the database of the records.
+pub(crate) async fn own_index(config: &Config) -> anyhow::Result<Option<Arc<dyn PageIndex>>> {
+    Ok(match config.search.index {
+        IndexKind::Embedded => Some(embedded_index(config).await?),
+        IndexKind::Postgresql => None,
+    })
+}
+
+/// The search index in the database of the records.
+pub(crate) fn index_with_records(records: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
+    Ok(Arc::new(records.store.pages()?))
 }
 
 async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
@@ -205,48 +237,52 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     Ok(Arc::new(opened.context("cannot open the search index")?))
 }
 
-/// The gate of a crawl: it remembers, in the data directory or on a server, when hosts were last asked and which of them
-/// blocked us.
-pub(crate) async fn lasting_gate(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn Gate>> {
-    let directory = Some(config.data_dir.join(GATE_DIRECTORY));
-    match shared_gate(config, Some(records)).await? {
-        Some(gate) => Ok(gate),
-        None => embedded_gate(config, directory),
-    }
-}
-
-/// The gate that every request passes. The embedded one lives in this process and is as old as that.
+/// The gate that every request passes, for a command that fetches by itself. The embedded one lives in this process and is as
+/// old as that.
 pub(crate) async fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    match shared_gate(config, None).await? {
-        Some(gate) => Ok(gate),
-        None => embedded_gate(config, None),
+    let gate = match config.gate.kind {
+        GateKind::Embedded => None,
+        GateKind::Redis => own_gate(config, None).await?,
+        GateKind::Postgresql => gate_with_records(config, &records(config, None).await?).await?,
+    };
+    gate.map_or_else(|| idle_gate(config), Ok)
+}
+
+/// The gate, unless it is in the database of the records. A server is waited for within this time instead of the usual one.
+/// The embedded one remembers in the data directory when hosts were last asked and which of them blocked us.
+pub(crate) async fn own_gate(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Option<Arc<dyn Gate>>> {
+    Ok(match config.gate.kind {
+        GateKind::Embedded => Some(gate_in(config, Some(config.data_dir.join(GATE_DIRECTORY)))?),
+        GateKind::Redis => {
+            let store = redis(config, "gate.kind", within).await?;
+            Some(Arc::new(store.gate(config.gate.policy()).await?))
+        }
+        GateKind::Postgresql => None,
+    })
+}
+
+/// The gate in the database of the records, if it is there.
+pub(crate) async fn gate_with_records(
+    config: &Config,
+    records: &Records,
+) -> anyhow::Result<Option<Arc<dyn Gate>>> {
+    if config.gate.kind != GateKind::Postgresql {
+        return Ok(None);
     }
+    Ok(Some(Arc::new(records.store.gate(config.gate.policy()).await?)))
 }
 
-/// A gate for who fetches nothing.
+/// A gate for who fetches nothing, or whose gate lives no longer than the process.
 pub(crate) fn idle_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    embedded_gate(config, None)
+    gate_in(config, None)
 }
 
-fn embedded_gate(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn Gate>> {
+fn gate_in(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn Gate>> {
     let options = GateOptions { policy: config.gate.policy(), directory, ..GateOptions::default() };
     Ok(Arc::new(EmbeddedGate::open(options)?))
-}
-
-/// The gate of all processes, if the settings want one.
-async fn shared_gate(config: &Config, opened: Option<&Records>) -> anyhow::Result<Option<Arc<dyn Gate>>> {
-    let policy = config.gate.policy();
-    Ok(match config.gate.kind {
-        GateKind::Embedded => None,
-        GateKind::Redis => Some(Arc::new(redis(config, "gate.kind").await?.gate(policy).await?)),
-        GateKind::Postgresql => {
-            let records = match opened {
-                Some(records) => records.clone(),
-                None => records(config).await?,
-            };
-            Some(Arc::new(records.store.gate(policy).await?))
-        }
-    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod table;
 mod wrap;
 
 pub(crate) use table::{Cell, Column, Table};
+pub(crate) use wrap::lines as wrapped;
 
 use serde::Serialize;
 use std::{

@@ -6,7 +6,7 @@ use console::measure_text_width;
 pub(super) const NARROWEST: usize = 20;
 
 /// The lines of a text, none wider than this. Colours count for nothing, and wide characters for two.
-pub(super) fn lines(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;

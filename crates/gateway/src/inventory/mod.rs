@@ -17,6 +17,7 @@ use crawlway_broker::{Broker, QueueName};
 use crawlway_clock::Clock;
 use crawlway_fetch::Guard;
 use crawlway_flow::Stop;
+use crawlway_flows::inventory::NotAccepted;
 use crawlway_store::{
     StoreError, UrlRecords,
     inventory::{Metadata, Record, RecordId},
@@ -124,6 +125,15 @@ impl Inventory {
         let _ = self.0.records.set(records);
     }
 
+    /// Why a URL with a literal address is refused, if the guard forbids that address. What a name resolves to is seen when it
+    /// is fetched.
+    pub(crate) fn refused_address(&self, url: &str) -> Option<Problem> {
+        match crawlway_flows::inventory::check(url, &self.0.options.guard) {
+            Err(error @ NotAccepted::Address { .. }) => Some(answers::refused_url(error)),
+            _ => None,
+        }
+    }
+
     /// Puts a URL into the queue; answered when the broker has it durably.
     pub(crate) async fn accept(&self, url: &str) -> Result<AcceptedUrl, Problem> {
         let inner = &self.0;
@@ -205,23 +215,9 @@ impl Inventory {
         self.0.cache.forget(id)
     }
 
-    /// Why it cannot do its work, if it cannot.
-    pub(crate) async fn trouble(&self) -> Result<(), String> {
-        if !self.0.publisher.load(Ordering::Acquire) {
-            return Err(format!("queue `{}` is not declared yet", self.0.options.queue));
-        }
-        let Some(records) = self.0.records.get() else { return Err(not_there().to_string()) };
-        records.ready().await.map_err(|error| error.to_string())
-    }
-
-    /// Why the broker cannot be asked, if it cannot.
-    pub(crate) async fn queue_trouble(&self) -> Result<(), String> {
-        let depth = self.0.broker.depth(&self.0.options.queue).await;
-        depth.map(drop).map_err(|error| error.to_string())
-    }
-
-    pub(crate) fn stop(&self) -> &Stop {
-        &self.0.stop
+    /// The broker that URLs are put into.
+    pub(crate) fn broker(&self) -> &Arc<dyn Broker> {
+        &self.0.broker
     }
 
     /// Joins the load of this record that is under way, or begins one. It goes on when nobody waits for it any more.

@@ -10,13 +10,18 @@ use crate::{
     auth::{self, Token},
     callers::{self, AllowedHosts},
     health,
-    metrics::{self, RequestMeter},
+    metrics::{self, RequestMeter, Telemetry},
     openapi,
     parts::{Parts, Shared},
     problem::Problem,
+    readiness::Readiness,
     requests::{self, Frame},
 };
-use axum::{Router, extract::DefaultBodyLimit, middleware};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, FromRef},
+    middleware,
+};
 use http::{Method, Uri};
 use std::{sync::Arc, time::Duration};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -52,15 +57,24 @@ pub fn router(parts: Parts, options: Options) -> Router {
     tokio::spawn(watch_rates(shared.clone()));
     let (router, document) = described();
     let router = router.merge(openapi::routes(document)).fallback(nothing_here);
-    framed(router.method_not_allowed_fallback(another_method), shared.requests.clone(), shared, options)
+    let requests = shared.telemetry.requests().clone();
+    framed(router.method_not_allowed_fallback(another_method), requests, shared, options)
 }
 
 /// Health and metrics alone, for a process that does its work without a gateway.
-pub fn health_router(parts: Parts, options: Options) -> Router {
-    let (router, _) = health_routes().split_for_parts();
-    let shared = Shared::new(parts);
+pub fn health_router(parts: &Parts, options: Options) -> Router {
+    health_of(Telemetry::of_parts(parts), options)
+}
+
+/// The same while such a process starts.
+pub fn starting_health_router(readiness: Readiness, options: Options) -> Router {
+    health_of(Telemetry::starting(readiness), options)
+}
+
+fn health_of(telemetry: Telemetry, options: Options) -> Router {
+    let (router, _) = health_routes::<Telemetry>().split_for_parts();
     let router = router.fallback(only_health_here).method_not_allowed_fallback(another_method);
-    framed(router, shared.requests.clone(), shared, options)
+    framed(router, telemetry.requests().clone(), telemetry, options)
 }
 
 /// What holds for every request, around all routes.
@@ -93,7 +107,11 @@ pub(crate) fn described() -> (Router<Shared>, utoipa::openapi::OpenApi) {
     (router, document)
 }
 
-fn health_routes() -> OpenApiRouter<Shared> {
+fn health_routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S>
+where
+    Telemetry: FromRef<S>,
+    Readiness: FromRef<S>,
+{
     OpenApiRouter::new()
         .routes(routes!(health::live))
         .routes(routes!(health::ready))

@@ -18,6 +18,11 @@ async fn with_a_token_only_health_and_metrics_are_open() {
     for path in ["/health/live", "/health/ready", "/metrics"] {
         assert_eq!(lab.get(path).await.status, 200, "{path}");
     }
+    // What leads to the page tells nothing, and only a GET is let through to it.
+    for path in ["/", "/api", "/api/"] {
+        assert_eq!(lab.get(path).await.status, 307, "{path}");
+    }
+    lab.post("/", json!({ "url": "https://a.test/" })).await.problem(401, "unauthorised");
     let document = crawlway_gateway::document();
     let paths = document.paths.paths.keys().map(|path| path.replace("{queue}", "q").replace("{id}", "i"));
     let others =

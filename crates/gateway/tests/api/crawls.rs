@@ -51,6 +51,11 @@ async fn what_is_wrong_with_a_definition_is_named_by_its_field() {
     let many: Vec<String> = (0..10_001).map(|n| format!("http://a.test/{n}")).collect();
     for (body, field, says) in [
         (json!({}), "", "missing field `seeds`"),
+        (
+            json!({ "seeds": ["https://a.test/", "http://127.0.0.1:22/"] }),
+            "seeds[1]",
+            "127.0.0.1:22 is refused",
+        ),
         (json!({ "seeds": [] }), "seeds", "at least one URL"),
         (json!({ "seeds": "http://a.test/" }), "seeds", "expected a sequence"),
         (json!({ "seeds": ["http://a.test/", 7] }), "seeds[1]", "expected a string"),
@@ -248,5 +253,26 @@ async fn a_crawl_that_was_deleted_is_gone_and_its_pages_are_not() {
     lab.delete(&format!("/api/crawls/{id}")).await.problem(404, "not-found");
     assert_eq!(lab.get("/api/crawls").await.ok(200)["crawls"], json!([]));
     assert_eq!(lab.index.count().await.unwrap(), pages);
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crawl_refuses_the_addresses_that_a_url_is_refused_for() {
+    let lab = Lab::idle().await;
+    for url in [
+        "http://127.0.0.1/",
+        "http://10.0.0.1/",
+        "http://[::1]:8080/",
+        "http://0x7f.1/",
+        "http://1.1.1.1:22/",
+    ] {
+        let alone = lab.post("/api/urls", json!({ "url": url })).await.problem(400, "invalid");
+        let seed = lab
+            .post("/api/crawls", json!({ "seeds": ["https://a.test/", url] }))
+            .await
+            .problem(400, "invalid");
+        assert_eq!((&seed["detail"], &seed["field"]), (&alone["detail"], &json!("seeds[1]")), "{url}");
+    }
+    assert!(lab.get("/api/crawls").await.ok(200)["crawls"].as_array().unwrap().is_empty());
     lab.end().await;
 }

@@ -91,6 +91,10 @@ fn check_references(document: &Value, part: &Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_needs_nothing_from_elsewhere_and_allows_nothing_else() {
     let lab = Lab::idle().await;
+    for path in ["/", "/api", "/api/"] {
+        let led = lab.get(path).await;
+        assert_eq!((led.status.as_u16(), led.header(header::LOCATION)), (307, "/api/docs/"), "{path}");
+    }
     let moved = lab.get("/api/docs").await;
     assert_eq!((moved.status.as_u16(), moved.header(header::LOCATION)), (308, "/api/docs/"));
     for (file, kind) in [

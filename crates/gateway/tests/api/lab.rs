@@ -1,6 +1,6 @@
 //! A gateway on embedded backends in a directory of its own, with or without stages at work on a small web.
 
-use axum::{Router, body::Body};
+use axum::{Router, body::Body, extract::ConnectInfo};
 use crawlway_broker::{Broker, MaxLength, QueueName, QueueSpec};
 use crawlway_broker_embedded::EmbeddedBroker;
 use crawlway_clock::Clock;
@@ -12,15 +12,17 @@ use crawlway_flows::inventory::url_inventory;
 use crawlway_flows::search::{
     CrawlOptions, FLOW, PagesInto, Search, SearchSettings, Stages, Stores, Traps, WithFrontier, crawler_queue,
 };
-use crawlway_gateway::{CrawlDefaults, Inventory, InventoryOptions, Options, Parts, StageMeter, router};
+use crawlway_gateway::{
+    CrawlDefaults, Inventory, InventoryOptions, Need, Options, Parts, Probe, Readiness, StageMeter, router,
+};
 use crawlway_search_index::TantivyIndex;
-use crawlway_store::{FrontierPolicy, PageIndex, gate::Limits};
+use crawlway_store::{FrontierPolicy, Gate, PageIndex, gate::Limits};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
@@ -117,7 +119,7 @@ impl Lab {
         let gate = Arc::new(gate);
         let mut setup = Setup::new(gate.clone());
         if let Some(server) = &server {
-            setup.guard = Guard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()]);
+            setup.guard = allowed(server);
         }
         let fetcher = Arc::new(Fetcher::new(setup).unwrap());
         let request = Request {
@@ -169,7 +171,7 @@ impl Lab {
             broker.clone(),
             InventoryOptions {
                 queue: urls.name.clone(),
-                guard: Guard::default(),
+                guard: server.as_ref().map(allowed).unwrap_or_default(),
                 cache_ttl: Duration::from_secs(3600),
                 cache_size: 1 << 20,
                 most_accepted: 100,
@@ -179,6 +181,7 @@ impl Lab {
         );
         inventory.queue_is_declared();
         inventory.read_from(shared.clone());
+        let readiness = readiness(&broker, &records, &gate, &index, &stop);
         let parts = Parts {
             broker: Arc::new(WithFrontier::new(broker.clone(), shared.clone())),
             frontier: shared.clone(),
@@ -198,16 +201,23 @@ impl Lab {
                 .into_iter()
                 .map(|(stage, meter)| StageMeter { flow: FLOW, stage, meter })
                 .collect(),
-            broken: Arc::new(|| None),
+            readiness: readiness.clone(),
             clock: Clock::System,
             worker: "lab".into(),
             stop,
         };
+        readiness.started(|| None);
         let router = router(parts.clone(), options);
         Self { parts, router, broker, records, index, server, running, _home: home }
     }
 
     pub(crate) async fn send(&self, request: http::Request<Body>) -> Answer {
+        self.send_from(([127, 0, 0, 1], 40_000).into(), request).await
+    }
+
+    /// The same from another place.
+    pub(crate) async fn send_from(&self, peer: SocketAddr, mut request: http::Request<Body>) -> Answer {
+        request.extensions_mut().insert(ConnectInfo(peer));
         let answer = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
@@ -280,4 +290,47 @@ pub(crate) fn request(method: Method, path: &str) -> http::request::Builder {
 
 pub(crate) fn queue(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
+}
+
+/// A guard that lets the fetcher through to this server.
+fn allowed(server: &Server) -> Guard {
+    Guard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()])
+}
+
+/// All parts, opened, each on its embedded backend.
+fn readiness(
+    broker: &Arc<dyn Broker>,
+    records: &SqlStore,
+    gate: &Arc<EmbeddedGate>,
+    index: &Arc<TantivyIndex>,
+    stop: &Stop,
+) -> Readiness {
+    let names = ["broker", "records", "seen", "gate", "inventory", "index"];
+    let needs = names.map(|name| Need { name, backend: "embedded" });
+    let readiness = Readiness::starting(needs, stop.clone());
+    readiness.opened("broker", Probe::broker(broker.clone()));
+    for name in ["records", "seen", "inventory"] {
+        let records = records.clone();
+        let ask = move || {
+            let records = records.clone();
+            async move { records.reachable().await }
+        };
+        readiness.opened(name, Probe::new(ask));
+    }
+    let (gate, index) = (gate.clone(), index.clone());
+    readiness.opened(
+        "gate",
+        Probe::new(move || {
+            let gate = gate.clone();
+            async move { gate.tracked().await }
+        }),
+    );
+    readiness.opened(
+        "index",
+        Probe::new(move || {
+            let index = index.clone();
+            async move { index.count().await }
+        }),
+    );
+    readiness
 }

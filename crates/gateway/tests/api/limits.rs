@@ -16,7 +16,7 @@ async fn what_is_not_there_or_not_meant_so_is_a_problem_too() {
     let lab = Lab::idle().await;
     let problem = lab.get("/api/nothing").await.problem(404, "not-found");
     assert!(problem["detail"].as_str().unwrap().contains("/api/nothing"), "{problem}");
-    lab.get("/").await.problem(405, "method");
+    lab.delete("/").await.problem(405, "method");
     let answer = lab.delete("/api/crawls").await;
     answer.problem(405, "method");
     let allowed = answer.header(header::ALLOW);

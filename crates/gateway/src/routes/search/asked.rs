@@ -1,6 +1,6 @@
 //! What a body of `POST /api/crawls` asks for, and what is wrong with it.
 
-use crate::{parts::CrawlDefaults, problem::Problem};
+use crate::{inventory::Inventory, parts::CrawlDefaults, problem::Problem};
 use crawlway_clock::{DURATION, parse_duration};
 use crawlway_flows::search::{Asked, Definition, DefinitionError, TermsState};
 use crawlway_store::CrawlId;
@@ -59,6 +59,16 @@ pub(super) struct NewCrawl {
 }
 
 impl NewCrawl {
+    /// Refuses seeds with an address that must not be asked, as `POST /api/urls` does.
+    pub(super) fn check_addresses(&self, inventory: &Inventory) -> Result<(), Problem> {
+        for (place, seed) in self.seeds.iter().enumerate() {
+            if let Some(problem) = inventory.refused_address(seed) {
+                return Err(problem.field(format!("seeds[{place}]")));
+            }
+        }
+        Ok(())
+    }
+
     /// The crawl that is asked for, checked.
     pub(super) fn into_asked(self, defaults: CrawlDefaults) -> Result<Asked, Problem> {
         let name = self.name.as_deref().map(CrawlId::new).transpose();

@@ -65,12 +65,13 @@ fn fifty() -> usize {
     (status = ACCEPTED, body = Accepted, description = "It is durably stored",
         headers(("location" = String, description = "Where to look how far it is"))),
     (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
-        description = "Something is wrong with it; `field` says what"),
+        description = "Something is wrong with it, such as a seed with an address that must not be asked; `field` says what"),
 ))]
 pub(super) async fn make(
     State(shared): State<Shared>,
     JsonBody(asked): JsonBody<NewCrawl>,
 ) -> Result<impl IntoResponse, Problem> {
+    asked.check_addresses(&shared.parts.inventory)?;
     let asked = asked.into_asked(shared.parts.crawl_defaults)?;
     // Not cut in half by who goes away, or by the time limit.
     let begun = tokio::spawn(start(shared, asked)).await;

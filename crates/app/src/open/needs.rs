@@ -1,0 +1,100 @@
+//! Which parts a process needs, what each is kept in, and how it is asked whether it is in order.
+
+use crate::{
+    config::{Config, GateKind, IndexKind, InventoryKind, RecordKind, SeenKind},
+    worker::{Runs, Urls},
+};
+use crawlway_gateway::{Need, Probe};
+use crawlway_store::{Gate, PageIndex, SeenUrls, UrlRecords, seen::Claim};
+use std::sync::Arc;
+
+const EMBEDDED: &str = "embedded";
+const POSTGRESQL: &str = "postgresql";
+const REDIS: &str = "redis";
+const MONGODB: &str = "mongodb";
+
+/// The parts that a process with these stages needs.
+pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
+    let records = match config.records.kind {
+        RecordKind::Embedded => EMBEDDED,
+        RecordKind::Postgresql => POSTGRESQL,
+    };
+    let seen = match config.seen.kind {
+        SeenKind::Records => records,
+        SeenKind::Redis => REDIS,
+    };
+    let gate = match config.gate.kind {
+        GateKind::Embedded => EMBEDDED,
+        GateKind::Redis => REDIS,
+        GateKind::Postgresql => POSTGRESQL,
+    };
+    let inventory = match config.inventory.store {
+        InventoryKind::Records => records,
+        InventoryKind::Mongodb => MONGODB,
+    };
+    let index = match config.search.index {
+        IndexKind::Embedded => EMBEDDED,
+        IndexKind::Postgresql => POSTGRESQL,
+    };
+    let all = [
+        ("broker", config.broker.backend(), true),
+        ("records", records, true),
+        ("seen", seen, runs.asks_seen()),
+        ("gate", gate, runs.asks_the_gate()),
+        ("inventory", inventory, runs.inventory != Urls::Nothing),
+        ("index", index, runs.asks_the_index()),
+    ];
+    let needed = all.into_iter().filter(|(.., needed)| *needed);
+    needed.map(|(name, backend, _)| Need { name, backend }).collect()
+}
+
+/// The parts that a gateway for the flow `inventory` alone needs.
+pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<Need> {
+    let runs = Runs { inventory: Urls::Accepted, ..Runs::none() };
+    let mut needs = needs(config, runs);
+    needs.retain(|need| ["broker", "inventory"].contains(&need.name));
+    needs
+}
+
+/// The parts that are kept with the records, and are there with them.
+pub(crate) fn kept_with_records(config: &Config) -> impl Iterator<Item = &'static str> {
+    let all = [
+        ("seen", config.seen.kind == SeenKind::Records),
+        ("gate", config.gate.kind == GateKind::Postgresql),
+        ("inventory", config.inventory.store == InventoryKind::Records),
+        ("index", config.search.index == IndexKind::Postgresql),
+    ];
+    all.into_iter().filter(|(_, there)| *there).map(|(name, _)| name)
+}
+
+/// Asks seen URLs that are on a server of their own. Nothing is changed: there is no claim on what is no URL.
+pub(crate) fn seen_probe(seen: Arc<dyn SeenUrls>) -> Probe {
+    Probe::new(move || {
+        let seen = seen.clone();
+        async move { seen.release(&[Claim::new("", "")]).await }
+    })
+}
+
+/// Asks records of URLs that are on a server of their own.
+pub(crate) fn urls_probe(urls: Arc<dyn UrlRecords>) -> Probe {
+    Probe::new(move || {
+        let urls = urls.clone();
+        async move { urls.ready().await }
+    })
+}
+
+/// Asks a gate that is not in the database of the records.
+pub(crate) fn gate_probe(gate: Arc<dyn Gate>) -> Probe {
+    Probe::new(move || {
+        let gate = gate.clone();
+        async move { gate.tracked().await }
+    })
+}
+
+/// Asks a search index that is not in the database of the records.
+pub(crate) fn index_probe(index: Arc<dyn PageIndex>) -> Probe {
+    Probe::new(move || {
+        let index = index.clone();
+        async move { index.count().await }
+    })
+}
