@@ -139,7 +139,7 @@ impl Gateway {
         let body = json!({ "seeds": lab.truth().start, "hosts": hosts });
         let (status, accepted) = self.ask("POST", "/api/crawls", &body.to_string());
         assert!(matches!(status, 200..=299), "{status}: {accepted}");
-        accepted["id"].as_str().unwrap().to_owned()
+        accepted["name"].as_str().unwrap().to_owned()
     }
 
     /// Waits until nothing is left to fetch.
