@@ -17,5 +17,7 @@ mod recrawl;
 mod shared;
 mod site;
 mod steps;
+mod stored;
 mod traps;
 mod vanish;
+mod versions;
