@@ -215,7 +215,9 @@ fn key(url: &str) -> u128 {
 fn write_line(lines: &mut Vec<u8>, page: CheckedPage) -> io::Result<()> {
     let message = PageMessage {
         url: page.url.into_string(),
-        text: page.text,
+        // People read it, so it has its case and paragraphs; other programs have the queue.
+        text: page.original_text.unwrap_or(page.text),
+        original_text: None,
         metadata: Metadata {
             title: page.title,
             description: page.description,
