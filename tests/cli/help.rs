@@ -16,6 +16,8 @@ fn help_of_every_command() {
         "url add",
         "url get",
         "url list",
+        "page",
+        "export",
         "search",
         "trail",
         "replay",

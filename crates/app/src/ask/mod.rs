@@ -4,12 +4,14 @@
 mod client;
 mod pages;
 mod queues;
+mod stored;
 mod trails;
 mod urls;
 
 pub(crate) use client::{Client, Refused};
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;
+pub(crate) use stored::StoredPages;
 pub(crate) use trails::trails;
 pub(crate) use urls::{add as add_url, get as url, list as urls};
 

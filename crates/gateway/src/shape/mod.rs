@@ -4,6 +4,7 @@ mod crawl;
 mod dead;
 mod page;
 mod queue;
+mod stored;
 mod trail;
 mod url;
 
@@ -11,5 +12,6 @@ pub use crawl::{Accepted, Counts, CrawlView, Definition, SeedFailure};
 pub use dead::{DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
 pub use page::{Duplicate, Hit, Results};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
+pub use stored::{PageList, StoredPage};
 pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};
 pub use url::{AcceptedUrl, Forgotten, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

@@ -3,6 +3,7 @@
 mod asked;
 mod crawls;
 mod pages;
+mod stored;
 
 use crate::parts::Shared;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -15,4 +16,5 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(crawls::resume))
         .routes(routes!(crawls::cancel))
         .routes(routes!(pages::search))
+        .routes(routes!(stored::find))
 }
