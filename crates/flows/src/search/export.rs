@@ -111,6 +111,11 @@ impl Export {
         Self { name, written, closed: AtomicBool::new(false) }
     }
 
+    /// Whether no page is in it yet, as far as that can be told: what was written to a stream cannot be read back.
+    pub fn is_empty(&self) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.is_empty()
+    }
+
     /// Whether whoever read has gone away, so that nothing more can be written.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
