@@ -20,6 +20,8 @@ const COMMANDS: &[&str] = &[
     "url add",
     "url get",
     "url list",
+    "page",
+    "export",
     "search",
     "index",
     "index remove",

@@ -20,5 +20,7 @@ mod second_command;
 mod shared;
 mod site;
 mod steps;
+mod stored;
 mod traps;
 mod vanish;
+mod versions;

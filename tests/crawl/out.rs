@@ -142,12 +142,26 @@ fn a_reader_who_has_read_enough_ends_the_crawl_which_can_go_on() {
     assert!(said.contains("\"state\": \"paused\""), "{said}");
     let rest = site.crawled(&["--out", "rest.jsonl", "--gap", "0s"]);
     assert_eq!(rest["state"], "finished", "{rest}");
-    // What was already on its way to the reader is gone with the reader, and nothing else.
-    assert!(rest["written"].as_u64() > Some(100), "{rest}");
-    assert!(
-        urls(&site.home.path().join("rest.jsonl")).contains(&site.url("/")),
-        "the front page is a seed, which is fetched whenever it is given"
-    );
+    // A new file has all pages, those that the reader has read included.
+    assert_eq!(rest["written"].as_u64(), Some(201), "{rest}");
+    assert!(urls(&site.home.path().join("rest.jsonl")).contains(&site.url("/")));
+}
+
+#[test]
+fn a_new_file_has_all_pages_of_its_crawl_whether_or_not_they_were_crawled_into_the_index_before() {
+    let site = site_of(3);
+    let told = site.crawled(&[]);
+    assert_eq!(told["indexed"].as_u64(), Some(4), "{told}");
+    let file = site.home.path().join("pages.jsonl");
+    for crawl in [&["--out", "pages.jsonl"][..], &["--out", "pages.jsonl", "--name", "another"]] {
+        site.crawled(crawl);
+        let mut urls = urls(&file);
+        urls.sort();
+        assert_eq!(urls, ["/", "/page-0", "/page-1", "/page-2"].map(|path| site.url(path)), "{crawl:?}");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("common words"), "{text}");
+        fs::remove_file(&file).unwrap();
+    }
 }
 
 #[test]

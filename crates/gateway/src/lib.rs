@@ -28,6 +28,7 @@ mod routes;
 mod serve;
 pub mod shape;
 mod starting;
+pub mod stored;
 
 pub use alone::inventory_router;
 pub use auth::Token;

@@ -1,15 +1,16 @@
 //! The page index behind its contract: reads on threads that may block, writes through the one that writes.
 
 use crate::{
+    compile::compile,
     error::{OpenError, unavailable},
-    open,
+    open, rank,
     schema::Fields,
     search, urls,
     writer::{self, Reply, Request},
 };
 use crawlway_store::{
-    IndexedPage, PageIndex, StoreError,
-    pages::{Query, Results, Search, SearchError},
+    IndexedPage, PageIndex, StoreError, Timestamp,
+    pages::{Query, Results, Search, SearchError, precedence::received},
 };
 use std::{
     path::Path,
@@ -71,8 +72,9 @@ impl TantivyIndex {
             return Err(OpenError::Options { problem });
         }
         let directory = directory.as_ref();
-        let open::Opened { lock, index, reader, fields } = open::open(directory, memory)?;
-        let parts = writer::Parts { index, reader: reader.clone(), fields, memory, threads, _lock: lock };
+        let open::Opened { lock, index, reader, fields, tombstones } = open::open(directory, memory)?;
+        let parts =
+            writer::Parts { index, reader: reader.clone(), fields, tombstones, memory, threads, _lock: lock };
         let (requests, thread) =
             writer::start(parts).map_err(|error| OpenError::io("start the writer of", directory, error))?;
         let open = RwLock::new(Some(Open { requests, reader }));
@@ -130,6 +132,7 @@ impl PageIndex for TantivyIndex {
         if pages.is_empty() {
             return self.with_open(|_| ());
         }
+        let pages = received(pages, Timestamp::now());
         self.request(|reply| Request::Write(pages, reply)).await
     }
 
@@ -158,6 +161,20 @@ impl PageIndex for TantivyIndex {
         let after = after.map(str::to_owned);
         self.read("read pages", move |searcher, fields| urls::scan(searcher, fields, after.as_deref(), most))
             .await
+    }
+
+    async fn matching(
+        &self,
+        query: &Query,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<IndexedPage>, StoreError> {
+        let (query, after) = (query.clone(), after.map(str::to_owned));
+        self.read("list pages", move |searcher, fields| {
+            let found = rank::first_by_url(searcher, &*compile(fields, &query), after.as_deref(), most)?;
+            found.into_iter().map(|address| urls::read(searcher, address)).collect()
+        })
+        .await
     }
 
     async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {

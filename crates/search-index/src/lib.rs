@@ -3,6 +3,7 @@
 //! ```text
 //! <directory>/lock          held by the one process that has it open
 //! <directory>/index.json    which version the index has, and in which folder it is
+//! <directory>/tombstones    when URLs were removed
 //! <directory>/pages-1/      the index itself
 //! ```
 //!
@@ -19,6 +20,7 @@ mod rank;
 mod schema;
 mod search;
 mod tokenize;
+mod tombstones;
 mod urls;
 mod writer;
 

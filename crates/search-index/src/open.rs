@@ -4,9 +4,11 @@ use crate::{
     error::OpenError,
     merge::{Effort, Policy},
     schema::{Fields, VERSION, register_tokenizer, schema, to_document},
+    tombstones::Tombstones,
     urls,
 };
 use crawlway_lock::DirectoryLock;
+use crawlway_store::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -41,6 +43,7 @@ pub(crate) struct Opened {
     pub(crate) index: Index,
     pub(crate) reader: IndexReader,
     pub(crate) fields: Fields,
+    pub(crate) tombstones: Tombstones,
 }
 
 pub(crate) fn open(directory: &Path, memory: usize) -> Result<Opened, OpenError> {
@@ -66,7 +69,8 @@ pub(crate) fn open(directory: &Path, memory: usize) -> Result<Opened, OpenError>
         let detail = format!("its fields are not those of version {VERSION}, which it says it has");
         return Err(OpenError::Damaged { directory: directory.to_owned(), detail });
     }
-    Ok(Opened { lock, index, reader, fields })
+    let tombstones = Tombstones::open(directory, Timestamp::now())?;
+    Ok(Opened { lock, index, reader, fields, tombstones })
 }
 
 fn create(directory: &Path, described: &Described) -> Result<Index, OpenError> {

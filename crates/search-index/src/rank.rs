@@ -4,7 +4,7 @@ use crate::schema::URL;
 use tantivy::{
     DocAddress, DocId, Score, Searcher, SegmentOrdinal, SegmentReader, TantivyError,
     collector::{Collector, SegmentCollector},
-    columnar::StrColumn,
+    columnar::{StrColumn, TermOrdHit},
     query::Query,
 };
 
@@ -53,6 +53,102 @@ pub(crate) fn best(
     }
     ordered.truncate(most);
     Ok((total, ordered))
+}
+
+/// The first pages that match after this URL, up to so many, in order of URL.
+pub(crate) fn first_by_url(
+    searcher: &Searcher,
+    query: &dyn Query,
+    after: Option<&str>,
+    most: usize,
+) -> tantivy::Result<Vec<DocAddress>> {
+    if most == 0 {
+        return Ok(Vec::new());
+    }
+    let found = searcher.search(query, &FirstByUrl { after: after.map(str::to_owned), most })?;
+    let mut named = Vec::with_capacity(found.len());
+    for (column, hits) in found {
+        for (ord, address) in hits {
+            let mut url = Vec::new();
+            column.dictionary().ord_to_term(ord, &mut url)?;
+            named.push((url, address));
+        }
+    }
+    named.sort_unstable();
+    named.truncate(most);
+    Ok(named.into_iter().map(|(_, address)| address).collect())
+}
+
+struct FirstByUrl {
+    after: Option<String>,
+    most: usize,
+}
+
+/// The pages of a segment by the places of their URLs, in no order.
+type ByUrl = (StrColumn, Vec<(u64, DocAddress)>);
+
+impl Collector for FirstByUrl {
+    type Fruit = Vec<ByUrl>;
+    type Child = FirstOfSegment;
+
+    fn for_segment(
+        &self,
+        segment: SegmentOrdinal,
+        reader: &SegmentReader,
+    ) -> tantivy::Result<FirstOfSegment> {
+        let urls = url_column(reader)?;
+        // The place of the first URL that counts: those of a segment are in order.
+        let from = match &self.after {
+            None => 0,
+            Some(after) => match urls.dictionary().term_ord_or_next(after.as_bytes())? {
+                TermOrdHit::Exact(ord) => ord.saturating_add(1),
+                TermOrdHit::Next(ord) => ord,
+            },
+        };
+        Ok(FirstOfSegment { segment, urls, from, most: self.most, hits: Vec::new() })
+    }
+
+    fn requires_scoring(&self) -> bool {
+        false
+    }
+
+    fn merge_fruits(&self, parts: Vec<Option<ByUrl>>) -> tantivy::Result<Self::Fruit> {
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+struct FirstOfSegment {
+    segment: SegmentOrdinal,
+    urls: StrColumn,
+    from: u64,
+    most: usize,
+    hits: Vec<(u64, DocAddress)>,
+}
+
+impl FirstOfSegment {
+    fn cut(&mut self) {
+        if self.hits.len() > self.most {
+            self.hits.select_nth_unstable(self.most - 1);
+            self.hits.truncate(self.most);
+        }
+    }
+}
+
+impl SegmentCollector for FirstOfSegment {
+    type Fruit = Option<ByUrl>;
+
+    fn collect(&mut self, doc: DocId, _: Score) {
+        let Some(ord) = self.urls.ords().first(doc).filter(|ord| *ord >= self.from) else { return };
+        self.hits.push((ord, DocAddress::new(self.segment, doc)));
+        if self.hits.len() >= (2 * self.most).max(1024) {
+            self.cut();
+        }
+    }
+
+    fn harvest(mut self) -> Self::Fruit {
+        self.cut();
+        (!self.hits.is_empty()).then_some((self.urls, self.hits))
+    }
 }
 
 fn url_column(segment: &SegmentReader) -> tantivy::Result<StrColumn> {

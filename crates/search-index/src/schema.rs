@@ -31,6 +31,7 @@ pub(crate) struct Fields {
 }
 
 pub(crate) const URL: &str = "url";
+pub(crate) const CRAWLED_AT: &str = "crawled_at";
 pub(crate) const SIMHASH: &str = "simhash";
 
 pub(crate) fn schema() -> (Schema, Fields) {
@@ -51,7 +52,7 @@ pub(crate) fn schema() -> (Schema, Fields) {
         title: builder.add_text_field("title", words.clone()),
         text: builder.add_text_field("text", words),
         domains: builder.add_text_field("domains", TextOptions::default().set_indexing_options(name())),
-        crawled_at: builder.add_u64_field("crawled_at", STORED | FAST),
+        crawled_at: builder.add_u64_field(CRAWLED_AT, STORED | FAST),
         simhash: builder.add_u64_field(SIMHASH, STORED | FAST),
         item: builder.add_text_field("item", STORED),
         host: builder.add_text_field("host", STORED),
@@ -98,7 +99,7 @@ pub(crate) fn to_page(schema: &Schema, document: &TantivyDocument) -> IndexedPag
         title: text("title").unwrap_or_default(),
         description: text("description"),
         text: text("text").unwrap_or_default(),
-        crawled_at: Timestamp::from_millis(number("crawled_at")),
+        crawled_at: Timestamp::from_millis(number(CRAWLED_AT)),
         status_code: u16::try_from(number("status_code")).unwrap_or_default(),
         simhash: number(SIMHASH),
     }

@@ -1,10 +1,15 @@
 //! Pages by their URL: the words of the field `url`, which are in order.
 
-use crate::schema::{Fields, to_page};
-use crawlway_store::IndexedPage;
-use std::ops::ControlFlow;
+use crate::schema::{CRAWLED_AT, Fields, to_page};
+use crawlway_store::{IndexedPage, Timestamp};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    ops::ControlFlow,
+    sync::Arc,
+};
 use tantivy::{
-    DocAddress, Searcher, TERMINATED, TantivyDocument, Term, postings::Postings, schema::IndexRecordOption,
+    DocAddress, Searcher, TERMINATED, TantivyDocument, Term, columnar::ColumnValues, postings::Postings,
+    schema::IndexRecordOption,
 };
 
 /// Where the page of this URL is.
@@ -21,6 +26,30 @@ pub(crate) fn find(searcher: &Searcher, fields: &Fields, url: &str) -> tantivy::
         }
     }
     Ok(None)
+}
+
+/// When pages were crawled, read from the columns of their segments.
+pub(crate) struct CrawlTimes<'a> {
+    searcher: &'a Searcher,
+    segments: HashMap<u32, Arc<dyn ColumnValues<u64>>>,
+}
+
+impl<'a> CrawlTimes<'a> {
+    pub(crate) fn of(searcher: &'a Searcher) -> Self {
+        Self { searcher, segments: HashMap::new() }
+    }
+
+    /// When the page at this place was crawled.
+    pub(crate) fn at(&mut self, address: DocAddress) -> tantivy::Result<Timestamp> {
+        let times = match self.segments.entry(address.segment_ord) {
+            Entry::Occupied(times) => times.into_mut(),
+            Entry::Vacant(place) => {
+                let columns = self.searcher.segment_reader(address.segment_ord).fast_fields();
+                place.insert(columns.column_first_or_default::<u64>(CRAWLED_AT)?)
+            }
+        };
+        Ok(Timestamp::from_millis(times.get_val(address.doc_id)))
+    }
 }
 
 /// The page at this place.

@@ -5,12 +5,16 @@ use crate::{
     known::KnownUrls,
     merge::{Effort, Policy},
     schema::{Fields, to_document},
+    tombstones::Tombstones,
     urls,
 };
 use crawlway_lock::DirectoryLock;
-use crawlway_store::{IndexedPage, StoreError};
+use crawlway_store::{
+    IndexedPage, StoreError, Timestamp,
+    pages::precedence::{replaces, tombstone},
+};
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -20,7 +24,7 @@ use std::{
     time::Duration,
 };
 use tantivy::{
-    Directory, Index, IndexReader, IndexWriter, TantivyError, Term,
+    Directory, Index, IndexReader, IndexWriter, Searcher, TantivyError, Term,
     indexer::{IndexWriterOptions, MergePolicy},
 };
 use tokio::sync::oneshot;
@@ -45,6 +49,7 @@ pub(crate) struct Parts {
     pub(crate) index: Index,
     pub(crate) reader: IndexReader,
     pub(crate) fields: Fields,
+    pub(crate) tombstones: Tombstones,
     pub(crate) memory: usize,
     pub(crate) threads: usize,
     /// Held until the thread is done with the files.
@@ -92,7 +97,7 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
 /// Requests that share a commit.
 #[derive(Default)]
 struct Group {
-    /// The latest page of each URL, in the order in which they came, as a place in what was asked for.
+    /// The page of each URL that was crawled last, in the order in which the URLs came, as a place in what was asked for.
     changes: Vec<(Arc<[IndexedPage]>, usize)>,
     by_url: HashMap<String, usize>,
     written: Vec<Reply<()>>,
@@ -104,7 +109,12 @@ impl Group {
         for (at, page) in pages.iter().enumerate() {
             let change = (pages.clone(), at);
             match self.by_url.entry(page.url.clone()) {
-                Entry::Occupied(entry) => self.changes[*entry.get()] = change,
+                Entry::Occupied(entry) => {
+                    let (others, other) = &self.changes[*entry.get()];
+                    if others.get(*other).is_none_or(|other| replaces(page.crawled_at, other.crawled_at)) {
+                        self.changes[*entry.get()] = change;
+                    }
+                }
                 Entry::Vacant(entry) => {
                     entry.insert(self.changes.len());
                     self.changes.push(change);
@@ -125,6 +135,14 @@ impl Group {
         for (urls, reply) in remove {
             let _ = reply.send(writer.guarded("remove pages", |writer| writer.remove(&urls)));
         }
+    }
+}
+
+/// The URLs of the index, from before or, where there is no room for more of them, anew.
+fn known_urls(known: Option<KnownUrls>, searcher: &Searcher, fields: &Fields) -> tantivy::Result<KnownUrls> {
+    match known.filter(|known| !known.is_full()) {
+        Some(known) => Ok(known),
+        None => KnownUrls::of(searcher, fields),
     }
 }
 
@@ -232,43 +250,62 @@ impl Writer {
         let Some(writer) = &self.inner else { return Ok(()) };
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
-        let mut known = match self.known.take().filter(|known| !known.is_full()) {
-            Some(known) => known,
-            None => KnownUrls::of(&searcher, fields)?,
-        };
+        let mut known = known_urls(self.known.take(), &searcher, fields)?;
+        let mut times = urls::CrawlTimes::of(&searcher);
+        let mut is_changed = false;
         for page in changes.iter().filter_map(|(pages, at)| pages.get(*at)) {
-            // Each deletion is looked for in all segments at the commit, so it is only asked for where there is one.
-            if known.may_have(page.url.as_bytes()) && urls::find(&searcher, fields, &page.url)?.is_some() {
+            if self.parts.tombstones.keep_out(&page.url, page.crawled_at) {
+                continue;
+            }
+            if known.may_have(page.url.as_bytes())
+                && let Some(stored) = urls::find(&searcher, fields, &page.url)?
+            {
+                if !replaces(page.crawled_at, times.at(stored)?) {
+                    continue;
+                }
+                // Each deletion is looked for in all segments at the commit, so it is only asked for where there is one.
                 writer.delete_term(Term::from_field_text(fields.url, &page.url));
             }
             known.add(page.url.as_bytes());
             writer.add_document(to_document(fields, page))?;
+            is_changed = true;
         }
+        drop(times);
         drop(searcher);
         self.known = Some(known);
-        self.commit()
+        if is_changed { self.commit() } else { Ok(()) }
     }
 
     fn remove(&mut self, urls: &[String]) -> tantivy::Result<u64> {
-        self.open()?;
-        let Some(writer) = &self.inner else { return Ok(0) };
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
-        let mut found = Vec::new();
-        for url in urls {
-            if urls::find(&searcher, fields, url)?.is_some() {
-                found.push(url);
+        let known = known_urls(self.known.take(), &searcher, fields)?;
+        let mut times = urls::CrawlTimes::of(&searcher);
+        let mut found: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        for url in urls.iter().filter(|url| known.may_have(url.as_bytes())) {
+            if let Some(address) = urls::find(&searcher, fields, url)? {
+                found.insert(url, times.at(address)?);
             }
         }
+        drop(times);
         drop(searcher);
-        found.sort_unstable();
-        found.dedup();
-        for url in &found {
-            writer.delete_term(Term::from_field_text(fields.url, url));
+        self.known = Some(known);
+        let now = Timestamp::now();
+        let removed = urls.iter().map(|url| {
+            let url = url.as_str();
+            (url, tombstone(now, found.get(url).copied()))
+        });
+        // First, since a page that is gone must not come back, while one that is still there is removed by the next call.
+        self.parts.tombstones.add(removed, now, !found.is_empty())?;
+        if found.is_empty() {
+            return Ok(0);
         }
-        if !found.is_empty() {
-            self.commit()?;
+        self.open()?;
+        let Some(writer) = &self.inner else { return Ok(0) };
+        for url in found.keys() {
+            writer.delete_term(Term::from_field_text(self.parts.fields.url, url));
         }
+        self.commit()?;
         Ok(found.len() as u64)
     }
 

@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0008.sql"), only: Some(Dialect::Sqlite) },
     Step { text: include_str!("schema/0009.sql"), only: Some(Dialect::Postgres) },
     Step { text: include_str!("schema/0010.sql"), only: None },
+    Step { text: include_str!("schema/0011.sql"), only: Some(Dialect::Postgres) },
 ];
 
 struct Step {

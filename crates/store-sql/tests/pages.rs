@@ -4,7 +4,9 @@
 mod harness;
 
 use crawlway_store::{
-    IndexedPage, PageIndex, SeenUrls, StoreError, conformance::finding::page, pages::Search,
+    IndexedPage, PageIndex, SeenUrls, StoreError, Timestamp,
+    conformance::finding::page,
+    pages::{Search, precedence::TOMBSTONE_RETENTION},
 };
 use crawlway_store_sql::{Place, SqlPages};
 use harness::Ground;
@@ -13,6 +15,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::sync::Barrier;
 
 async fn total(pages: &SqlPages, query: &str) -> u64 {
     pages.search(&Search::new(query)).await.unwrap_or_else(|error| panic!("{query}: {error}")).total
@@ -101,18 +104,25 @@ async fn a_nul_is_no_obstacle() {
 async fn writers_of_the_same_pages_wait_for_each_other() {
     const WRITERS: usize = 6;
     let ground = Ground::postgres().await;
-    let mut writers = Vec::new();
+    let (mut writers, begun) = (Vec::new(), Timestamp::now());
+    let last_round = Arc::new(Barrier::new(WRITERS));
     for writer in 0..WRITERS {
-        let pages = Arc::new(ground.open().await.pages().unwrap());
+        let (pages, last_round) = (Arc::new(ground.open().await.pages().unwrap()), last_round.clone());
         writers.push(tokio::spawn(async move {
             for round in 0..8 {
-                let of = |number: usize| {
-                    page(&format!("http://a.org/{number}"), "x", &format!("writer{writer} round{round}"))
+                let is_last = round == 7;
+                if is_last {
+                    last_round.wait().await;
+                }
+                let of = |number: usize| IndexedPage {
+                    // The last ones are later than every removal.
+                    crawled_at: if is_last { begun + Duration::from_secs(240) } else { Timestamp::now() },
+                    ..page(&format!("http://a.org/{number}"), "x", &format!("writer{writer} round{round}"))
                 };
                 // Each in an order of its own, and some of them again.
                 let mut batch: Vec<IndexedPage> = (0..40).map(|n| of((n * 7 + writer * 11) % 40)).collect();
                 batch.extend((0..5).map(of));
-                if (round + writer) % 3 == 0 {
+                if (round + writer) % 3 == 0 && !is_last {
                     let urls: Vec<String> = batch.iter().rev().take(9).map(|page| page.url.clone()).collect();
                     pages.remove(&urls).await.unwrap();
                 }
@@ -130,6 +140,26 @@ async fn writers_of_the_same_pages_wait_for_each_other() {
         counted += total(&pages, &format!("\"writer{writer} round7\"")).await;
     }
     assert_eq!(counted, 40, "each is as one writer left it");
+    ground.clear().await;
+}
+
+#[tokio::test]
+async fn tombstones_are_swept_after_their_retention() {
+    let ground = Ground::postgres().await;
+    let pages = ground.open().await.pages().unwrap();
+    let old = page("http://a.org/1", "x", "word");
+    pages.write([old.clone(), page("http://a.org/2", "x", "word")].into()).await.unwrap();
+    assert_eq!(pages.remove(std::slice::from_ref(&old.url)).await, Ok(1));
+    pages.write([old.clone()].into()).await.unwrap();
+    assert_eq!(pages.get(&old.url).await, Ok(None), "its tombstone keeps it out");
+    let month = i64::try_from(TOMBSTONE_RETENTION.as_millis()).unwrap() + 1000;
+    ground.execute(&format!("UPDATE pages SET crawled_at = crawled_at - {month} WHERE removed > 0")).await;
+    // A process sweeps with its first removal, and then now and again.
+    let another = ground.open().await.pages().unwrap();
+    assert_eq!(another.remove(&["http://a.org/3".to_owned()]).await, Ok(0));
+    pages.write([old.clone()].into()).await.unwrap();
+    assert_eq!(pages.get(&old.url).await, Ok(Some(old)), "it is past its retention");
+    assert_eq!(pages.count().await, Ok(2));
     ground.clear().await;
 }
 

@@ -22,6 +22,15 @@ crawlway_conformance::finds! {
         a_page_can_be_found_once_it_is_written: FoundLater, FindsByPrefix;
         a_replaced_page_is_found_by_what_it_says_now: FoundByOldText, FoundWhenRemoved;
     }
+    precedence {
+        an_older_page_does_not_replace_a_newer_one: IgnoresTimes;
+        of_two_in_a_batch_the_one_crawled_later_counts: IgnoresTimesInABatch;
+        of_two_crawled_at_the_same_time_the_later_arrival_counts: EqualTimesKeepTheFirst;
+        a_time_far_ahead_counts_as_the_time_of_receipt: TrustsTheFuture;
+        a_removed_page_is_brought_back_by_a_newer_one_only: ForgetsRemovals;
+        a_removal_counts_for_messages_that_are_still_to_come: OnlyPagesLeaveTombstones;
+        the_order_of_time_survives_a_reopening: TombstonesAreInMemory;
+    }
     reading {
         an_unknown_url_is_none: FoldsCase;
         pages_are_counted: CountsWrites;
@@ -29,6 +38,7 @@ crawlway_conformance::finds! {
         a_scan_goes_on_after_what_is_gone: ScanNeedsItsStart;
         removing_says_how_many_there_were: RemoveCountsAsked;
         a_removed_page_is_gone_and_may_come_again: RemoveIsForEver;
+        pages_that_match_are_listed_in_order_of_url: MatchesAll, MatchesFromTheStart;
     }
     batches {
         empty_batches_are_allowed: RefusesEmpty;

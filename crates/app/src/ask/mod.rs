@@ -6,6 +6,7 @@ mod crawls;
 mod pages;
 mod queues;
 mod removal;
+mod stored;
 mod trails;
 mod urls;
 
@@ -14,6 +15,7 @@ pub(crate) use crawls::Crawls;
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;
 pub(crate) use removal::PagesToRemove;
+pub(crate) use stored::StoredPages;
 pub(crate) use trails::trails;
 pub(crate) use urls::{Adding, get as url, list as urls};
 

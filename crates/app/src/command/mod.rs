@@ -5,10 +5,12 @@ mod config;
 mod crawl;
 mod dead;
 mod demo;
+mod export;
 mod fetch;
 mod given;
 mod health;
 mod index;
+mod page;
 mod queues;
 mod replay;
 mod robots;
@@ -48,6 +50,8 @@ Examples:
   crawlway up                                     the same as a service, with an HTTP API
   crawlway url add https://example.org/           keep its headers, cookies and source
   crawlway search bicycle repair                  find pages, the best first
+  crawlway page https://example.org/              a stored page, as people read it
+  crawlway export --host example.org              stored pages as JSON lines
   crawlway trail https://example.org/page         what happened to a page, step by step
   crawlway fetch https://example.org/             what a page becomes, and how it was fetched
   crawlway config show                            every setting, and where its value comes from
@@ -59,10 +63,10 @@ Examples:
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
 
-While `crawlway up` runs on the data directory, crawl, url, search, index, trail, queues and dead ask
-it and say the same as on the directory itself; --gateway asks one elsewhere. With --json, errors and
-warnings are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are
-for terminals only, and for none if NO_COLOR is set.
+While `crawlway up` runs on the data directory, crawl, url, search, page, export, index, trail, queues
+and dead ask it and say the same as on the directory itself; --gateway asks one elsewhere. With --json,
+errors and warnings are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours
+are for terminals only, and for none if NO_COLOR is set.
 
 Exit codes:
   0  it was done
@@ -89,6 +93,10 @@ enum Command {
     Search(search::SearchArgs),
     /// Remove pages from the index
     Index(index::IndexArgs),
+    /// Show a stored page
+    Page(page::PageArgs),
+    /// Write stored pages as JSON lines
+    Export(export::ExportArgs),
     /// Show what happened to an item, by its id or its URL
     Trail(trail::TrailArgs),
     /// Fetch a page politely and show what it becomes
@@ -151,6 +159,8 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
         Command::Url(args) => url::run(args, &settings()?, &mut output).await?,
         Command::Search(args) => search::run(args, &settings()?, &mut output).await?,
         Command::Index(args) => index::run(args, &settings()?, &mut output).await?,
+        Command::Page(args) => page::run(args, &settings()?, &mut output).await?,
+        Command::Export(args) => export::run(args, &settings()?, &mut output).await?,
         Command::Trail(args) => trail::run(args, &settings()?, &mut output).await?,
         Command::Replay(args) => replay::run(args, &settings()?, &mut output).await?,
         Command::Fetch(args) => fetch::run(args, settings, &mut output).await?,

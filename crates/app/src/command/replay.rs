@@ -60,7 +60,7 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
     let stages = Stages { crawl: false, index: true };
     let mut worker =
         Worker::start(config, Terms::default(), Runs::only_search(stages), None, stop.clone()).await?;
-    let replayed = replay(&worker, &stop).await;
+    let replayed = replay(&worker, config.search.max_message(), &stop).await;
     let asked_to_stop = stop.is_requested();
     let drained = worker.drain().await;
     let left = worker.to_be_indexed().await;
@@ -81,7 +81,7 @@ pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) 
 }
 
 /// Publishes everything again and waits until it is indexed, or until asked to stop. Says how many were published.
-async fn replay(worker: &Worker, stop: &Stop) -> anyhow::Result<u64> {
+async fn replay(worker: &Worker, most_bytes: usize, stop: &Stop) -> anyhow::Result<u64> {
     let index = worker.index.as_deref().context("the pages are stored in no index")?;
     let bar = bar(index.count().await?);
     let told = |count| {
@@ -95,6 +95,7 @@ async fn replay(worker: &Worker, stop: &Stop) -> anyhow::Result<u64> {
         &Clock::System,
         &worker_name(),
         &worker.queue.name,
+        most_bytes,
         told,
     )
     .await?;

@@ -54,6 +54,11 @@ impl SearchTable {
         self.traps
     }
 
+    /// The largest message that the index stage takes, in bytes.
+    pub(crate) fn max_message(&self) -> usize {
+        usize::try_from(self.max_message.0).unwrap_or(usize::MAX)
+    }
+
     /// How long what is in flight may take at the end.
     pub(crate) fn drain(&self) -> Duration {
         self.drain.0

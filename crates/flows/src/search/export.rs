@@ -111,6 +111,11 @@ impl Export {
         Self { name, written, closed: AtomicBool::new(false) }
     }
 
+    /// Whether no page is in it yet, as far as that can be told: what was written to a stream cannot be read back.
+    pub fn is_empty(&self) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.is_empty()
+    }
+
     /// Whether whoever read has gone away, so that nothing more can be written.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
@@ -215,7 +220,9 @@ fn key(url: &str) -> u128 {
 fn write_line(lines: &mut Vec<u8>, page: CheckedPage) -> io::Result<()> {
     let message = PageMessage {
         url: page.url.into_string(),
-        text: page.text,
+        // People read it, so it has its case and paragraphs; other programs have the queue.
+        text: page.original_text.unwrap_or(page.text),
+        original_text: None,
         metadata: Metadata {
             title: page.title,
             description: page.description,

@@ -29,7 +29,7 @@ impl IndexStep {
     }
 }
 
-/// The stage. It never asks whether a URL is known: a page replaces what was stored under its URL.
+/// The stage. It never asks whether a URL is known: a page replaces what was stored under its URL, unless that was crawled later.
 #[derive(Debug)]
 pub(super) struct IndexStage {
     index: Arc<dyn PageIndex>,
@@ -103,7 +103,7 @@ fn indexed(item: Item<CheckedPage>) -> IndexedPage {
         url: page.url.into_string(),
         title: page.title,
         description: page.description,
-        text: page.text,
+        text: page.original_text.unwrap_or(page.text),
         crawled_at: page.crawled_at,
         status_code: page.status_code,
     }
@@ -115,7 +115,7 @@ mod tests {
     use crawlway_broker::MessageId;
     use crawlway_clock::{Clock, Timestamp};
     use crawlway_flow::Stop;
-    use crawlway_store::pages::{Results, Search, SearchError};
+    use crawlway_store::pages::{Query, Results, Search, SearchError};
     use std::sync::Mutex;
 
     /// An index that cannot store pages with a certain title, or nothing at all.
@@ -149,6 +149,14 @@ mod tests {
         async fn scan(&self, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
             Err(StoreError::Closed)
         }
+        async fn matching(
+            &self,
+            _: &Query,
+            _: Option<&str>,
+            _: usize,
+        ) -> Result<Vec<IndexedPage>, StoreError> {
+            Err(StoreError::Closed)
+        }
         async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
             Err(StoreError::Closed)
         }
@@ -161,6 +169,7 @@ mod tests {
         let value = CheckedPage {
             url: format!("http://a.test/{title}").parse().unwrap(),
             text: String::new(),
+            original_text: None,
             title: title.to_owned(),
             description: None,
             crawled_at: Timestamp::now(),

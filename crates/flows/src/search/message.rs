@@ -2,7 +2,7 @@
 
 use crate::body::{self, Field, shown};
 use crawlway_clock::Timestamp;
-use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
+use crawlway_content::{NormalUrl, UrlOptions, index_text, url::normalise};
 use crawlway_flow::Invalid;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Number, Value};
@@ -19,6 +19,30 @@ pub struct PageMessage {
     pub text: String,
     /// What is known about it.
     pub metadata: Metadata,
+    /// The same text as people read it: with its case, and a line per paragraph. Left out when it is not known, when it is no
+    /// other than `text`, and when the message would be too large with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_text: Option<String>,
+}
+
+impl PageMessage {
+    /// The message of a page whose text is as people read it.
+    pub(super) fn new(url: String, original_text: String, metadata: Metadata) -> Self {
+        let text = index_text(&original_text);
+        let original_text = (original_text != text).then_some(original_text);
+        Self { url, text, metadata, original_text }
+    }
+
+    /// Its JSON, without the original text if it would have more than so many bytes otherwise.
+    pub(super) fn body(mut self, most_bytes: usize) -> Vec<u8> {
+        // Nothing in the message can fail to be written.
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        if body.len() <= most_bytes || self.original_text.is_none() {
+            return body;
+        }
+        self.original_text = None;
+        serde_json::to_vec(&self).unwrap_or_default()
+    }
 }
 
 /// What is known about a crawled page.
@@ -41,8 +65,10 @@ pub struct Metadata {
 pub struct CheckedPage {
     /// The URL, in normal form whatever the publisher sent.
     pub url: NormalUrl,
-    /// The text.
+    /// The text, in lower case if the publisher keeps to the contract.
     pub text: String,
+    /// The text as people read it, if it is known.
+    pub original_text: Option<String>,
     /// The title.
     pub title: String,
     /// The description.
@@ -55,7 +81,7 @@ pub struct CheckedPage {
 
 /// Reads a message, or says what is wrong with it: the field, what it has, what was expected.
 pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
-    let PageMessage { url, text, metadata } = body::read(body, most_bytes, &FIELDS)?;
+    let PageMessage { url, text, metadata, original_text } = body::read(body, most_bytes, &FIELDS)?;
     let normal = normalise(&url, &UrlOptions::default())
         .map_err(|error| Invalid(format!("`url` is not one that a page can have: {error}")))?;
     let crawled_at = Timestamp::from_iso(&metadata.timestamp).ok_or_else(|| {
@@ -71,6 +97,7 @@ pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
     Ok(CheckedPage {
         url: normal,
         text,
+        original_text,
         title: metadata.title,
         description: metadata.description,
         crawled_at,
@@ -92,13 +119,14 @@ fn as_whole(number: &Number) -> Option<i64> {
 }
 
 /// What the contract says of each field.
-const FIELDS: [Field; 7] = [
+const FIELDS: [Field; 8] = [
     ("/url", true, Value::is_string, "a text"),
     ("/text", true, Value::is_string, "a text"),
     ("/metadata", true, Value::is_object, "an object"),
     ("/metadata/title", true, Value::is_string, "a text"),
     ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
     ("/metadata/timestamp", true, Value::is_string, "a text"),
+    ("/original_text", false, Value::is_string, "a text, or to be left out"),
     ("/metadata/status_code", true, |value| value.as_number().and_then(as_whole).is_some(), "a whole number"),
 ];
 
@@ -117,7 +145,8 @@ mod tests {
             "metadata": {
                 "title": "Example Page", "description": "Example description",
                 "timestamp": "2025-11-01T12:00:00Z", "status_code": 200
-            }
+            },
+            "original_text": "This is the main text\nof the page..."
         })
     }
 
@@ -163,11 +192,32 @@ mod tests {
                 timestamp: "2025-11-01T12:00:00.000Z".into(),
                 status_code: 200,
             },
+            original_text: None,
         };
         assert_eq!(
             serde_json::to_string(&message).unwrap(),
             r#"{"url":"https://example.com/","text":"text","metadata":{"title":"","timestamp":"2025-11-01T12:00:00.000Z","status_code":200}}"#
         );
+    }
+
+    #[test]
+    fn text_is_lower_case_and_what_people_read_comes_beside_it_while_there_is_room() {
+        let metadata = || Metadata {
+            title: String::new(),
+            description: None,
+            timestamp: "2025-11-01T12:00:00.000Z".into(),
+            status_code: 200,
+        };
+        let message = |text: &str| PageMessage::new("https://a.test/".into(), text.into(), metadata());
+        let body = message("The Night\nTrain").body(MOST);
+        let page = read(&body, MOST).unwrap();
+        assert_eq!(
+            (page.text.as_str(), page.original_text.as_deref()),
+            ("the night train", Some("The Night\nTrain"))
+        );
+        let page = read(&message("The Night\nTrain").body(body.len() - 1), MOST).unwrap();
+        assert_eq!((page.text.as_str(), page.original_text), ("the night train", None), "too large with it");
+        assert_eq!(message("the same").original_text, None);
     }
 
     #[test]
@@ -199,6 +249,7 @@ mod tests {
             (with("/metadata/title", Value::Null), "`metadata.title` is null; expected a text"),
             (with("/metadata/description", json!(1)), "`metadata.description` is 1"),
             (with("/metadata/timestamp", json!("yesterday")), "expected ISO 8601"),
+            (with("/original_text", json!(["a"])), "`original_text` is a list; expected a text"),
             (with("/url", json!("")), "`url` is not one"),
             (with("/url", json!("ftp://example.com/")), "`url` is not one"),
             (vec![b' '; MOST + 1], "the limit is 1048576"),
@@ -229,7 +280,7 @@ mod tests {
         #[test]
         fn the_schema_and_the_reader_agree(
             place in prop::sample::select(vec!["/url", "/text", "/metadata", "/metadata/title",
-                "/metadata/description", "/metadata/timestamp", "/metadata/status_code"]),
+                "/metadata/description", "/metadata/timestamp", "/metadata/status_code", "/original_text"]),
             value in prop::option::of(some_value()),
         ) {
             let mut message = good();
@@ -243,7 +294,8 @@ mod tests {
             let schema: Value = serde_json::from_str(SCHEMA).unwrap();
             let valid = jsonschema::validator_for(&schema).unwrap().is_valid(&message);
             let read = read(message.to_string().as_bytes(), MOST);
-            if read.is_ok() && !(place == "/metadata/description" && value == Some(Value::Null)) {
+            let may_be_null = ["/metadata/description", "/original_text"].contains(&place);
+            if read.is_ok() && !(may_be_null && value == Some(Value::Null)) {
                 prop_assert!(valid, "the reader takes what the schema refuses: {message}");
             }
             let looks_closer = ["/url", "/metadata/timestamp"].contains(&place);

@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 /// How many pages are published together.
 const TOGETHER: usize = 256;
 
-/// Publishes every stored page to `crawler_queue` again, under the id of its item, and says how many. `told` is called
-/// with the number so far, and may end it.
+/// Publishes every stored page to `crawler_queue` again, under the id of its item, and says how many. Messages have at most
+/// `most_bytes`, if need be by leaving the original text out. `told` is called with the number so far, and may end it.
+#[allow(clippy::too_many_arguments, reason = "each is a part of the process that it runs in")]
 pub async fn reindex(
     index: &dyn PageIndex,
     broker: &dyn Broker,
@@ -19,6 +20,7 @@ pub async fn reindex(
     clock: &Clock,
     worker: &str,
     queue: &QueueName,
+    most_bytes: usize,
     mut told: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<u64, ReplayError> {
     let mut count = 0;
@@ -43,7 +45,8 @@ pub async fn reindex(
             error: None,
         };
         trails.record(&pages.iter().map(note).collect::<Vec<_>>()).await?;
-        let published = broker.publish(pages.into_iter().map(|page| outgoing(queue, page)).collect()).await;
+        let published =
+            broker.publish(pages.into_iter().map(|page| outgoing(queue, page, most_bytes)).collect()).await;
         for answer in published {
             answer.map_err(|error| StoreError::Unavailable { detail: error.to_string() })?;
             count += 1;
@@ -54,18 +57,13 @@ pub async fn reindex(
     }
 }
 
-fn outgoing(queue: &QueueName, page: IndexedPage) -> Outgoing {
-    let item = page.item;
-    let message = PageMessage {
-        url: page.url,
-        text: page.text,
-        metadata: Metadata {
-            title: page.title,
-            description: page.description,
-            timestamp: page.crawled_at.to_iso(),
-            status_code: i64::from(page.status_code),
-        },
+fn outgoing(queue: &QueueName, page: IndexedPage, most_bytes: usize) -> Outgoing {
+    let metadata = Metadata {
+        title: page.title,
+        description: page.description,
+        timestamp: page.crawled_at.to_iso(),
+        status_code: i64::from(page.status_code),
     };
-    // Nothing in the message can fail to be written.
-    Outgoing::to_queue(queue, serde_json::to_vec(&message).unwrap_or_default()).id(item.as_str())
+    let message = PageMessage::new(page.url, page.text, metadata);
+    Outgoing::to_queue(queue, message.body(most_bytes)).id(page.item.as_str())
 }

@@ -143,6 +143,7 @@ impl Search {
                 stores.frontier.clone(),
                 stores.seen.clone(),
                 queue.name.clone(),
+                settings.largest_message,
                 options,
                 settings.fetch_at_once,
                 stores.index(),

@@ -5,6 +5,7 @@ mod crawl;
 mod dead;
 mod page;
 mod queue;
+mod stored;
 mod trail;
 mod url;
 
@@ -12,5 +13,6 @@ pub use crawl::{Accepted, Counts, CrawlList, CrawlUrls, CrawlView, Definition, D
 pub use dead::{DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
 pub use page::{Duplicate, Hit, RemovedPages, Results};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
+pub use stored::{PageList, StoredPage};
 pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};
 pub use url::{AcceptedUrl, Forgotten, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

@@ -39,6 +39,7 @@ async fn every_route_is_described_and_every_reference_leads_somewhere() {
             "GET /api/crawls/{name}/urls",
             "GET /api/dead",
             "GET /api/dead/{queue}/{id}",
+            "GET /api/pages",
             "GET /api/queues",
             "GET /api/queues/{queue}",
             "GET /api/search",

@@ -5,6 +5,13 @@ use crawlway_demo_web::{Naming, Plan};
 use crawlway_store::PageIndex;
 use serde_json::{Value, json};
 
+/// A URL as a parameter has it.
+fn escaped(url: &str) -> String {
+    [("%", "%25"), ("&", "%26"), ("+", "%2B"), ("#", "%23")]
+        .into_iter()
+        .fold(url.to_owned(), |url, (sign, escape)| url.replace(sign, escape))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_are_found_and_their_trails_too() {
     let lab = Lab::working(Plan::demo().naming(Naming::Addresses)).await;
@@ -47,6 +54,42 @@ async fn pages_are_found_and_their_trails_too() {
         (&by_url["frontier"][0]["state"], &by_url["frontier"][0]["url"]),
         (&json!("done"), &json!(url))
     );
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_pages_are_read_one_by_one_and_listed_in_parts_that_fit_together() {
+    let lab = Lab::working(Plan::demo().naming(Naming::Addresses)).await;
+    lab.crawl_everything().await;
+    let (mut listed, mut cursor): (Vec<Value>, String) = (Vec::new(), String::new());
+    loop {
+        let part = lab.get(&format!("/api/pages?limit=40{cursor}")).await.ok(200);
+        let pages = part["pages"].as_array().unwrap();
+        assert!(pages.len() <= 40 && pages.iter().all(|page| page.get("text").is_none()), "{part}");
+        listed.extend(pages.iter().cloned());
+        let Some(next) = part["next"].as_str() else { break };
+        cursor = format!("&cursor={}", escaped(next));
+    }
+    let urls: Vec<&str> = listed.iter().map(|page| page["url"].as_str().unwrap()).collect();
+    assert!(urls.len() > 100 && urls.is_sorted_by(|one, next| one < next), "{} pages", urls.len());
+
+    let page = lab.get(&format!("/api/pages?url={}", escaped(urls[0]))).await.ok(200);
+    assert_eq!((&page["url"], &page["item"]), (&listed[0]["url"], &listed[0]["item"]));
+    assert!(page["text"].as_str().unwrap().chars().any(char::is_uppercase), "{page}");
+    let host = page["host"].as_str().unwrap();
+    let of_host = lab.get(&format!("/api/pages?host={host}&limit=3&text=true")).await.ok(200);
+    let pages = of_host["pages"].as_array().unwrap();
+    assert!(pages.iter().all(|page| page["host"] == host && page["text"].is_string()), "{of_host}");
+    assert_eq!(pages.len(), 3, "{of_host}");
+    assert_eq!(lab.get("/api/pages?query=nopagehasthis").await.ok(200), json!({ "pages": [], "next": null }));
+
+    lab.get("/api/pages?url=http://nowhere.test/").await.problem(404, "not-found");
+    lab.get("/api/pages?url=no%20url").await.refused("url", "no url");
+    lab.get("/api/pages?url=http://a.test/&host=a.test").await.refused("host", "leave this out");
+    lab.get("/api/pages?host=no%20host").await.refused("host", "expected a host");
+    lab.get("/api/pages?limit=1001").await.refused("limit", "1 to 1000");
+    lab.get("/api/pages?limit=101&text=true").await.refused("limit", "1 to 100");
+    lab.get("/api/pages?query=%22never").await.problem(400, "query");
     lab.end().await;
 }
 

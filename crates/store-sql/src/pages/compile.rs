@@ -28,7 +28,7 @@ const PIECES: &str = "string_to_array(head || body, ' ')";
 pub(super) struct Parameters(Vec<String>);
 
 impl Parameters {
-    fn add(&mut self, text: String) -> usize {
+    pub(super) fn add(&mut self, text: String) -> usize {
         self.0.push(text);
         self.0.len()
     }

@@ -33,13 +33,19 @@ use crate::{
     time::whole,
 };
 use crawlway_store::{
-    IndexedPage, PageIndex, StoreError,
-    pages::{Query, Results, Search, SearchError},
+    IndexedPage, PageIndex, StoreError, Timestamp,
+    pages::{Query, Results, Search, SearchError, precedence::received},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
+
+/// How often a process looks for tombstones that are past their retention.
+const SWEEP_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// The page index in a PostgreSQL database, for any number of processes. [`SqlStore::pages`] opens it.
 ///
@@ -49,6 +55,7 @@ use std::sync::{
 pub struct SqlPages {
     store: SqlStore,
     closed: AtomicBool,
+    swept: Mutex<Option<Instant>>,
 }
 
 impl SqlStore {
@@ -59,13 +66,23 @@ impl SqlStore {
                 "SQLite holds no page index; use the embedded index beside it, or PostgreSQL for both";
             return Err(StoreError::Invalid { problem: problem.to_owned() });
         }
-        Ok(SqlPages { store: self.clone(), closed: AtomicBool::new(false) })
+        Ok(SqlPages { store: self.clone(), closed: AtomicBool::new(false), swept: Mutex::default() })
     }
 }
 
 impl SqlPages {
     fn open(&self) -> Result<&SqlStore, StoreError> {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(&self.store) }
+    }
+
+    /// Whether it is time to sweep; says so once.
+    fn is_sweep_due(&self) -> bool {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY);
+        if is_due {
+            *swept = Some(Instant::now());
+        }
+        is_due
     }
 }
 
@@ -77,6 +94,7 @@ impl PageIndex for SqlPages {
         if pages.is_empty() {
             return Ok(());
         }
+        let pages = received(pages, Timestamp::now());
         let latest = write::latest(&pages);
         transact!(store, tx, write::write(tx, &latest))
     }
@@ -89,14 +107,14 @@ impl PageIndex for SqlPages {
     }
 
     async fn get(&self, url: &str) -> Result<Option<IndexedPage>, StoreError> {
-        static GET: Sql = row::select!("FROM pages WHERE hash = $1");
+        static GET: Sql = row::select!("FROM pages WHERE hash = $1 AND removed = 0");
         let store = self.open()?;
         let rows = read!(store, tx, tx.run(&GET, vec![Arg::Key(Key::of(url))]))?;
         Ok(rows.first().map(row::page).transpose()?)
     }
 
     async fn count(&self) -> Result<u64, StoreError> {
-        static COUNT: Sql = Sql::new("SELECT count(*) FROM pages");
+        static COUNT: Sql = Sql::new("SELECT count(*) FROM pages WHERE removed = 0");
         let store = self.open()?;
         let rows = read!(store, tx, tx.run(&COUNT, vec![]))?;
         Ok(rows.first().map_or(Ok(0), |row| row.count(0))?)
@@ -104,9 +122,10 @@ impl PageIndex for SqlPages {
 
     async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError> {
         // No index takes a long URL, so the index has its beginning and the database puts the few that share it in order.
-        static FIRST: Sql = row::select!("FROM pages ORDER BY substr(url, 1, 200), url LIMIT $1");
+        static FIRST: Sql =
+            row::select!("FROM pages WHERE removed = 0 ORDER BY substr(url, 1, 200), url LIMIT $1");
         static AFTER: Sql = row::select!(
-            "FROM pages WHERE substr(url, 1, 200) >= substr($2, 1, 200) AND url > $2
+            "FROM pages WHERE substr(url, 1, 200) >= substr($2, 1, 200) AND url > $2 AND removed = 0
              ORDER BY substr(url, 1, 200), url LIMIT $1"
         );
         let store = self.open()?;
@@ -118,12 +137,27 @@ impl PageIndex for SqlPages {
         Ok(rows?.iter().map(row::page).collect::<Result<_, Fault>>()?)
     }
 
+    async fn matching(
+        &self,
+        query: &Query,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<IndexedPage>, StoreError> {
+        let store = self.open()?;
+        read!(store, tx, search::matching(tx, query, after, most))
+    }
+
     async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
         let store = self.open()?;
         if urls.is_empty() {
             return Ok(0);
         }
-        transact!(store, tx, write::remove(tx, urls))
+        let removed = transact!(store, tx, write::remove(tx, urls, Timestamp::now()))?;
+        if self.is_sweep_due() {
+            let now = store.0.time.now();
+            transact!(store, tx, write::sweep(tx, now))?;
+        }
+        Ok(removed)
     }
 
     /// Closes this index and not the store below it, whose connections others use.

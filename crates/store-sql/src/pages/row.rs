@@ -52,13 +52,18 @@ pub(super) fn piece(sign: char, word: &str, column: &mut String) {
     column.push(' ');
 }
 
+/// The columns that [`page`] reads.
+macro_rules! columns {
+    () => {
+        "item, url, host, title, description, text, crawled_at, status_code, simhash"
+    };
+}
+pub(super) use columns;
+
 /// A statement that reads pages.
 macro_rules! select {
     ($rest:expr) => {
-        $crate::dialect::Sql::new(concat!(
-            "SELECT item, url, host, title, description, text, crawled_at, status_code, simhash ",
-            $rest
-        ))
+        $crate::dialect::Sql::new(concat!("SELECT ", $crate::pages::row::columns!(), " ", $rest))
     };
 }
 pub(super) use select;

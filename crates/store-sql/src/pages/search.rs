@@ -43,6 +43,28 @@ pub(super) async fn search(tx: &mut Tx, query: &Query, search: &Search) -> Resul
     Ok(Results { total, hits, next_offset: search.next_offset(groups.len()) })
 }
 
+/// Pages that match in order of URL, after this one.
+pub(super) async fn matching(
+    tx: &mut Tx,
+    query: &Query,
+    after: Option<&str>,
+    most: usize,
+) -> Result<Vec<IndexedPage>, Fault> {
+    let mut parameters = Parameters::default();
+    let condition = condition(query, &mut parameters);
+    let after = after.map_or(String::new(), |after| {
+        let after = parameters.add(after.to_owned());
+        format!("AND substr(url, 1, 200) >= substr(${after}, 1, 200) AND url > ${after}")
+    });
+    let text = format!(
+        "SELECT {} FROM pages WHERE ({condition}) AND removed = 0 {after}
+         ORDER BY substr(url, 1, 200), url LIMIT {most}",
+        row::columns!()
+    );
+    let rows = tx.run_once(text, parameters.args()).await?;
+    rows.iter().map(row::page).collect()
+}
+
 /// The statement that ranks, but for how many it shows.
 struct Statement {
     text: String,
@@ -60,7 +82,7 @@ async fn statement(tx: &mut Tx, query: &Query) -> Result<Statement, Fault> {
         "WITH found AS MATERIALIZED (
            SELECT num, url, simhash, body_words, ({score})::float4 AS score
            FROM (SELECT num, url, simhash, head_words, body_words, head || '' AS head, body || '' AS body
-                 FROM pages WHERE {condition} OFFSET 0) p
+                 FROM pages WHERE ({condition}) AND removed = 0 OFFSET 0) p
          )
          SELECT num, score, simhash, body_words, (SELECT count(*) FROM found) FROM found
          ORDER BY score DESC, url"

@@ -9,8 +9,11 @@ use crate::{
     rows::Rows,
     time::{millis, whole},
 };
-use crawlway_store::IndexedPage;
-use std::collections::{BTreeMap, BTreeSet};
+use crawlway_store::{
+    IndexedPage, Timestamp,
+    pages::precedence::{TOMBSTONE_RETENTION, replaces},
+};
+use std::collections::BTreeMap;
 
 /// What is sent with one statement, in bytes; a page that is longer goes alone.
 const STATEMENT: usize = 4 << 20;
@@ -18,9 +21,19 @@ const STATEMENT: usize = 4 << 20;
 /// The longest page with the words that it is found by, in bytes: PostgreSQL reads no longer JSON.
 const LONGEST_PAGE: usize = 200 << 20;
 
-/// The last page of each URL, in the order of keys.
+/// The most tombstones that one sweep deletes, so that it holds up nothing else.
+const SWEPT: i64 = 10_000;
+
+/// The page of each URL that was crawled last, in the order of keys.
 pub(super) fn latest(pages: &[IndexedPage]) -> BTreeMap<Key, &IndexedPage> {
-    pages.iter().map(|page| (Key::of(&page.url), page)).collect()
+    let mut latest: BTreeMap<Key, &IndexedPage> = BTreeMap::new();
+    for page in pages {
+        let known = latest.entry(Key::of(&page.url)).or_insert(page);
+        if replaces(page.crawled_at, known.crawled_at) {
+            *known = page;
+        }
+    }
+    latest
 }
 
 pub(super) async fn write(tx: &mut Tx, pages: &BTreeMap<Key, &IndexedPage>) -> Result<(), Fault> {
@@ -36,7 +49,8 @@ pub(super) async fn write(tx: &mut Tx, pages: &BTreeMap<Key, &IndexedPage>) -> R
            item = excluded.item, url = excluded.url, host = excluded.host, title = excluded.title,
            description = excluded.description, text = excluded.text, crawled_at = excluded.crawled_at,
            status_code = excluded.status_code, simhash = excluded.simhash, head = excluded.head,
-           head_words = excluded.head_words, body = excluded.body, body_words = excluded.body_words",
+           head_words = excluded.head_words, body = excluded.body, body_words = excluded.body_words, removed = 0
+         WHERE pages.crawled_at < excluded.crawled_at OR pages.crawled_at = excluded.crawled_at AND pages.removed = 0",
     );
     let mut rows = Rows::new();
     let mut length = 0;
@@ -80,17 +94,41 @@ pub(super) async fn write(tx: &mut Tx, pages: &BTreeMap<Key, &IndexedPage>) -> R
     Ok(())
 }
 
-pub(super) async fn remove(tx: &mut Tx, urls: &[String]) -> Result<u64, Fault> {
+/// Makes tombstones of pages, and of URLs that have none, and says how many pages there were.
+pub(super) async fn remove(tx: &mut Tx, urls: &[String], now: Timestamp) -> Result<u64, Fault> {
     static REMOVE: Sql = Sql::new(
-        "WITH gone AS MATERIALIZED (
-           SELECT p.num FROM {rows hash key} r JOIN pages p ON p.hash = r.hash ORDER BY p.hash FOR UPDATE OF p
-         )
-         DELETE FROM pages WHERE num IN (SELECT num FROM gone) RETURNING 1",
+        "INSERT INTO pages (hash, crawled_at, simhash, status_code, head_words, body_words, url, item, host, title, text,
+                            head, body, removed)
+         SELECT r.hash, r.at, 0, 0, 0, 0, r.url, '', '', '', '', '', '', 2
+         FROM {rows hash key, url text, at int} r
+         ORDER BY r.hash
+         ON CONFLICT (hash) DO UPDATE SET
+           crawled_at = greatest(pages.crawled_at, excluded.crawled_at), simhash = 0, status_code = 0, head_words = 0,
+           body_words = 0, item = '', host = '', title = '', description = NULL, text = '', head = '', body = '',
+           removed = CASE pages.removed WHEN 0 THEN 1 ELSE 2 END
+         RETURNING removed",
     );
-    let keys: BTreeSet<Key> = urls.iter().map(|url| Key::of(url)).collect();
+    let by_key: BTreeMap<Key, &String> = urls.iter().map(|url| (Key::of(url), url)).collect();
     let mut rows = Rows::new();
-    for key in keys {
-        rows.row().key(key);
+    for (key, url) in by_key {
+        rows.row().key(key).text(url).int(millis(now));
     }
-    Ok(tx.run(&REMOVE, vec![Arg::Rows(rows)]).await?.len() as u64)
+    let mut removed = 0;
+    for row in tx.run(&REMOVE, vec![Arg::Rows(rows)]).await? {
+        removed += u64::from(row.int(0)? == 1);
+    }
+    Ok(removed)
+}
+
+/// Deletes tombstones that are past their retention.
+pub(super) async fn sweep(tx: &mut Tx, now: i64) -> Result<(), Fault> {
+    static SWEEP: Sql = Sql::new(
+        "DELETE FROM pages WHERE num IN (
+           SELECT num FROM pages WHERE removed > 0 AND crawled_at < $1 ORDER BY crawled_at LIMIT $2
+           FOR UPDATE SKIP LOCKED
+         )",
+    );
+    let retention = i64::try_from(TOMBSTONE_RETENTION.as_millis()).unwrap_or(i64::MAX);
+    tx.run(&SWEEP, vec![Arg::Int(now.saturating_sub(retention)), Arg::Int(SWEPT)]).await?;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod domains;
 pub mod near;
+pub mod precedence;
 pub mod query;
 mod results;
 pub mod snippet;
@@ -17,8 +18,10 @@ use std::{fmt::Debug, sync::Arc};
 /// The pages that can be searched, each once by its URL.
 #[async_trait::async_trait]
 pub trait PageIndex: Debug + Send + Sync {
-    /// Stores pages, each in place of what was stored under its URL before; of two with one URL the later counts.
-    /// When this returns they are durable and can be found. A failed call may have stored some of them.
+    /// Stores pages, each in place of what was stored under its URL before. Of two with one URL the one that was crawled
+    /// later counts, in whatever order they come, and of two that were crawled at the same time the later arrival; a page
+    /// that was crawled before its URL was removed is left out ([`precedence`]). When this returns they are
+    /// durable and can be found. A failed call may have stored some of them.
     async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError>;
 
     /// Finds pages.
@@ -33,7 +36,18 @@ pub trait PageIndex: Debug + Send + Sync {
     /// All pages in order of URL (by its octets), up to so many after this URL, stored or not: for running a stage again from what is stored.
     async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError>;
 
-    /// Removes pages and says how many there were.
+    /// Pages that match the query in order of URL (by its octets), up to so many after this URL. Unlike a search it goes as far
+    /// as there are pages, and ranks and folds nothing.
+    async fn matching(
+        &self,
+        query: &Query,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<IndexedPage>, StoreError>;
+
+    /// Removes pages, whenever they were crawled, and says how many there were. Each URL keeps a tombstone for
+    /// [`TOMBSTONE_RETENTION`](precedence::TOMBSTONE_RETENTION), whether or not there was a page: only a page that was crawled
+    /// after the removal brings it back, and a redelivered older message does not.
     async fn remove(&self, urls: &[String]) -> Result<u64, StoreError>;
 
     /// Waits for background work, such as merging, to end, and lets go of files and locks.
@@ -56,7 +70,7 @@ pub struct IndexedPage {
     pub title: String,
     /// Its description.
     pub description: Option<String>,
-    /// Its main text.
+    /// Its main text, as people read it: with its case and, in lines, its paragraphs. In lower case if nothing else is known.
     pub text: String,
     /// When it was crawled.
     pub crawled_at: Timestamp,

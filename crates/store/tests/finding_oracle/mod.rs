@@ -215,6 +215,10 @@ impl PageIndex for Oracle {
         Err(StoreError::Closed)
     }
 
+    async fn matching(&self, _: &Query, _: Option<&str>, _: usize) -> Result<Vec<IndexedPage>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
     async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
         Err(StoreError::Closed)
     }

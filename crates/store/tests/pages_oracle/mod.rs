@@ -1,9 +1,9 @@
 //! The test oracle: the page index as simply as it can be said, with faults that can be switched on.
 
 use crawlway_store::{
-    IndexedPage, PageIndex, StoreError,
+    IndexedPage, PageIndex, StoreError, Timestamp,
     conformance::pages::Harness,
-    pages::{Hit, Results, Search, SearchError},
+    pages::{Hit, Query, Results, Search, SearchError, precedence, words},
 };
 use std::{
     collections::BTreeMap,
@@ -40,6 +40,15 @@ crawlway_conformance::faults! {
     LosesWithoutClose,
     CloseForgets,
     RacesItself,
+    IgnoresTimes,
+    IgnoresTimesInABatch,
+    EqualTimesKeepTheFirst,
+    TrustsTheFuture,
+    ForgetsRemovals,
+    OnlyPagesLeaveTombstones,
+    TombstonesAreInMemory,
+    MatchesAll,
+    MatchesFromTheStart,
 }
 
 #[derive(Default)]
@@ -47,7 +56,7 @@ struct Pages {
     stored: BTreeMap<String, IndexedPage>,
     /// What each page said when it was first written.
     old: BTreeMap<String, IndexedPage>,
-    removed: Vec<String>,
+    removed: BTreeMap<String, Timestamp>,
     last: Vec<String>,
     writes: u64,
 }
@@ -104,7 +113,10 @@ fn refused<T>(problem: &str) -> Result<T, StoreError> {
 #[async_trait::async_trait]
 impl PageIndex for Oracle {
     async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
-        let mut pages = pages.to_vec();
+        let mut pages = match self.fault {
+            Fault::TrustsTheFuture => pages.to_vec(),
+            _ => precedence::received(pages, Timestamp::now()).to_vec(),
+        };
         let long = |page: &IndexedPage| page.text.split_whitespace().any(|word| word.len() > 65_530);
         if self.has(Fault::RefusesEmpty) && pages.is_empty() {
             return refused("nothing to write");
@@ -125,6 +137,7 @@ impl PageIndex for Oracle {
             return Ok(());
         }
         let mut store = self.pages();
+        let before: BTreeMap<String, IndexedPage> = store.stored.clone();
         store.last = pages.iter().map(|page| self.key(&page.url)).collect();
         for page in pages {
             let mut key = self.key(&page.url);
@@ -132,12 +145,25 @@ impl PageIndex for Oracle {
             match self.fault {
                 Fault::KeepsTheFirst if store.stored.contains_key(&key) => continue,
                 Fault::KeepsBoth if store.stored.contains_key(&key) => key.push(' '),
-                Fault::RemoveIsForEver if store.removed.contains(&key) => continue,
+                Fault::RemoveIsForEver if store.removed.contains_key(&key) => continue,
                 Fault::SecondWriteForgets if store.stored.get(&key) == Some(&page) => {
                     store.stored.remove(&key);
                     continue;
                 }
                 _ => {}
+            }
+            let known = match self.fault {
+                Fault::IgnoresTimes => None,
+                Fault::IgnoresTimesInABatch => before.get(&key),
+                _ => store.stored.get(&key),
+            };
+            let is_late = known.is_some_and(|known| match self.fault {
+                Fault::EqualTimesKeepTheFirst => page.crawled_at <= known.crawled_at,
+                _ => !precedence::replaces(page.crawled_at, known.crawled_at),
+            });
+            let removed = store.removed.get(&key).copied();
+            if is_late || removed.is_some_and(|removed| !precedence::revives(page.crawled_at, removed)) {
+                continue;
             }
             store.old.entry(key.clone()).or_insert_with(|| page.clone());
             let page = self.cut(page);
@@ -214,13 +240,41 @@ impl PageIndex for Oracle {
         Ok(pages)
     }
 
+    async fn matching(
+        &self,
+        query: &Query,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<IndexedPage>, StoreError> {
+        let matches = |page: &IndexedPage| match query {
+            Query::Word(word) => words::list(&page.text).contains(word),
+            Query::Host(host) => page.domains().any(|domain| domain == host),
+            _ => true,
+        };
+        let after = after.filter(|_| !self.has(Fault::MatchesFromTheStart));
+        let store = self.pages();
+        let pages = store.stored.values().filter(|page| after.is_none_or(|after| page.url.as_str() > after));
+        let pages = pages.filter(|page| self.has(Fault::MatchesAll) || matches(page));
+        Ok(pages.take(most).cloned().collect())
+    }
+
     async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
         let mut store = self.pages();
         let mut removed = 0;
         for url in urls {
             let key = self.key(url);
-            removed += u64::from(store.stored.remove(&key).is_some() || self.has(Fault::RemoveCountsAsked));
-            store.removed.push(key);
+            let page = store.stored.remove(&key);
+            removed += u64::from(page.is_some() || self.has(Fault::RemoveCountsAsked));
+            let keeps = match self.fault {
+                Fault::ForgetsRemovals => false,
+                Fault::OnlyPagesLeaveTombstones => page.is_some(),
+                _ => true,
+            };
+            if keeps {
+                let at = precedence::tombstone(Timestamp::now(), page.map(|page| page.crawled_at));
+                let kept = store.removed.entry(key).or_insert(at);
+                *kept = at.max(*kept);
+            }
         }
         Ok(removed)
     }
@@ -260,6 +314,7 @@ impl Harness for OracleHarness {
         let mut pages = self.oracle.pages();
         match self.oracle.fault {
             Fault::LosesWithoutClose => pages.stored.clear(),
+            Fault::TombstonesAreInMemory => pages.removed.clear(),
             Fault::LosesTheLast => {
                 let Pages { stored, last, .. } = &mut *pages;
                 last.iter().for_each(|key| drop(stored.remove(key)));

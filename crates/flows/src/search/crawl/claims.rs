@@ -98,6 +98,8 @@ impl Claims {
                 }
                 match self.frontier.links(url).await? {
                     Some(links) => Ok(First::Seen { owner, at, until, links: Some(links) }),
+                    // Another program's mark says that the URL need not be crawled, and not what it links to.
+                    None if !is_item(&owner) => Ok(First::Seen { owner, at, until, links: None }),
                     // The page itself may be left out, its links never.
                     None => match self.claim(url, &own, Duration::ZERO).await? {
                         Claimed::Ours => Ok(First::Ours),
@@ -139,6 +141,12 @@ impl Claims {
             None => Err(StageError::Ours { error: "the store gave no answer to a claim".to_owned() }),
         }
     }
+}
+
+/// Whether an owner is an item of ours: `ITEM@CRAWL`, or the bare id that earlier versions wrote.
+fn is_item(owner: &str) -> bool {
+    let item = owner.rsplit_once('@').map_or(owner, |(item, _)| item);
+    item.len() >= 32 && item.bytes().all(|octet| octet.is_ascii_hexdigit() || octet == b'-')
 }
 
 fn taken(owner: &str, now: Timestamp) -> StageError {

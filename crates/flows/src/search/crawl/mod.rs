@@ -19,9 +19,7 @@ use answer::{Answer, answer};
 use claims::{Claims, First, Owner};
 use crawlway_broker::{Delivery, Outgoing, QueueName};
 use crawlway_clock::Timestamp;
-use crawlway_content::{
-    NormalUrl, Page, ParseOptions, html::Robots, index_text, parse_bytes, url::normalise,
-};
+use crawlway_content::{NormalUrl, Page, ParseOptions, html::Robots, parse_bytes, url::normalise};
 use crawlway_fetch::{Fetched, Fetcher, Request, Validators};
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail, retry_delay};
 use crawlway_store::{
@@ -94,6 +92,8 @@ pub(super) struct CrawlStage {
     frontier: Arc<dyn Frontier>,
     seen: Arc<dyn SeenUrls>,
     queue: QueueName,
+    /// The largest message that the index stage takes.
+    most_bytes: usize,
     options: CrawlOptions,
     parse: ParseOptions,
     claims: Claims,
@@ -158,6 +158,7 @@ impl CrawlStage {
         frontier: Arc<dyn Frontier>,
         seen: Arc<dyn SeenUrls>,
         queue: QueueName,
+        most_bytes: usize,
         options: CrawlOptions,
         fetch_at_once: usize,
         index: Option<Arc<dyn PageIndex>>,
@@ -171,7 +172,7 @@ impl CrawlStage {
             ..ParseOptions::default()
         };
         let (places, scopes) = (Semaphore::new(fetch_at_once.max(1)), Mutex::default());
-        Self { fetcher, frontier, seen, queue, options, parse, claims, places, index, scopes }
+        Self { fetcher, frontier, seen, queue, most_bytes, options, parse, claims, places, index, scopes }
     }
 
     /// Crawls an item. The URLs that were claimed for it are added to `claimed`.
@@ -329,18 +330,13 @@ impl CrawlStage {
             crawled.unfindable.push(here.into_string());
             return Ok(done("noindex", told, crawled, note));
         }
-        let message = PageMessage {
-            url: here.into_string(),
-            text: index_text(&page.text),
-            metadata: Metadata {
-                title: page.title,
-                description: page.description,
-                timestamp: now.to_iso(),
-                status_code: i64::from(fetched.status.as_u16()),
-            },
+        let metadata = Metadata {
+            title: page.title,
+            description: page.description,
+            timestamp: now.to_iso(),
+            status_code: i64::from(fetched.status.as_u16()),
         };
-        // Nothing in the message can fail to be written.
-        let body = serde_json::to_vec(&message).unwrap_or_default();
+        let body = PageMessage::new(here.into_string(), page.text, metadata).body(self.most_bytes);
         let mut done = done("published", told, crawled, note);
         done.publish.push(Outgoing::to_queue(&self.queue, body).id(item.id.clone()));
         Ok(done)

@@ -4,6 +4,7 @@ mod asked;
 mod crawls;
 mod pages;
 mod removal;
+mod stored;
 
 use crate::parts::Shared;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -18,4 +19,5 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(crawls::cancel))
         .routes(routes!(pages::search))
         .routes(routes!(removal::remove))
+        .routes(routes!(stored::find))
 }

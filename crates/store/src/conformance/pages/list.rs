@@ -1,6 +1,6 @@
 //! The case list, in one place: from it come the suite's table and every backend's tests.
 
-use super::{Harness, batches, reading, shared, writing};
+use super::{Harness, batches, precedence, reading, shared, writing};
 
 /// Writes one test per conformance case of the page index, in modules by theme below a module `conformance`.
 ///
@@ -25,6 +25,15 @@ macro_rules! pages_conformance_suite {
                 a_page_can_be_found_once_it_is_written,
                 a_replaced_page_is_found_by_what_it_says_now,
             }
+            precedence {
+                an_older_page_does_not_replace_a_newer_one,
+                of_two_in_a_batch_the_one_crawled_later_counts,
+                of_two_crawled_at_the_same_time_the_later_arrival_counts,
+                a_time_far_ahead_counts_as_the_time_of_receipt,
+                a_removed_page_is_brought_back_by_a_newer_one_only,
+                a_removal_counts_for_messages_that_are_still_to_come,
+                the_order_of_time_survives_a_reopening,
+            }
             reading {
                 an_unknown_url_is_none,
                 pages_are_counted,
@@ -32,6 +41,7 @@ macro_rules! pages_conformance_suite {
                 a_scan_goes_on_after_what_is_gone,
                 removing_says_how_many_there_were,
                 a_removed_page_is_gone_and_may_come_again,
+                pages_that_match_are_listed_in_order_of_url,
             }
             batches {
                 empty_batches_are_allowed,

@@ -7,6 +7,7 @@
 
 mod batches;
 mod list;
+mod precedence;
 mod reading;
 mod shared;
 mod trial;

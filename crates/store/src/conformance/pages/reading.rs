@@ -1,9 +1,10 @@
 //! Cases: pages are read one by one, scanned, counted and removed.
 
 use super::Harness;
-use super::trial::{Trial, page};
+use super::trial::{Trial, crawled_anew, page};
+use crate::IndexedPage;
 
-fn urls_of(pages: &[crate::IndexedPage]) -> Vec<&str> {
+fn urls_of(pages: &[IndexedPage]) -> Vec<&str> {
     pages.iter().map(|page| page.url.as_str()).collect()
 }
 
@@ -76,6 +77,36 @@ pub(super) async fn a_removed_page_is_gone_and_may_come_again(h: &mut dyn Harnes
     t.remove(&[&one.url]).await;
     assert_eq!(t.get(&one.url).await, None, "it is gone");
     assert_eq!(t.scan(None, 10).await, std::slice::from_ref(&two), "only the other is left");
-    t.write(std::slice::from_ref(&one)).await;
-    assert_eq!(t.scan(None, 10).await, [one, two], "it has come again");
+    let again = crawled_anew(one);
+    t.write(std::slice::from_ref(&again)).await;
+    assert_eq!(t.scan(None, 10).await, [again, two], "it has come again");
+}
+
+pub(super) async fn pages_that_match_are_listed_in_order_of_url(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    let at = |host: &str, path: &str, text: &str| IndexedPage {
+        host: host.to_owned(),
+        ..page(&format!("https://{host}/{path}"), text)
+    };
+    let pages = [
+        at("b.example", "2", "the lighthouse"),
+        at("a.example", "9", "a submarine"),
+        at("a.example", "10", "Lighthouse"),
+        at("www.b.example", "1", "lighthouse and submarine"),
+        at("a.example", "B", "no such word, lighthouse keeper"),
+        at("a.example", "gone", "lighthouse"),
+    ];
+    // Several writes, so that an index that keeps them apart has to merge them.
+    for page in &pages {
+        t.write(std::slice::from_ref(page)).await;
+    }
+    t.remove(&["https://a.example/gone"]).await;
+    let lighthouses =
+        ["https://a.example/10", "https://a.example/B", "https://b.example/2", "https://www.b.example/1"];
+    for most in [1, 3, 100] {
+        assert_eq!(t.matching("lighthouse", most).await, lighthouses, "{most} at a time");
+    }
+    let of_host = ["https://b.example/2", "https://www.b.example/1"];
+    assert_eq!(t.matching("host:b.example", 1).await, of_host, "a host and those below it");
+    assert_eq!(t.matching("absent", 10).await, [""; 0], "no page has this word");
 }

@@ -2,9 +2,9 @@
 
 use super::Harness;
 pub(super) use crate::conformance::expect::works;
-use crate::pages::{Results, Search};
+use crate::pages::{Query, Results, Search};
 use crate::{IndexedPage, PageIndex, Timestamp};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A page of this URL that says this.
 pub(super) fn page(url: &str, text: &str) -> IndexedPage {
@@ -19,6 +19,16 @@ pub(super) fn page(url: &str, text: &str) -> IndexedPage {
         status_code: 200,
         simhash: 0x0123_4567_89ab_cdef,
     }
+}
+
+/// The same, crawled at another time.
+pub(super) fn crawled(at: Timestamp, page: IndexedPage) -> IndexedPage {
+    IndexedPage { crawled_at: at, ..page }
+}
+
+/// A page that is crawled from now on, and so after every removal so far.
+pub(super) fn crawled_anew(page: IndexedPage) -> IndexedPage {
+    crawled(Timestamp::now() + Duration::from_secs(60), page)
 }
 
 pub(super) struct Trial<'h> {
@@ -73,6 +83,22 @@ impl<'h> Trial<'h> {
             }
             all.extend(part);
             assert!(all.len() < 100_000, "a scan must end");
+        }
+    }
+
+    /// The URLs of pages that match, in the order in which they are listed, so many at a time.
+    pub(super) async fn matching(&self, query: &str, most: usize) -> Vec<String> {
+        let query = Query::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let mut urls: Vec<String> = Vec::new();
+        loop {
+            let after = urls.last().cloned();
+            let part = works(self.index.matching(&query, after.as_deref(), most).await, "listing");
+            assert!(part.len() <= most, "no more than {most} at once");
+            if part.is_empty() {
+                return urls;
+            }
+            urls.extend(part.into_iter().map(|page| page.url));
+            assert!(urls.len() < 100_000, "a list must end");
         }
     }
 

@@ -76,6 +76,12 @@ impl Query {
         parse::parse(text)
     }
 
+    /// What matches both.
+    pub fn and(self, other: Self) -> Self {
+        let both = vec![self.clone(), other];
+        Self::all(both).unwrap_or(self)
+    }
+
     /// Whether it says what pages must have, rather than only what they must not.
     fn is_positive(&self) -> bool {
         match self {

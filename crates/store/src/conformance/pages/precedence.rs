@@ -1,0 +1,114 @@
+//! Cases: of two versions of a page the one that was crawled later counts, and a removal is a version, too.
+
+use super::Harness;
+use super::trial::{Trial, crawled, crawled_anew, page, works};
+use crate::{Timestamp, pages::precedence::MAX_AHEAD};
+use std::time::Duration;
+
+const URL: &str = "https://a.example/";
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + second * 1000)
+}
+
+pub(super) async fn an_older_page_does_not_replace_a_newer_one(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let elsewhere = t.another_handle().await;
+    let [old, new, newest] = [(1, "lighthouse"), (2, "submarine"), (3, "balloon")]
+        .map(|(second, text)| crawled(at(second), page(URL, text)));
+    t.write(std::slice::from_ref(&new)).await;
+    t.write(&[old.clone(), page("https://b.example/", "another")]).await;
+    assert_eq!(t.get(URL).await.as_ref(), Some(&new), "the newer one stays");
+    assert_eq!(t.with_word("lighthouse").await, [""; 0], "the older one cannot be found");
+    assert_eq!(t.with_word("submarine").await, [URL], "the newer one can");
+    assert_eq!(t.count().await, 2, "the other page of the batch is stored");
+    works(elsewhere.write([newest.clone()].into()).await, "writing elsewhere");
+    works(elsewhere.write([new].into()).await, "writing elsewhere");
+    t.write(&[old]).await;
+    assert_eq!(t.get(URL).await, Some(newest), "the newest one, whoever wrote it");
+}
+
+pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    let versions = [(2, "second"), (3, "third"), (1, "first")]
+        .map(|(second, text)| crawled(at(second), page(URL, text)));
+    t.write(&versions).await;
+    assert_eq!(t.get(URL).await.as_ref(), Some(&versions[1]), "the one crawled last, wherever it stands");
+    assert_eq!(t.count().await, 1, "each URL counts once");
+}
+
+pub(super) async fn of_two_crawled_at_the_same_time_the_later_arrival_counts(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    t.write(&[page(URL, "one"), page(URL, "two")]).await;
+    assert_eq!(t.get(URL).await, Some(page(URL, "two")), "the later one of a batch");
+    t.write(&[page(URL, "three")]).await;
+    assert_eq!(t.get(URL).await, Some(page(URL, "three")), "the later batch");
+}
+
+pub(super) async fn a_time_far_ahead_counts_as_the_time_of_receipt(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    let before = Timestamp::now();
+    let (soon, late) = (before + MAX_AHEAD / 2, before + Duration::from_secs(3600));
+    let near = crawled(soon, page("https://b.example/", "near"));
+    t.write(&[crawled(late, page(URL, "far")), near.clone()]).await;
+    let kept = t.get(URL).await.map(|page| page.crawled_at);
+    let received = before..=Timestamp::now();
+    assert!(kept.is_some_and(|at| received.contains(&at)), "{kept:?} is when it was received");
+    assert_eq!(t.get(&near.url).await.as_ref(), Some(&near), "clocks may differ by some minutes");
+    let next = crawled(soon, page(URL, "next"));
+    t.write(std::slice::from_ref(&next)).await;
+    assert_eq!(t.get(URL).await, Some(next), "it keeps no later page out");
+}
+
+pub(super) async fn a_removed_page_is_brought_back_by_a_newer_one_only(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let elsewhere = t.another_handle().await;
+    // The second one was crawled ahead of our clock: its own message must not bring it back either.
+    for old in [page(URL, "lighthouse"), crawled_anew(page("https://b.example/", "lighthouse"))] {
+        t.write(std::slice::from_ref(&old)).await;
+        assert_eq!(t.remove(&[&old.url]).await, 1, "it was there");
+        t.write(std::slice::from_ref(&old)).await;
+        works(elsewhere.write([old.clone()].into()).await, "writing elsewhere");
+        assert_eq!((t.get(&old.url).await, t.count().await), (None, 0), "its redelivery does not revive it");
+        assert_eq!(t.with_word("lighthouse").await, [""; 0], "it cannot be found");
+        assert_eq!(t.scan(None, 10).await, [], "it is in no scan");
+        assert_eq!(t.matching("after:2001-01-01", 10).await, [""; 0], "it is in no list");
+        assert_eq!(t.remove(&[&old.url]).await, 0, "it is not removed twice");
+        let new = crawled(
+            old.crawled_at.max(Timestamp::now()) + Duration::from_secs(1),
+            page(&old.url, "submarine"),
+        );
+        t.write(std::slice::from_ref(&new)).await;
+        assert_eq!(t.get(&old.url).await.as_ref(), Some(&new), "a newer one does");
+        assert_eq!((t.remove(&[&old.url]).await, t.count().await), (1, 0), "it is removed again");
+    }
+}
+
+pub(super) async fn a_removal_counts_for_messages_that_are_still_to_come(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    assert_eq!(t.remove(&[URL]).await, 0, "there is no page yet");
+    t.write(&[page(URL, "before"), page("https://b.example/", "another")]).await;
+    assert_eq!((t.get(URL).await, t.count().await), (None, 1), "it was crawled before the removal");
+    let new = crawled_anew(page(URL, "after"));
+    t.write(&[page(URL, "before"), new.clone(), page(URL, "before")]).await;
+    assert_eq!(t.get(URL).await, Some(new), "and this one after it");
+}
+
+pub(super) async fn the_order_of_time_survives_a_reopening(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let (old, new) = (crawled(at(1), page(URL, "old")), crawled(at(2), page(URL, "new")));
+    let gone = page("https://b.example/", "gone");
+    let never = page("https://c.example/", "never");
+    t.write(&[new.clone(), gone.clone()]).await;
+    t.remove(&[&gone.url]).await;
+    t.remove(&[&never.url]).await;
+    for _ in 0..2 {
+        t = t.reopened().await;
+        t.write(&[old.clone(), gone.clone(), never.clone()]).await;
+        assert_eq!(t.scan(None, 10).await, std::slice::from_ref(&new), "the newer page, and nothing removed");
+    }
+    let back = crawled_anew(gone);
+    t.write(std::slice::from_ref(&back)).await;
+    t = t.reopened().await;
+    assert_eq!(t.scan(None, 10).await, [new, back], "a newer one comes back");
+}
