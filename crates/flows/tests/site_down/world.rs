@@ -8,7 +8,7 @@ use crawlway_fetch::{Fetcher, Guard, Limits, Request, Setup};
 use crawlway_flow::{Parts, Ran, Stop};
 use crawlway_flows::{
     inventory::{self, Inventory, InventorySettings, url_inventory, waiting_queue},
-    search::{self, CrawlOptions, Definition, Search, SearchSettings, Stages, Stores, crawler_queue},
+    search::{self, Asked, CrawlOptions, Definition, Search, SearchSettings, Stages, Stores, crawler_queue},
 };
 use crawlway_store::{
     CrawlId, Frontier, FrontierPolicy, UrlRecords,
@@ -135,7 +135,7 @@ impl World {
     /// Begins a crawl at this URL.
     pub(crate) async fn begin(&self, seed: &str) -> CrawlId {
         let definition = Definition::of_seeds([seed]).checked().unwrap();
-        search::begin(&*self.records, &definition).await.unwrap().crawl.id
+        search::begin(&*self.records, &Asked::new(definition)).await.unwrap().crawl.id
     }
 
     pub(crate) async fn look(&self, id: &CrawlId) -> Crawl {
