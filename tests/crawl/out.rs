@@ -139,7 +139,7 @@ fn a_reader_who_has_read_enough_ends_the_crawl_which_can_go_on() {
     let ended = finish(child);
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(3), "{said}");
-    assert!(said.contains("\"state\": \"running\""), "{said}");
+    assert!(said.contains("\"state\": \"paused\""), "{said}");
     let rest = site.crawled(&["--out", "rest.jsonl", "--gap", "0s"]);
     assert_eq!(rest["state"], "finished", "{rest}");
     // A new file has all pages, those that the reader has read included.
