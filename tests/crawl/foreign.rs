@@ -114,7 +114,7 @@ fn keys_begin_with_the_prefix_and_expire(lab: &Lab) {
 #[test]
 fn what_a_python_program_marks_in_redis_is_not_fetched_and_what_it_spoils_holds_up_nothing_else() {
     let mut lab = Lab::new(Plan::tiny(30), Duration::from_millis(2));
-    let (database, host) = (Database::new(&lab, "marked"), VirtualHost::new("marked"));
+    let (database, host) = (Database::new("marked"), VirtualHost::new("marked"));
     Servers::on(&host, &database).share(&mut lab);
     let setting = |name| lab.variables.iter().find(|(one, _)| *one == name).unwrap().1.as_str();
     let start = lab.truth().start[0].clone();
@@ -143,7 +143,7 @@ fn what_a_python_program_marks_in_redis_is_not_fetched_and_what_it_spoils_holds_
     assert_eq!(ours["value"]["seen"], true, "{ours}");
     assert!(ours["left"].as_i64().unwrap() > 0, "{ours}");
     drop(gateway);
-    database.drop(&lab);
+    database.drop();
 }
 
 #[test]

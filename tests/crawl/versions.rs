@@ -70,7 +70,7 @@ fn older_after_newer_the_embedded_index_keeps_the_newer_page_however_often_it_is
 #[test]
 fn older_after_newer_the_index_on_postgresql_keeps_the_newer_page_however_often_indexers_are_killed() {
     let mut lab = Lab::new(Plan::tiny(1), Duration::from_millis(2));
-    let (database, host) = (Database::new(&lab, "versions"), VirtualHost::new("versions"));
+    let (database, host) = (Database::new("versions"), VirtualHost::new("versions"));
     Servers::on(&host, &database).share(&mut lab);
     lab.variables.push(("CRAWLWAY_SEARCH__INDEX_BATCH", "20".to_owned()));
     let gateway = Gateway::start(&lab);
@@ -100,5 +100,5 @@ fn older_after_newer_the_index_on_postgresql_keeps_the_newer_page_however_often_
     let wrong = not_the_second(&pages);
     assert!(wrong.is_empty(), "{} of {URLS} pages went back to the first version: {wrong:?}", wrong.len());
     drop((gateway, _indexer));
-    database.drop(&lab);
+    database.drop();
 }

@@ -149,6 +149,7 @@ mod tests {
             state: if ended_at.is_some() { CrawlState::Finished } else { CrawlState::Running },
             definition: String::new(),
             max_pages: None,
+            revision: 0,
             created_at: Timestamp::from_millis(0),
             ended_at: ended_at.map(Timestamp::from_millis),
             counts: CrawlCounts::default(),

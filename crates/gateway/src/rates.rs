@@ -108,6 +108,7 @@ mod tests {
             id: CrawlId::new("one").unwrap(),
             definition: String::new(),
             max_pages: None,
+            revision: 0,
             state: CrawlState::Running,
             created_at: Timestamp::from_millis(0),
             ended_at: None,
