@@ -126,7 +126,7 @@ impl Scene {
             gateway.ended(&place);
         }
         if let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) {
-            let ids = [&answer["id"], &answer["dead"][0]["id"], &answer["hits"][0]["item"]];
+            let ids = [&answer["name"], &answer["id"], &answer["dead"][0]["id"], &answer["hits"][0]["item"]];
             self.id = ids.iter().find_map(|id| id.as_str()).map(str::to_owned).or(self.id.take());
         }
     }

@@ -14,7 +14,7 @@ fn in_the_middle_of_a_crawl_it_ends_when_asked_and_the_next_one_goes_on() {
     let lab = Lab::new(&format!("[fetch]\ngap = \"5ms\"\nallow = [\"127.0.0.0/8:{port}\"]"));
     let mut up = lab.up();
     let (_, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().truth().start }));
-    let crawl = format!("/api/crawls/{}", accepted["id"].as_str().unwrap());
+    let crawl = format!("/api/crawls/{}", accepted["name"].as_str().unwrap());
     up.wait(&crawl, |crawl| crawl["counts"]["done"].as_u64() >= Some(10));
     up.signal(Signal::TERM);
     assert_eq!(up.ended().code(), Some(0));

@@ -16,7 +16,7 @@ fn a_crawl_over_http_becomes_searchable_and_survives_a_restart() {
     assert_eq!(up.get("/health/ready").0, 200);
     let (status, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().truth().start }));
     assert_eq!(status, 202, "{accepted}");
-    let crawl = format!("/api/crawls/{}", accepted["id"].as_str().unwrap());
+    let crawl = format!("/api/crawls/{}", accepted["name"].as_str().unwrap());
     up.wait(&crawl, |crawl| crawl["state"] == "finished");
     up.wait("/api/queues/crawler_queue", |queue| queue["ready"] == 0 && queue["in_flight"] == 0);
     let (_, fetched) = up.get(&crawl);

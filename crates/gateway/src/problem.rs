@@ -186,6 +186,6 @@ impl From<NameError> for Problem {
 
 impl From<CrawlIdError> for Problem {
     fn from(error: CrawlIdError) -> Self {
-        Self::not_found(error.to_string()).field("id")
+        Self::not_found(error.to_string()).field("name")
     }
 }

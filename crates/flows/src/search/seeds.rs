@@ -36,8 +36,11 @@ pub async fn failed_seeds(
             EntryState::Dead => ("dead".to_owned(), told),
             EntryState::Done if has_no_page(&told) => {
                 let steps = trails.of_item(&entry.item).await?;
-                let why =
-                    steps.into_iter().rev().find(|step| step.outcome == told).and_then(|step| step.error);
+                let why = steps
+                    .into_iter()
+                    .rev()
+                    .find(|step| step.outcome == told)
+                    .and_then(|step| step.error.or(step.note));
                 (told, why.unwrap_or_default())
             }
             EntryState::Done | EntryState::Waiting | EntryState::InFlight => return Ok(Vec::new()),

@@ -8,25 +8,31 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crawl_is_durable_when_it_is_accepted_and_the_same_definition_is_the_same_crawl() {
+async fn a_crawl_is_durable_when_it_is_accepted_and_is_known_by_its_name() {
     let lab = Lab::idle().await;
     let body = json!({ "seeds": ["HTTP://A.test:80/#top", "http://a.test/b"], "max_depth": 3, "max_pages": 50,
         "include": ["/*"], "exclude": ["*.pdf"], "hosts": ["a.test"], "recrawl_after": "12h" });
     let answer = lab.post("/api/crawls", body.clone()).await;
     let accepted = answer.ok(202);
-    let id = accepted["id"].as_str().unwrap();
+    let id = accepted["name"].as_str().unwrap();
     assert_eq!(
         accepted,
-        json!({ "id": id, "location": format!("/api/crawls/{id}"), "new": true, "added": 2, "again": 0, "outcomes": {} })
+        json!({ "name": id, "location": format!("/api/crawls/{id}"), "new": true, "added": 2, "again": 0, "recent": 0,
+            "outcomes": {} })
     );
     assert_eq!(answer.header(header::LOCATION), format!("/api/crawls/{id}"));
     let stored = lab.records.crawl(&CrawlId::new(id).unwrap()).await.unwrap().unwrap();
     assert_eq!(stored.counts.waiting, 2);
 
     let again = lab.post("/api/crawls", body).await.ok(202);
-    assert_eq!((&again["id"], &again["new"]), (&json!(id), &json!(false)));
+    assert_eq!((&again["name"], &again["new"]), (&json!(id), &json!(false)));
     let other = lab.post("/api/crawls", json!({ "seeds": ["http://a.test/"] })).await.ok(202);
-    assert_ne!(other["id"], id);
+    assert_eq!((&other["name"], &other["new"]), (&json!("a.test"), &json!(true)));
+    let named = lab.post("/api/crawls", json!({ "name": "mine", "seeds": ["http://a.test/"] })).await.ok(202);
+    assert_eq!((&named["name"], &named["new"]), (&json!("mine"), &json!(true)));
+    lab.post("/api/crawls", json!({ "name": "a b", "seeds": ["http://a.test/"] }))
+        .await
+        .refused("name", "letters");
 
     let crawl = lab.get(&format!("/api/crawls/{id}")).await.ok(200);
     assert_eq!(crawl["state"], "running");
@@ -35,7 +41,7 @@ async fn a_crawl_is_durable_when_it_is_accepted_and_the_same_definition_is_the_s
         crawl["definition"],
         json!({ "seeds": ["http://a.test/", "http://a.test/b"], "sitemaps": false, "hosts": ["a.test"],
             "include": ["/*"], "exclude": ["*.pdf"], "max_depth": 3, "max_pages": 50,
-            "recrawl_after": "12h" })
+            "recrawl_after": "12h", "joined_hosts": [] })
     );
     assert_eq!(
         crawl["counts"],

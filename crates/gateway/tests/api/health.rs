@@ -175,7 +175,7 @@ async fn metrics_have_names_and_labels_that_dashboards_rely_on() {
     assert!(value("crawlway_fetches_total{code=\"200\"}") >= 30.0);
     assert_eq!(value("crawlway_ready{dependency=\"index\"}"), 1.0);
     assert!(
-        value("crawlway_gateway_requests_total{route=\"/api/crawls/{id}\",method=\"GET\",status=\"200\"}")
+        value("crawlway_gateway_requests_total{route=\"/api/crawls/{name}\",method=\"GET\",status=\"200\"}")
             >= 1.0
     );
     assert_eq!(

@@ -45,12 +45,16 @@ Examples:
 
 A pattern is about path and query, or about the whole URL if it has `://` in it; `*` stands for
 anything. Ctrl-C or SIGTERM finishes what is in flight; the same command goes on where it stopped.
-Once it has finished, the same command crawls what is due again (`search.recrawl_after`), and
-pages that have not changed are not fetched whole.
+
+A crawl is known by its name, and its terms may change: the same command with a higher --max-pages goes
+on with what waits, with a wider scope it takes in what was left out. It tries again what had failed,
+fetches the given URLs, and what was fetched longer ago than `search.recrawl_after`; pages that have
+not changed are not sent whole. A page that another crawl has fetched lately is skipped, its links
+are followed. --fresh fetches everything. A host that a given URL redirects to joins the scope.
 
 Lines of --out are messages as `crawler_queue` has them. The file is added to, and a page that is in
-it is written again only once it is due again, however often the command was killed. Pages that were
-crawled lately into the same data directory are not fetched again, and so not written.
+it is written again only once it is due again, however often the command was killed. A new file gets
+all pages of the crawl, also those that were fetched before.
 
 While a gateway runs on the data directory, or --gateway names one, it crawls, on the terms of its
 own settings; Ctrl-C then only ends the watching.
@@ -61,13 +65,15 @@ so every 5 s, with --json as {\"progress\": {\"seconds\", \"done\", \"waiting\",
 of a stage.
 
 JSON:
-  {\"crawl\", \"state\": \"running\" | \"finished\" | \"paused\" | \"cancelled\", \"new\", \"added\",
-    \"again\", \"seconds\", \"indexed\", \"written\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
+  {\"crawl\", \"state\": \"running\" | \"finished\" | \"limited\" | \"paused\" | \"cancelled\", \"new\",
+    \"added\", \"again\", \"recent\", \"skipped\", \"joined_hosts\", \"failed_seeds\": [{\"url\", \"outcome\",
+    \"reason\"}], \"seconds\", \"indexed\", \"written\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
     \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}}
   `indexed` is how many pages this run has put into the index, `written` how many into the file of
-  --out, `outcomes` are of the whole crawl. With `--out -` it goes to standard error.
+  --out, `recent` how many were left as they are, `skipped` how many another crawl has fetched lately,
+  `outcomes` are of the whole crawl. With `--out -` it goes to standard error.
 
-Exit codes: 0 nothing is left to do; 1 it failed; 2 the command line or a setting is wrong;
+Exit codes: 0 nothing is left to do, or the page limit is reached; 1 it failed, or no given URL could be crawled; 2 the command line or a setting is wrong;
 3 it was asked to stop before the end."
 )]
 pub(super) struct CrawlArgs {

@@ -139,7 +139,7 @@ fn remedy(seed: &SeedFailure) -> &'static str {
     }
     match seed.outcome.as_str() {
         "disallowed" => "--no-robots does not ask robots.txt, if you may",
-        "out_of_scope" => "add its target with --host",
+        "out_of_scope" => "add its target with --hosts",
         "gone" | "refused" | "not_a_page" => "look at what it answers: crawlway fetch URL",
         _ if has("robots.") => {
             "--no-robots does not ask robots.txt, if you may; the same command tries again"
