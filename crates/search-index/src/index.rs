@@ -177,11 +177,11 @@ impl PageIndex for TantivyIndex {
         .await
     }
 
-    async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, StoreError> {
         if urls.is_empty() {
             return self.with_open(|_| 0);
         }
-        self.request(|reply| Request::Remove(urls.to_vec(), reply)).await
+        self.request(|reply| Request::Remove(urls.to_vec(), gone_at, reply)).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

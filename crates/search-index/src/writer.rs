@@ -14,7 +14,7 @@ use crawlway_store::{
     pages::precedence::{replaces, tombstone},
 };
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -39,7 +39,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 pub(crate) enum Request {
     Write(Arc<[IndexedPage]>, Reply<()>),
-    Remove(Vec<String>, Reply<u64>),
+    Remove(Vec<String>, Option<Timestamp>, Reply<u64>),
     /// Waits for merges and ends.
     Close(Reply<()>),
 }
@@ -73,7 +73,7 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
         while let Some(request) = next {
             match request {
                 Request::Write(pages, reply) => group.write(pages, reply),
-                Request::Remove(urls, reply) => group.remove.push((urls, reply)),
+                Request::Remove(urls, gone_at, reply) => group.remove.push((urls, gone_at, reply)),
                 Request::Close(reply) => {
                     close = Some(reply);
                     break;
@@ -101,7 +101,7 @@ struct Group {
     changes: Vec<(Arc<[IndexedPage]>, usize)>,
     by_url: HashMap<String, usize>,
     written: Vec<Reply<()>>,
-    remove: Vec<(Vec<String>, Reply<u64>)>,
+    remove: Vec<(Vec<String>, Option<Timestamp>, Reply<u64>)>,
 }
 
 impl Group {
@@ -132,8 +132,8 @@ impl Group {
                 let _ = reply.send(outcome.clone());
             }
         }
-        for (urls, reply) in remove {
-            let _ = reply.send(writer.guarded("remove pages", |writer| writer.remove(&urls)));
+        for (urls, gone_at, reply) in remove {
+            let _ = reply.send(writer.guarded("remove pages", |writer| writer.remove(&urls, gone_at)));
         }
     }
 }
@@ -276,25 +276,28 @@ impl Writer {
         if is_changed { self.commit() } else { Ok(()) }
     }
 
-    fn remove(&mut self, urls: &[String]) -> tantivy::Result<u64> {
+    fn remove(&mut self, urls: &[String], gone_at: Option<Timestamp>) -> tantivy::Result<u64> {
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
         let known = known_urls(self.known.take(), &searcher, fields)?;
         let mut times = urls::CrawlTimes::of(&searcher);
         let mut found: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        let mut newer: HashSet<&str> = HashSet::new();
         for url in urls.iter().filter(|url| known.may_have(url.as_bytes())) {
-            if let Some(address) = urls::find(&searcher, fields, url)? {
-                found.insert(url, times.at(address)?);
+            let Some(address) = urls::find(&searcher, fields, url)? else { continue };
+            let crawled_at = times.at(address)?;
+            if gone_at.is_some_and(|gone_at| crawled_at > gone_at) {
+                newer.insert(url);
+            } else {
+                found.insert(url, crawled_at);
             }
         }
         drop(times);
         drop(searcher);
         self.known = Some(known);
         let now = Timestamp::now();
-        let removed = urls.iter().map(|url| {
-            let url = url.as_str();
-            (url, tombstone(now, found.get(url).copied()))
-        });
+        let removed = urls.iter().map(String::as_str).filter(|url| !newer.contains(url));
+        let removed = removed.map(|url| (url, tombstone(gone_at.unwrap_or(now), found.get(url).copied())));
         // First, since a page that is gone must not come back, while one that is still there is removed by the next call.
         self.parts.tombstones.add(removed, now, !found.is_empty())?;
         if found.is_empty() {

@@ -96,7 +96,7 @@ async fn a_nul_is_no_obstacle() {
     let kept = pages.get(&odd.url).await.unwrap().unwrap();
     assert_eq!((kept.title.as_str(), kept.text.as_str()), ("be\u{fffd}fore", "af\u{fffd}ter"));
     assert_eq!(total(&pages, "\"be fore\" \"af ter\"").await, 1);
-    assert_eq!(pages.remove(&[odd.url]).await, Ok(1));
+    assert_eq!(pages.remove(&[odd.url], None).await, Ok(1));
     ground.clear().await;
 }
 
@@ -124,7 +124,7 @@ async fn writers_of_the_same_pages_wait_for_each_other() {
                 batch.extend((0..5).map(of));
                 if (round + writer) % 3 == 0 && !is_last {
                     let urls: Vec<String> = batch.iter().rev().take(9).map(|page| page.url.clone()).collect();
-                    pages.remove(&urls).await.unwrap();
+                    pages.remove(&urls, None).await.unwrap();
                 }
                 pages.write(batch.into()).await.unwrap();
             }
@@ -149,14 +149,14 @@ async fn tombstones_are_swept_after_their_retention() {
     let pages = ground.open().await.pages().unwrap();
     let old = page("http://a.org/1", "x", "word");
     pages.write([old.clone(), page("http://a.org/2", "x", "word")].into()).await.unwrap();
-    assert_eq!(pages.remove(std::slice::from_ref(&old.url)).await, Ok(1));
+    assert_eq!(pages.remove(std::slice::from_ref(&old.url), None).await, Ok(1));
     pages.write([old.clone()].into()).await.unwrap();
     assert_eq!(pages.get(&old.url).await, Ok(None), "its tombstone keeps it out");
     let month = i64::try_from(TOMBSTONE_RETENTION.as_millis()).unwrap() + 1000;
     ground.execute(&format!("UPDATE pages SET crawled_at = crawled_at - {month} WHERE removed > 0")).await;
     // A process sweeps with its first removal, and then now and again.
     let another = ground.open().await.pages().unwrap();
-    assert_eq!(another.remove(&["http://a.org/3".to_owned()]).await, Ok(0));
+    assert_eq!(another.remove(&["http://a.org/3".to_owned()], None).await, Ok(0));
     pages.write([old.clone()].into()).await.unwrap();
     assert_eq!(pages.get(&old.url).await, Ok(Some(old)), "it is past its retention");
     assert_eq!(pages.count().await, Ok(2));

@@ -29,6 +29,7 @@ crawlway_conformance::finds! {
         a_time_far_ahead_counts_as_the_time_of_receipt: TrustsTheFuture;
         a_removed_page_is_brought_back_by_a_newer_one_only: ForgetsRemovals;
         a_removal_counts_for_messages_that_are_still_to_come: OnlyPagesLeaveTombstones;
+        a_removal_leaves_what_was_crawled_after_it: RemovesWhatCameLater;
         the_order_of_time_survives_a_reopening: TombstonesAreInMemory;
     }
     reading {

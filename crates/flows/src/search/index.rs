@@ -157,7 +157,7 @@ mod tests {
         ) -> Result<Vec<IndexedPage>, StoreError> {
             Err(StoreError::Closed)
         }
-        async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
+        async fn remove(&self, _: &[String], _: Option<Timestamp>) -> Result<u64, StoreError> {
             Err(StoreError::Closed)
         }
         async fn close(&self) -> Result<(), StoreError> {

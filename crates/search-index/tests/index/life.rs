@@ -32,7 +32,7 @@ async fn scanning_goes_by_url_over_all_commits() {
         set.index.write([page(&format!("http://a.org/{n:02}"), "x", "old")].into()).await.unwrap();
     }
     set.index.write([page("http://a.org/04", "x", "new")].into()).await.unwrap();
-    assert_eq!(set.index.remove(&["http://a.org/06".into(), "http://a.org/99".into()]).await, Ok(1));
+    assert_eq!(set.index.remove(&["http://a.org/06".into(), "http://a.org/99".into()], None).await, Ok(1));
     let mut urls = Vec::new();
     loop {
         let part = set.index.scan(urls.last().map(String::as_str), 2).await.unwrap();
@@ -45,8 +45,12 @@ async fn scanning_goes_by_url_over_all_commits() {
     assert_eq!(urls, expected);
     assert_eq!(set.index.count().await, Ok(6));
     let again = "http://a.org/01".to_owned();
-    assert_eq!(set.index.remove(&[again.clone(), again.clone()]).await, Ok(1), "named twice, removed once");
-    assert_eq!(set.index.remove(&[again]).await, Ok(0));
+    assert_eq!(
+        set.index.remove(&[again.clone(), again.clone()], None).await,
+        Ok(1),
+        "named twice, removed once"
+    );
+    assert_eq!(set.index.remove(&[again], None).await, Ok(0));
 }
 
 /// How many segments are searched.

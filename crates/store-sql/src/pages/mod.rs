@@ -147,12 +147,12 @@ impl PageIndex for SqlPages {
         read!(store, tx, search::matching(tx, query, after, most))
     }
 
-    async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, StoreError> {
         let store = self.open()?;
         if urls.is_empty() {
             return Ok(0);
         }
-        let removed = transact!(store, tx, write::remove(tx, urls, Timestamp::now()))?;
+        let removed = transact!(store, tx, write::remove(tx, urls, gone_at))?;
         if self.is_sweep_due() {
             let now = store.0.time.now();
             transact!(store, tx, write::sweep(tx, now))?;

@@ -95,7 +95,7 @@ pub(super) async fn write(tx: &mut Tx, pages: &BTreeMap<Key, &IndexedPage>) -> R
 }
 
 /// Makes tombstones of pages, and of URLs that have none, and says how many pages there were.
-pub(super) async fn remove(tx: &mut Tx, urls: &[String], now: Timestamp) -> Result<u64, Fault> {
+pub(super) async fn remove(tx: &mut Tx, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, Fault> {
     static REMOVE: Sql = Sql::new(
         "INSERT INTO pages (hash, crawled_at, simhash, status_code, head_words, body_words, url, item, host, title, text,
                             head, body, removed)
@@ -106,15 +106,18 @@ pub(super) async fn remove(tx: &mut Tx, urls: &[String], now: Timestamp) -> Resu
            crawled_at = greatest(pages.crawled_at, excluded.crawled_at), simhash = 0, status_code = 0, head_words = 0,
            body_words = 0, item = '', host = '', title = '', description = NULL, text = '', head = '', body = '',
            removed = CASE pages.removed WHEN 0 THEN 1 ELSE 2 END
+         WHERE pages.removed > 0 OR pages.crawled_at <= excluded.crawled_at OR $2 = 1
          RETURNING removed",
     );
+    let at = millis(gone_at.unwrap_or_else(Timestamp::now));
+    let is_whenever = i64::from(gone_at.is_none());
     let by_key: BTreeMap<Key, &String> = urls.iter().map(|url| (Key::of(url), url)).collect();
     let mut rows = Rows::new();
     for (key, url) in by_key {
-        rows.row().key(key).text(url).int(millis(now));
+        rows.row().key(key).text(url).int(at);
     }
     let mut removed = 0;
-    for row in tx.run(&REMOVE, vec![Arg::Rows(rows)]).await? {
+    for row in tx.run(&REMOVE, vec![Arg::Rows(rows), Arg::Int(is_whenever)]).await? {
         removed += u64::from(row.int(0)? == 1);
     }
     Ok(removed)

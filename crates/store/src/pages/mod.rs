@@ -45,10 +45,11 @@ pub trait PageIndex: Debug + Send + Sync {
         most: usize,
     ) -> Result<Vec<IndexedPage>, StoreError>;
 
-    /// Removes pages, whenever they were crawled, and says how many there were. Each URL keeps a tombstone for
-    /// [`TOMBSTONE_RETENTION`](precedence::TOMBSTONE_RETENTION), whether or not there was a page: only a page that was crawled
-    /// after the removal brings it back, and a redelivered older message does not.
-    async fn remove(&self, urls: &[String]) -> Result<u64, StoreError>;
+    /// Removes pages and says how many there were. `gone_at` is when it was seen that they are gone, and leaves pages that
+    /// were crawled later; without it they are removed now, whenever they were crawled. Each removed URL keeps a tombstone of that time for
+    /// [`TOMBSTONE_RETENTION`](precedence::TOMBSTONE_RETENTION), whether or not there was a page: only a page that was
+    /// crawled after it brings the URL back, and a redelivered older message does not.
+    async fn remove(&self, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, StoreError>;
 
     /// Waits for background work, such as merging, to end, and lets go of files and locks.
     async fn close(&self) -> Result<(), StoreError>;

@@ -1,7 +1,7 @@
 //! The test oracle: searching as simply as it can be said, with faults that can be switched on.
 
 use crawlway_store::{
-    IndexedPage, PageIndex, StoreError,
+    IndexedPage, PageIndex, StoreError, Timestamp,
     conformance::finding::Harness,
     pages::{
         Duplicate, Hit, Query, Results, Search, SearchError,
@@ -219,7 +219,7 @@ impl PageIndex for Oracle {
         Err(StoreError::Closed)
     }
 
-    async fn remove(&self, _: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, _: &[String], _: Option<Timestamp>) -> Result<u64, StoreError> {
         Err(StoreError::Closed)
     }
 

@@ -47,6 +47,7 @@ crawlway_conformance::faults! {
     ForgetsRemovals,
     OnlyPagesLeaveTombstones,
     TombstonesAreInMemory,
+    RemovesWhatCameLater,
     MatchesAll,
     MatchesFromTheStart,
 }
@@ -258,11 +259,15 @@ impl PageIndex for Oracle {
         Ok(pages.take(most).cloned().collect())
     }
 
-    async fn remove(&self, urls: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, StoreError> {
         let mut store = self.pages();
         let mut removed = 0;
         for url in urls {
             let key = self.key(url);
+            let is_newer = |page: &IndexedPage| gone_at.is_some_and(|gone_at| page.crawled_at > gone_at);
+            if store.stored.get(&key).is_some_and(is_newer) && !self.has(Fault::RemovesWhatCameLater) {
+                continue;
+            }
             let page = store.stored.remove(&key);
             removed += u64::from(page.is_some() || self.has(Fault::RemoveCountsAsked));
             let keeps = match self.fault {
@@ -271,7 +276,10 @@ impl PageIndex for Oracle {
                 _ => true,
             };
             if keeps {
-                let at = precedence::tombstone(Timestamp::now(), page.map(|page| page.crawled_at));
+                let at = precedence::tombstone(
+                    gone_at.unwrap_or_else(Timestamp::now),
+                    page.map(|page| page.crawled_at),
+                );
                 let kept = store.removed.entry(key).or_insert(at);
                 *kept = at.max(*kept);
             }

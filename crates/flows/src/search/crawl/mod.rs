@@ -137,6 +137,8 @@ pub(super) const fn out_of_scope() -> &'static str {
 pub(super) struct Crawled {
     crawl: CrawlId,
     url: String,
+    /// When it was fetched.
+    at: Timestamp,
     links: Vec<NewUrl>,
     /// Nothing is published under this URL, but under another: the one that the page names as the proper one, or that
     /// it redirects to.
@@ -227,6 +229,7 @@ impl CrawlStage {
         let mut crawled = Crawled {
             crawl: job.crawl.clone(),
             url: job.url.clone(),
+            at: now,
             links: Vec::new(),
             left_out_for: None,
             redirected: false,
@@ -435,8 +438,12 @@ impl CrawlStage {
     async fn remove(&self, effects: &[&Crawled]) -> Result<(), EffectError> {
         let Some(index) = &self.index else { return Ok(()) };
         let urls: Vec<String> = effects.iter().flat_map(|effect| effect.unfindable.iter().cloned()).collect();
-        if !urls.is_empty() {
-            index.remove(&urls).await?;
+        // By the time this is done, one of them may have been crawled again and published. The earliest time leaves all of
+        // those.
+        let gone_at =
+            effects.iter().filter(|effect| !effect.unfindable.is_empty()).map(|effect| effect.at).min();
+        if gone_at.is_some() {
+            index.remove(&urls, gone_at).await?;
         }
         Ok(())
     }
@@ -522,6 +529,7 @@ fn skipped(
         done.effect = Some(Crawled {
             crawl,
             url,
+            at: now,
             links: followed,
             left_out_for: None,
             redirected: false,

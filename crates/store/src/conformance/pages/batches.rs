@@ -72,7 +72,7 @@ pub(super) async fn a_large_batch_is_kept(h: &mut dyn Harness) {
     assert_eq!(t.scan_all(700).await, pages, "all can be scanned");
     let last = pages.split_off(10);
     let urls: Vec<String> = last.into_iter().map(|page| page.url).collect();
-    let removed = works(t.index.remove(&urls).await, "removing many");
+    let removed = works(t.index.remove(&urls, None).await, "removing many");
     assert_eq!(removed, (MANY - 10) as u64, "all but ten are removed");
     assert_eq!(t.scan(None, MANY).await, pages, "ten are left");
 }

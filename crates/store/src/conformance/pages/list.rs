@@ -32,6 +32,7 @@ macro_rules! pages_conformance_suite {
                 a_time_far_ahead_counts_as_the_time_of_receipt,
                 a_removed_page_is_brought_back_by_a_newer_one_only,
                 a_removal_counts_for_messages_that_are_still_to_come,
+                a_removal_leaves_what_was_crawled_after_it,
                 the_order_of_time_survives_a_reopening,
             }
             reading {

@@ -94,6 +94,23 @@ pub(super) async fn a_removal_counts_for_messages_that_are_still_to_come(h: &mut
     assert_eq!(t.get(URL).await, Some(new), "and this one after it");
 }
 
+pub(super) async fn a_removal_leaves_what_was_crawled_after_it(h: &mut dyn Harness) {
+    let t = Trial::open(h).await;
+    let remove = async |at| works(t.index.remove(&[URL.to_owned()], Some(at)).await, "removing");
+    let [old, new, newest] = [1, 2, 3].map(|second| crawled(at(second), page(URL, "text")));
+    t.write(std::slice::from_ref(&new)).await;
+    assert_eq!(remove(at(1)).await, 0, "it was crawled later");
+    assert_eq!(t.get(URL).await.as_ref(), Some(&new), "it stays, however late the removal comes");
+    assert_eq!(remove(at(2)).await, 1, "it is gone");
+    t.write(&[old, new.clone()]).await;
+    assert_eq!(t.get(URL).await, None, "neither is newer than the removal");
+    assert_eq!(remove(at(1)).await, 0, "an older removal changes nothing");
+    t.write(&[new]).await;
+    assert_eq!(t.get(URL).await, None, "the later removal counts");
+    t.write(std::slice::from_ref(&newest)).await;
+    assert_eq!(t.get(URL).await, Some(newest), "this one is newer");
+}
+
 pub(super) async fn the_order_of_time_survives_a_reopening(h: &mut dyn Harness) {
     let mut t = Trial::open(h).await;
     let (old, new) = (crawled(at(1), page(URL, "old")), crawled(at(2), page(URL, "new")));

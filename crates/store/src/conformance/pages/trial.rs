@@ -104,7 +104,7 @@ impl<'h> Trial<'h> {
 
     pub(super) async fn remove(&self, urls: &[&str]) -> u64 {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-        works(self.index.remove(&urls).await, "removing")
+        works(self.index.remove(&urls, None).await, "removing")
     }
 
     /// The URLs of the pages that have this word, in order of URL.
