@@ -20,6 +20,20 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("sudo ", "changes the machine"),
 ];
 
+/// What commands must print, by document and a part of the command: parts of their standard output.
+const PRINTED: &[(&str, &str, &[&str])] = &[
+    ("README.md", "search night train", &["night train"]),
+    ("README.md", "dead list --data tour", &["frontier", "http"]),
+    ("README.md", "queues --data tour", &["frontier", "crawler_queue"]),
+    ("README.md", "--max-depth 3", &["is finished", "left as they are, having been fetched lately", "--fresh"]),
+    ("README.md", "crawlway search bicycle", &["repair"]),
+    ("README.md", "--max-pages 2 --data second", &["is limited", "a higher --max-pages goes on"]),
+    ("README.md", "--max-pages 50 --data second", &["is finished", "published"]),
+    ("README.md", "crawl list --data second", &["finished"]),
+    ("README.md", "page https://example.org/repair", &["Repair", "bicycle"]),
+    ("README.md", "export --data second", &["\"url\"", "\"text\""]),
+];
+
 fn is_run(command: &Command) -> bool {
     !NOT_RUN.iter().any(|(prefix, _)| command.text.starts_with(prefix))
 }
@@ -30,7 +44,20 @@ fn run_all_of(path: &str) {
     assert!(commands.iter().any(is_run), "{path} has no command that could be run");
     let mut scene = Scene::new();
     for command in commands.iter().filter(|command| is_run(command)) {
-        scene.run(path, command);
+        let printed = scene.run(path, command);
+        for (_, _, expected) in PRINTED.iter().filter(|(of, part, _)| *of == path && command.text.contains(part)) {
+            for part in *expected {
+                assert!(printed.contains(part), "{path}: `{}` prints `{part}`, and printed\n{printed}", command.text);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_to_be_printed_is_asked_for() {
+    for (path, part, _) in PRINTED {
+        let asked = Document::read(path).commands().iter().any(|command| command.text.contains(part));
+        assert!(asked, "{path} has no command with `{part}` any more");
     }
 }
 

@@ -98,15 +98,16 @@ impl Scene {
         Self { home, server, _runtime: runtime, site, slow, gateways: Vec::new(), id: None }
     }
 
-    /// Runs a command as the document says, and expects it to end as the document says.
-    pub(crate) fn run(&mut self, path: &str, command: &Command) {
+    /// Runs a command as the document says, and expects it to end as the document says. Answers what it
+    /// printed.
+    pub(crate) fn run(&mut self, path: &str, command: &Command) -> String {
         let place = format!("{path}:{}", command.line);
         let line = self.as_here(&command.text);
         self.gateways.retain_mut(Gateway::is_up);
         if command.stays_up() {
             let gateway = self.start(&place, &self.as_here(command.without_comment().trim_end_matches('&')));
             self.gateways.push(gateway);
-            return;
+            return String::new();
         }
         if ["search", "trail", "dead"].iter().any(|word| line.contains(word)) {
             self.gateways.last().into_iter().for_each(|gateway| self.wait_for_crawls(&place, gateway, 0));
@@ -129,6 +130,7 @@ impl Scene {
             let ids = [&answer["name"], &answer["id"], &answer["dead"][0]["id"], &answer["hits"][0]["item"]];
             self.id = ids.iter().find_map(|id| id.as_str()).map(str::to_owned).or(self.id.take());
         }
+        told(&output.stdout)
     }
 
     /// What a gateway answers there.

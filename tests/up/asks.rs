@@ -283,7 +283,7 @@ fn who_stops_watching_a_crawl_does_not_stop_the_crawl() {
     let lab = Lab::new(&format!("[fetch]\ngap = \"1h\"\nallow = [\"127.0.0.0/8:{port}\"]"));
     let up = lab.up();
     for (before, json, signal) in [(0, false, Signal::INT), (1, true, Signal::TERM)] {
-        let mut line = crawl(&server, &["--pages", if json { "7" } else { "8" }]);
+        let mut line = crawl(&server, &["--name", if json { "second" } else { "first" }]);
         line.extend(json.then_some("--json"));
         let mut watching = lab.program(&line);
         let watching = watching

@@ -18,7 +18,7 @@ pub async fn remove_urls(index: &dyn PageIndex, urls: &[String]) -> Result<Remov
             .map_err(|error| Problem::invalid(format!("`{url}`: {error}")).field("url"))?;
         known.push(url.into_string());
     }
-    Ok(RemovedPages { removed: index.remove(&known).await? })
+    Ok(RemovedPages { removed: index.remove(&known, None).await? })
 }
 
 /// Removes the pages of a host and of its subdomains, as `host:` finds them.
@@ -29,7 +29,7 @@ pub async fn remove_host(index: &dyn PageIndex, host: &str) -> Result<RemovedPag
         let found =
             index.search(&Search { limit: TOGETHER, fold: false, ..Search::new(query.clone()) }).await?;
         let urls: Vec<String> = found.hits.into_iter().map(|hit| hit.url).collect();
-        let now = if urls.is_empty() { 0 } else { index.remove(&urls).await? };
+        let now = if urls.is_empty() { 0 } else { index.remove(&urls, None).await? };
         removed += now;
         // Pages that are found and cannot be removed are removed by somebody else just now.
         if now == 0 {
