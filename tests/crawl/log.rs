@@ -109,7 +109,7 @@ fn where_there_is_no_terminal_lines_say_how_far_it_is_and_what_it_waits_for() {
                 .for_each(|line| heard.lock().unwrap().push(line));
         });
         let waits = |line: &String| line.contains("127.0.0.2 in back-off until ") && line.contains(" UTC");
-        until("a line says what it waits for", || said.lock().unwrap().iter().any(|line| waits(line)));
+        until("a line says what it waits for", || said.lock().unwrap().iter().any(&waits));
         terminate(&child);
         finish(child);
         reader.join().unwrap();

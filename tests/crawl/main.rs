@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod commands;
+mod earlier_release;
 mod fleet;
 mod foreign;
 mod given;

@@ -63,6 +63,7 @@ struct State {
 /// Hosts 127.0.0.2, 127.0.0.3 and so on, all with one port, and the program with a data directory of its own.
 pub(crate) struct Site {
     state: Arc<Mutex<State>>,
+    first: Ipv4Addr,
     pub(crate) port: u16,
     pub(crate) home: TempDir,
     /// Settings for every program, besides those that suit a test.
@@ -71,7 +72,6 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new() -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
         // Any port that is free for all hosts.
         let (port, listeners) = (0..100)
             .find_map(|_| {
@@ -80,6 +80,22 @@ impl Site {
                 Some((port, vec![first, TcpListener::bind((host(3), port)).ok()?]))
             })
             .unwrap();
+        Self::serving(host(2), port, listeners)
+    }
+
+    /// One host of this address, with this port.
+    pub(crate) fn at(address: [u8; 4], port: u16) -> Self {
+        let first = Ipv4Addr::from(address);
+        Self::serving(first, port, vec![TcpListener::bind((first, port)).unwrap()])
+    }
+
+    /// The same site, for a program with another data directory.
+    pub(crate) fn with_new_home(self) -> Self {
+        Self { home: tempfile::tempdir().unwrap(), ..self }
+    }
+
+    fn serving(first: Ipv4Addr, port: u16, listeners: Vec<TcpListener>) -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
         for listener in listeners {
             let state = state.clone();
             std::thread::spawn(move || {
@@ -89,12 +105,12 @@ impl Site {
                 }
             });
         }
-        Self { state, port, home: tempfile::tempdir().unwrap(), variables: Vec::new() }
+        Self { state, first, port, home: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
     /// The URL of a path of the first host.
     pub(crate) fn url(&self, path: &str) -> String {
-        self.url_of(2, path)
+        format!("http://{}:{}{path}", self.first, self.port)
     }
 
     pub(crate) fn url_of(&self, number: u8, path: &str) -> String {
@@ -102,7 +118,7 @@ impl Site {
     }
 
     pub(crate) fn put(&self, path: &str, answer: Answer) {
-        self.put_at(2, path, answer);
+        self.state.lock().unwrap().answers.insert(format!("{}{path}", self.first), answer);
     }
 
     pub(crate) fn put_at(&self, number: u8, path: &str, answer: Answer) {
@@ -125,7 +141,7 @@ impl Site {
 
     /// How often this path of the first host was asked for.
     pub(crate) fn visits(&self, path: &str) -> usize {
-        let wanted = format!("{}{path}", host(2));
+        let wanted = format!("{}{path}", self.first);
         self.state.lock().unwrap().visits.iter().filter(|visit| **visit == wanted).count()
     }
 

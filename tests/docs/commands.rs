@@ -25,7 +25,11 @@ const PRINTED: &[(&str, &str, &[&str])] = &[
     ("README.md", "search night train", &["night train"]),
     ("README.md", "dead list --data tour", &["frontier", "http"]),
     ("README.md", "queues --data tour", &["frontier", "crawler_queue"]),
-    ("README.md", "--max-depth 3", &["is finished", "left as they are, having been fetched lately", "--fresh"]),
+    (
+        "README.md",
+        "--max-depth 3",
+        &["is finished", "left as they are, having been fetched lately", "--fresh"],
+    ),
     ("README.md", "crawlway search bicycle", &["repair"]),
     ("README.md", "--max-pages 2 --data second", &["is limited", "a higher --max-pages goes on"]),
     ("README.md", "--max-pages 50 --data second", &["is finished", "published"]),
@@ -45,9 +49,15 @@ fn run_all_of(path: &str) {
     let mut scene = Scene::new();
     for command in commands.iter().filter(|command| is_run(command)) {
         let printed = scene.run(path, command);
-        for (_, _, expected) in PRINTED.iter().filter(|(of, part, _)| *of == path && command.text.contains(part)) {
+        for (_, _, expected) in
+            PRINTED.iter().filter(|(of, part, _)| *of == path && command.text.contains(part))
+        {
             for part in *expected {
-                assert!(printed.contains(part), "{path}: `{}` prints `{part}`, and printed\n{printed}", command.text);
+                assert!(
+                    printed.contains(part),
+                    "{path}: `{}` prints `{part}`, and printed\n{printed}",
+                    command.text
+                );
             }
         }
     }

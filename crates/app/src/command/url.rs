@@ -222,7 +222,7 @@ fn tell_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> 
         (true, false) => output.json(accepted)?,
         (true, true) => output.line(&serde_json::to_string(accepted)?)?,
         (false, true) => {
-            output.line(&format!("{} is queued, record {}", one_line(&accepted.url), accepted.id))?
+            output.line(&format!("{} is queued, record {}", one_line(&accepted.url), accepted.id))?;
         }
         (false, false) => {
             output.line(&format!("{} is queued", one_line(&accepted.url)))?;

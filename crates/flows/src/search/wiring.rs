@@ -50,7 +50,7 @@ pub struct Stores {
 
 impl Stores {
     /// The index, if that is where pages end.
-    fn index(&self) -> Option<Arc<dyn PageIndex>> {
+    pub(super) fn index(&self) -> Option<Arc<dyn PageIndex>> {
         match &self.pages {
             Some(PagesInto::Index(index)) => Some(index.clone()),
             Some(PagesInto::File(_)) | None => None,
@@ -140,13 +140,11 @@ impl Search {
                 FrontierSource::new(stores.frontier.clone(), clock, per_host, pace.gap, changed.clone());
             let stage = CrawlStage::new(
                 fetcher,
-                stores.frontier.clone(),
-                stores.seen.clone(),
+                stores,
                 queue.name.clone(),
                 settings.largest_message,
                 options,
                 settings.fetch_at_once,
-                stores.index(),
             );
             let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
             flow = flow.stage(

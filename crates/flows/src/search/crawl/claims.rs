@@ -46,8 +46,18 @@ pub(super) struct Claims {
 pub(super) enum First {
     /// It is to be crawled.
     Ours,
-    /// It was crawled lately. Its links are in the crawl already, or else here.
-    Seen { owner: String, at: Option<Timestamp>, until: Timestamp, links: Option<String> },
+    /// It was crawled lately.
+    Seen(Mark),
+}
+
+/// A URL that was crawled lately: by whom and when, and until when that counts.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) owner: String,
+    pub(super) at: Option<Timestamp>,
+    pub(super) until: Timestamp,
+    /// Its links, unless they are in the crawl already or are not known.
+    pub(super) links: Option<String>,
 }
 
 impl Claims {
@@ -94,12 +104,12 @@ impl Claims {
             Claimed::Seen { owner, at, until } => {
                 let crawl = owner.rsplit_once('@').map(|(_, crawl)| crawl);
                 if crawl == Some(by.crawl.as_str()) {
-                    return Ok(First::Seen { owner, at, until, links: None });
+                    return Ok(First::Seen(Mark { owner, at, until, links: None }));
                 }
                 match self.frontier.links(url).await? {
-                    Some(links) => Ok(First::Seen { owner, at, until, links: Some(links) }),
+                    Some(links) => Ok(First::Seen(Mark { owner, at, until, links: Some(links) })),
                     // Another program's mark says that the URL need not be crawled, and not what it links to.
-                    None if !is_item(&owner) => Ok(First::Seen { owner, at, until, links: None }),
+                    None if !is_item(&owner) => Ok(First::Seen(Mark { owner, at, until, links: None })),
                     // The page itself may be left out, its links never.
                     None => match self.claim(url, &own, Duration::ZERO).await? {
                         Claimed::Ours => Ok(First::Ours),

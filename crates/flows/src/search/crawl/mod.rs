@@ -9,14 +9,14 @@ pub(super) use left_out::{has_no_page, settled};
 pub(super) use links::{follow_kept, new_url};
 
 use super::{
-    Definition, FLOW, TermsState,
+    Definition, FLOW, Stores, TermsState,
     message::{Metadata, PageMessage},
     rescan::{change_terms, rescan},
     scope::{From, Scope},
     source::{CrawlJob, CrawlNote},
 };
 use answer::{Answer, answer};
-use claims::{Claims, First, Owner};
+use claims::{Claims, First, Mark, Owner};
 use crawlway_broker::{Delivery, Outgoing, QueueName};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, Page, ParseOptions, html::Robots, parse_bytes, url::normalise};
@@ -157,14 +157,13 @@ type Done = Output<Crawled, CrawlNote>;
 impl CrawlStage {
     pub(super) fn new(
         fetcher: Arc<Fetcher>,
-        frontier: Arc<dyn Frontier>,
-        seen: Arc<dyn SeenUrls>,
+        stores: &Stores,
         queue: QueueName,
         most_bytes: usize,
         options: CrawlOptions,
         fetch_at_once: usize,
-        index: Option<Arc<dyn PageIndex>>,
     ) -> Self {
+        let (frontier, seen, index) = (stores.frontier.clone(), stores.seen.clone(), stores.index());
         let claims = Claims::new(seen.clone(), frontier.clone(), options.claim);
         let parse = ParseOptions {
             url: options.links.clone(),
@@ -201,9 +200,7 @@ impl CrawlStage {
         let max_age = terms.max_age(&job.url, now);
         match self.claims.first(&job.url, &owner, max_age, now).await? {
             First::Ours => claimed.push(job.url.clone()),
-            First::Seen { owner, at, until, links } => {
-                return Ok(skipped(job, id, &terms.scope, &owner, at, until, links, now));
-            }
+            First::Seen(mark) => return Ok(skipped(job, id, &terms.scope, mark, now)),
         }
         fail::passed("crawl", CrawlStep::Claimed.name());
         let request = Request {
@@ -507,17 +504,8 @@ impl Stage for CrawlStage {
 }
 
 /// An item whose URL was crawled lately: its page is left out, its links are not.
-#[allow(clippy::too_many_arguments)]
-fn skipped(
-    job: CrawlJob,
-    id: &str,
-    scope: &Scope,
-    owner: &str,
-    at: Option<Timestamp>,
-    until: Timestamp,
-    links: Option<String>,
-    now: Timestamp,
-) -> Done {
+fn skipped(job: CrawlJob, id: &str, scope: &Scope, mark: Mark, now: Timestamp) -> Done {
+    let Mark { owner, at, until, links } = mark;
     let mut done = Done::nothing("seen");
     done.detail = Some(format!("fetched lately by item {owner}, again from {}", until.to_iso()));
     done.note.facts.crawled_at = Some(at.unwrap_or(now));
