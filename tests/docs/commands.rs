@@ -34,7 +34,7 @@ const PRINTED: &[(&str, &str, &[&str])] = &[
     ("README.md", "--max-pages 2 --data second", &["is limited", "a higher --max-pages goes on"]),
     ("README.md", "--max-pages 50 --data second", &["is finished", "published"]),
     ("README.md", "crawl list --data second", &["finished"]),
-    ("README.md", "page https://example.org/repair", &["Repair", "bicycle"]),
+    ("README.md", "page https://example.org/repair", &["Bicycle repair", "patience"]),
     ("README.md", "export --data second", &["\"url\"", "\"text\""]),
 ];
 
