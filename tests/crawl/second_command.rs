@@ -29,6 +29,8 @@ stories! {
     a_url_claimed_by_a_dead_item_is_free_at_once,
     a_seed_that_redirects_to_another_host_brings_it_into_the_scope,
     a_crawl_without_a_seed_that_succeeded_has_failed_and_the_same_command_tries_again,
+    the_same_limit_again_fetches_the_seed_and_nothing_beyond_the_limit,
+    a_crawl_that_was_deleted_is_new_and_disturbs_no_other,
 }
 
 fn on_shared_stores(name: &str, story: fn(&Site)) {
@@ -184,6 +186,43 @@ fn a_crawl_without_a_seed_that_succeeded_has_failed_and_the_same_command_tries_a
     let again = site.crawled(&[]);
     assert_eq!((&again["new"], &again["again"]), (&false.into(), &1.into()), "{again}");
     assert_eq!(site.found("mended"), ["/"]);
+}
+
+fn the_same_limit_again_fetches_the_seed_and_nothing_beyond_the_limit(site: &Site) {
+    fill(site);
+    for round in 1..4 {
+        let told = site.crawled(&["--max-pages", "4"]);
+        assert_eq!((&told["state"], count(&told, "fetched")), (&"limited".into(), 4), "{told}");
+        assert_eq!(site.visits("/"), round, "the seed comes first");
+        assert_eq!(site.found("common").len(), 3, "no page more");
+    }
+    let fresh = site.crawled(&["--max-pages", "4", "--fresh"]);
+    assert_eq!((count(&fresh, "fetched"), site.found("common").len()), (4, 3), "the same pages: {fresh}");
+}
+
+fn a_crawl_that_was_deleted_is_new_and_disturbs_no_other(site: &Site) {
+    fill(site);
+    site.put("/missing", Answer::status(404));
+    let missing = site.url("/missing");
+    for name in ["one", "two"] {
+        let told = json(&ended(site.crawl(&["--name", name, &missing])), 1);
+        assert_eq!(told["failed_seeds"][0]["outcome"], "gone", "{told}");
+        json(&ended(site.program(&["crawl", "delete", name, "--yes", "--json"])), 0);
+    }
+    site.crawled(&["--name", "kept"]);
+    for round in 2..4 {
+        let again = site.crawled(&["--name", "deleted"]);
+        assert!(again["new"].as_bool().unwrap(), "{again}");
+        assert_eq!(
+            (&again["skipped"], site.visits("/")),
+            (&20.into(), round),
+            "links of others are followed: {again}"
+        );
+        json(&ended(site.program(&["crawl", "delete", "deleted", "--yes", "--json"])), 0);
+    }
+    json(&ended(site.program(&["trail", &missing, "--json"])), 0);
+    let exported = ended(site.program(&["export", "--crawl", "kept"]));
+    assert_eq!(String::from_utf8(exported.stdout).unwrap().lines().count(), 21);
 }
 
 /// The crawl as people see it.

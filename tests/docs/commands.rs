@@ -25,11 +25,7 @@ const PRINTED: &[(&str, &str, &[&str])] = &[
     ("README.md", "search night train", &["night train"]),
     ("README.md", "dead list --data tour", &["frontier", "http"]),
     ("README.md", "queues --data tour", &["frontier", "crawler_queue"]),
-    (
-        "README.md",
-        "--max-depth 3",
-        &["is finished", "left as they are, having been fetched lately", "--fresh"],
-    ),
+    ("README.md", "--max-depth 3", &["is finished", "left as before, having been fetched lately", "--fresh"]),
     ("README.md", "crawlway search bicycle", &["repair"]),
     ("README.md", "--max-pages 2 --data second", &["is limited", "a higher --max-pages goes on"]),
     ("README.md", "--max-pages 50 --data second", &["is finished", "published"]),

@@ -105,7 +105,7 @@ fn cause(error: &FetchError) -> Option<WaitCause> {
         Code::GateWait => Some(WaitCause::RateLimit),
         Code::GateOpen => Some(WaitCause::Breaker),
         Code::Blocked429 | Code::Blocked503 | Code::BlockedChallenge => Some(WaitCause::BackOff),
-        Code::RobotsUnreachable => Some(WaitCause::Robots),
+        Code::RobotsUnreachable | Code::RobotsWait => Some(WaitCause::Robots),
         _ => None,
     }
 }

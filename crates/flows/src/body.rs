@@ -16,6 +16,13 @@ pub(crate) fn read<T: DeserializeOwned>(
     if body.len() > most_bytes {
         return Err(Invalid(format!("the message has {} bytes, the limit is {most_bytes}", body.len())));
     }
+    // A struct would be read from a list as well.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(match serde_json::from_slice::<Value>(body) {
+            Ok(value) => Invalid(format!("the message is {}; expected an object", shown(&value))),
+            Err(error) => explain(body, fields, &error),
+        });
+    }
     serde_json::from_slice(body).map_err(|error| explain(body, fields, &error))
 }
 

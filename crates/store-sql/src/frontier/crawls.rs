@@ -32,8 +32,8 @@ pub(super) const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(tx: &mut Tx, crawl: &NewCrawl, now: i64) -> Result<(Crawl, bool), Fault> {
     static MAKE: Sql = Sql::new(
-        "INSERT INTO crawls (id, definition, max_pages, state, created_at, waiting, in_flight, done, dead, fetched)
-         VALUES ($1, $2, $3, 0, $4, 0, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING RETURNING 1",
+        "INSERT INTO crawls (id, definition, max_pages, state, created_at, waiting, in_flight, done, dead, fetched, revision)
+         VALUES ($1, $2, $3, 0, $4, 0, 0, 0, 0, 0, $4) ON CONFLICT (id) DO NOTHING RETURNING 1",
     );
     let args = vec![
         Arg::Text(crawl.id.as_str()),
@@ -270,7 +270,9 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
     let again = u64::try_from(counts.waiting).unwrap_or(0);
     if again > 0 {
         let keeps_validators = !matches!(which, Reopen::WithoutLinks | Reopen::All);
-        tx.run(&REOPEN, vec![Arg::Rows(nums), Arg::Int(now), Arg::Int(i64::from(keeps_validators))]).await?;
+        // Due since ever: what is asked for by name, or all of it, comes before what waits.
+        let due = if matches!(which, Reopen::Urls(_) | Reopen::All) { 0 } else { now };
+        tx.run(&REOPEN, vec![Arg::Rows(nums), Arg::Int(due), Arg::Int(i64::from(keeps_validators))]).await?;
         changes.make(tx).await?;
     }
     tally.make(tx, Turn::Stay, now).await?;

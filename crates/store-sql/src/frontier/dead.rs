@@ -25,7 +25,7 @@ pub(super) async fn list(
     static ALL: Sql = Sql::new(
         "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays
          FROM entries e JOIN crawls c ON c.num = e.crawl
-         WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) ORDER BY e.due, e.num LIMIT $3",
+         WHERE e.state = 3 AND c.state < 5 AND (e.due, e.num) > ($1, $2) ORDER BY e.due, e.num LIMIT $3",
     );
     static OF_CRAWL: Sql = Sql::new(
         "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays

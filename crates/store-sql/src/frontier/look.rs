@@ -16,7 +16,7 @@ pub(super) async fn find(tx: &mut Tx, url: &str) -> Result<Vec<Entry>, Fault> {
         "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
                 e.last_error, e.canonical
          FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host
-         WHERE {hashed entries e $1} ORDER BY e.crawl DESC",
+         WHERE {hashed entries e $1} AND c.state < 5 ORDER BY e.crawl DESC",
     );
     tx.run(&FIND, vec![Arg::Key(Key::of(url))]).await?.iter().map(entry).collect()
 }

@@ -30,7 +30,7 @@ use crate::{
     key::Key,
     link::Arg,
     store::{SqlStore, read, transact},
-    time::whole,
+    time::{millis, whole},
 };
 use crawlway_store::{
     IndexedPage, PageIndex, StoreError, Timestamp,
@@ -154,7 +154,8 @@ impl PageIndex for SqlPages {
         }
         let removed = transact!(store, tx, write::remove(tx, urls, gone_at))?;
         if self.is_sweep_due() {
-            let now = store.0.time.now();
+            // By the clock that tombstones are dated with.
+            let now = millis(Timestamp::now());
             transact!(store, tx, write::sweep(tx, now))?;
         }
         Ok(removed)

@@ -86,7 +86,8 @@ pub struct Crawl {
     pub definition: String,
     /// How many pages may be fetched.
     pub max_pages: Option<u64>,
-    /// How often its terms were changed.
+    /// The revision of its terms: greater with every change, and greater than any of a crawl of the same name that was
+    /// deleted before.
     pub revision: u64,
     /// Whether it goes on.
     pub state: CrawlState,

@@ -162,9 +162,9 @@ pub enum Reopen {
     Outcome(String),
     /// What is done and was fetched, but has no links kept. Its validators are forgotten, so that it is sent whole.
     WithoutLinks,
-    /// Everything that is done. Its validators are forgotten, so that it is sent whole.
+    /// Everything that is done, before what waits. Its validators are forgotten, so that it is sent whole.
     All,
-    /// These URLs, as far as they are done or dead.
+    /// These URLs, as far as they are done or dead, before what waits.
     Urls(Vec<String>),
 }
 

@@ -234,6 +234,9 @@ impl World {
                     self.rows[place].facts.validators = Validators::default();
                 }
                 self.wait_anew(place, now, self.has(Fault::ReopenKeepsAttempts));
+                if matches!(which, Reopen::Urls(_) | Reopen::All) {
+                    self.rows[place].due = Some(Timestamp::default());
+                }
             }
         }
         if !self.has(Fault::ReopenStaysFinished) {

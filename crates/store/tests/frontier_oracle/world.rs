@@ -102,7 +102,7 @@ impl World {
         let starts_paused = self.has(Fault::StartsPaused);
         let crawl = CrawlRow {
             new: new.clone(),
-            revision: 0,
+            revision: now.as_millis(),
             state: if starts_paused { CrawlState::Paused } else { CrawlState::Running },
             created_at: now,
             ended_at: None,

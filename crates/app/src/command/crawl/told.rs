@@ -98,13 +98,13 @@ impl Crawled {
         let lately =
             "--fresh fetches them again, --recrawl-after sets for how long they count as fetched lately";
         if self.recent > 0 {
-            let pages = counted(self.recent, "URL of before was", "URLs of before were");
-            output.line(&format!("{pages} left as they are, having been fetched lately; {lately}"))?;
+            let pages = counted(self.recent, "URL of before is", "URLs of before are");
+            output.line(&format!("{pages} left as before, having been fetched lately; {lately}"))?;
         }
         if self.skipped > 0 {
             let pages = counted(self.skipped, "URL was", "URLs were");
-            output
-                .line(&format!("{pages} skipped, since another crawl has fetched them lately; {lately}"))?;
+            let by = "having been fetched lately by another crawl or under another URL";
+            output.line(&format!("{pages} skipped, {by}; {lately}"))?;
         }
         if self.state == CrawlState::Limited {
             let urls = counted(waiting, "URL is", "URLs are");
@@ -136,6 +136,9 @@ fn remedy(seed: &SeedFailure) -> &'static str {
     let has = |part: &str| seed.reason.contains(part);
     if has("guard.private_address") {
         return "if it is to be reached, allow its address with --allow, or with `fetch.allow` in the settings";
+    }
+    if has("body.too_large") {
+        return "a larger `fetch.max_body` takes it";
     }
     match seed.outcome.as_str() {
         "disallowed" => "--no-robots does not ask robots.txt, if you may",

@@ -76,12 +76,13 @@ impl Claims {
         Self { seen, frontier, asked }
     }
 
-    /// Claims an item's own URL. Marks older than `max_age` count for nothing.
+    /// Claims an item's own URL, of a crawl that was made then. Marks older than `max_age` count for nothing.
     pub(super) async fn first(
         &self,
         url: &str,
         by: &Owner,
         max_age: Duration,
+        created_at: Timestamp,
         now: Timestamp,
     ) -> Result<First, StageError> {
         let own = by.to_string();
@@ -103,7 +104,8 @@ impl Claims {
             Claimed::Ours => Ok(First::Ours),
             Claimed::Seen { owner, at, until } => {
                 let crawl = owner.rsplit_once('@').map(|(_, crawl)| crawl);
-                if crawl == Some(by.crawl.as_str()) {
+                // One that is older is of a crawl of the same name that was deleted.
+                if crawl == Some(by.crawl.as_str()) && at.is_some_and(|at| at >= created_at) {
                     return Ok(First::Seen(Mark { owner, at, until, links: None }));
                 }
                 match self.frontier.links(url).await? {

@@ -111,6 +111,8 @@ struct Terms {
     scope: Scope,
     seeds: HashSet<String>,
     recrawl_after: Duration,
+    /// When the crawl was made.
+    created_at: Timestamp,
     state: TermsState,
 }
 
@@ -198,7 +200,7 @@ impl CrawlStage {
             return Ok(done);
         }
         let max_age = terms.max_age(&job.url, now);
-        match self.claims.first(&job.url, &owner, max_age, now).await? {
+        match self.claims.first(&job.url, &owner, max_age, terms.created_at, now).await? {
             First::Ours => claimed.push(job.url.clone()),
             First::Seen(mark) => return Ok(skipped(job, id, &terms.scope, mark, now)),
         }
@@ -396,7 +398,8 @@ impl CrawlStage {
             return Ok(terms.clone());
         }
         let stored = self.frontier.crawl(crawl).await?;
-        let revision = stored.as_ref().map_or(0, |crawl| crawl.revision);
+        let (revision, created_at) =
+            stored.as_ref().map_or_else(Default::default, |crawl| (crawl.revision, crawl.created_at));
         let definition: Option<Definition> =
             stored.and_then(|crawl| serde_json::from_str(&crawl.definition).ok());
         let Some(definition) = definition else {
@@ -408,6 +411,7 @@ impl CrawlStage {
             scope: Scope::new(&definition),
             seeds: definition.seeds.into_iter().collect(),
             recrawl_after: definition.recrawl_after,
+            created_at,
             state: definition.state,
         });
         let mut scopes = lock();

@@ -18,7 +18,7 @@ pub(super) async fn a_new_crawl_runs_and_is_empty(h: &mut dyn Harness) {
         id: id.clone(),
         definition: "all of it".to_owned(),
         max_pages: Some(7),
-        revision: 0,
+        revision: crawl.revision,
         state: CrawlState::Running,
         created_at: t.now(),
         ended_at: None,
@@ -203,12 +203,14 @@ pub(super) async fn terms_are_changed_by_who_knows_them(h: &mut dyn Harness) {
     let (t, id) = Trial::crawling(h).await;
     t.seed(&id, "a.example").await;
     let taken = t.take("one waits").await;
-    assert_eq!(taken.revision, 0, "the first terms are in force");
-    let terms = NewTerms { replaces: 0, definition: "wider".to_owned(), max_pages: Some(9) };
+    let first = t.crawl(&id).await.revision;
+    assert_eq!(taken.revision, first, "the first terms are in force");
+    let terms = NewTerms { replaces: first, definition: "wider".to_owned(), max_pages: Some(9) };
     let changed = works(t.frontier.set_terms(&id, &terms).await, "changing the terms");
     let changed = changed.unwrap_or_else(|| panic!("the first terms are in force"));
-    let now = (changed.revision, changed.definition.as_str(), changed.max_pages);
-    assert_eq!(now, (1, "wider", Some(9)), "the new terms");
+    let now = (changed.definition.as_str(), changed.max_pages);
+    assert_eq!(now, ("wider", Some(9)), "the new terms");
+    assert!(changed.revision > first, "a change has a greater revision");
     assert_eq!(t.crawl(&id).await, changed, "as they are read");
     let late = NewTerms { definition: "late".to_owned(), ..terms };
     let refused = works(t.frontier.set_terms(&id, &late).await, "changing the terms");
@@ -218,7 +220,7 @@ pub(super) async fn terms_are_changed_by_who_knows_them(h: &mut dyn Harness) {
     let none = works(t.frontier.set_terms(&unknown, &late).await, "changing the terms");
     assert_eq!(none, None, "there is no such crawl");
     t.settle(&taken, retry(Duration::ZERO)).await;
-    assert_eq!(t.take("it failed").await.revision, 1, "the new terms are in force");
+    assert_eq!(t.take("it failed").await.revision, changed.revision, "the new terms are in force");
 }
 
 pub(super) async fn a_crawl_gets_another_name_if_it_is_free(h: &mut dyn Harness) {
@@ -239,7 +241,7 @@ pub(super) async fn a_crawl_gets_another_name_if_it_is_free(h: &mut dyn Harness)
 }
 
 pub(super) async fn a_deleted_crawl_leaves_nothing_behind(h: &mut dyn Harness) {
-    let (t, id) = Trial::crawling(h).await;
+    let (mut t, id) = Trial::crawling(h).await;
     let other = t.start("other", None).await;
     for host in ["a.example", "b.example", "c.example"] {
         t.seed(&id, host).await;
@@ -250,9 +252,9 @@ pub(super) async fn a_deleted_crawl_leaves_nothing_behind(h: &mut dyn Harness) {
         let facts = PageFacts { links: Some("links".to_owned()), ..PageFacts::default() };
         t.settle(taken, if taken.host == "a.example" { dead() } else { done_with(facts) }).await;
     }
-    let delete = async || works(t.frontier.delete_crawl(&id).await, "deleting");
-    assert!(delete().await, "it was there");
-    assert!(!delete().await, "it is gone");
+    let revision = t.crawl(&id).await.revision;
+    assert!(works(t.frontier.delete_crawl(&id).await, "deleting"), "it was there");
+    assert!(!works(t.frontier.delete_crawl(&id).await, "deleting"), "it is gone");
     assert_eq!(works(t.frontier.crawl(&id).await, "reading"), None, "it is gone");
     let left: Vec<_> =
         works(t.frontier.crawls(None, 10).await, "listing").into_iter().map(|c| c.id).collect();
@@ -263,13 +265,17 @@ pub(super) async fn a_deleted_crawl_leaves_nothing_behind(h: &mut dyn Harness) {
         None,
         "its links are gone"
     );
-    let found = works(t.frontier.find("https://a.example/").await, "finding");
-    assert!(found.iter().all(|entry| entry.crawl == other), "only the other crawl knows it: {found:?}");
+    for host in ["a.example", "b.example", "c.example"] {
+        let found = works(t.frontier.find(&format!("https://{host}/")).await, "finding");
+        assert!(found.iter().all(|entry| entry.crawl == other), "only the other crawl knows it: {found:?}");
+    }
+    t.pass(SECOND).await;
     for taken in taken.iter().filter(|taken| taken.crawl == id) {
         assert_eq!(t.settles(taken, done()).await, None, "{} can no longer be settled", taken.url);
     }
     let again = t.start("crawl", None).await;
     assert_eq!(t.four(&again).await, [0; 4], "one of the same name is new");
+    assert!(t.crawl(&again).await.revision > revision, "its terms are not those of before");
     for host in ["a.example", "b.example", "c.example"] {
         t.seed(&again, host).await;
     }
