@@ -299,7 +299,7 @@ fn who_stops_watching_a_crawl_does_not_stop_the_crawl() {
         let (printed, said) = (text(&ended.stdout), text(&ended.stderr));
         assert_eq!(ended.status.code(), Some(3), "{printed} {said}");
         let id = up.get("/api/crawls").1["crawls"][0]["name"].as_str().unwrap().to_owned();
-        let pause = format!("curl -X POST http://{}/api/crawls/{id}/pause", up.address);
+        let pause = format!("crawlway crawl pause {id}");
         assert!(if json { said.contains(&pause) } else { printed.contains(&pause) }, "{printed} {said}");
         assert_eq!(up.get(&format!("/api/crawls/{id}")).1["state"], "running");
     }

@@ -22,7 +22,8 @@ async fn a_url_of_a_site_that_is_down_for_ten_minutes_at_first_contact_is_comple
     let url = site.url("/");
     world.ask_for(&url).await;
     world.pass_all(10 * MINUTE).await;
-    assert_eq!(world.record(&url).await, None, "what waits has not begun");
+    let queued = world.record(&url).await.expect("what was accepted has a record");
+    assert_eq!(queued.status, Status::Queued, "what waits has not begun");
     site.comes_up();
     it_is_completed(&world, &url).await;
     going.end().await;

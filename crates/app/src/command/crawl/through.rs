@@ -68,7 +68,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
     let since = |outcome: &str| since(&crawl.counts.outcomes, &begun.outcomes, outcome);
     let (indexed, skipped) = (since("published"), since("seen"));
     let ended = matches!(crawl.state, CrawlState::Finished | CrawlState::Limited);
-    let (finished, pause) = (followed && ended, format!("{address}/pause"));
+    let (finished, name) = (followed && ended, crawl.name.clone());
     let told = Crawled {
         crawl: crawl.name,
         state: crawl.state,
@@ -85,7 +85,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         counts: crawl.counts,
         out: None,
         rest: format!(
-            "it goes on in the gateway; the same command follows it, and this pauses it: curl -X POST {pause}"
+            "it goes on in the gateway; the same command follows it, and this pauses it: crawlway crawl pause {name}"
         ),
     };
     if !followed && output.is_json() {
