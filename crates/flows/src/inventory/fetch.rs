@@ -117,7 +117,7 @@ impl FetchStage {
         };
         fail::passed(NAME, InventoryStep::Fetched.name());
         if attempt.is_none() && fetched.is_err() {
-            // It waits, or ends before its first request: whoever asks for its record finds that it was accepted.
+            // It waits, or ends before its first request: a read of its record finds that it was accepted.
             self.records.mark_queued(std::slice::from_ref(asked), context.clock.now()).await?;
         }
         if let (Err(error), Some(queue)) = (&fetched, &self.waiting)

@@ -31,7 +31,7 @@ pub async fn remove_host(index: &dyn PageIndex, host: &str) -> Result<RemovedPag
         let urls: Vec<String> = found.hits.into_iter().map(|hit| hit.url).collect();
         let now = if urls.is_empty() { 0 } else { index.remove(&urls, None).await? };
         removed += now;
-        // Pages that are found and cannot be removed are removed by somebody else just now.
+        // Pages that are found and cannot be removed are being removed by another process.
         if now == 0 {
             return Ok(RemovedPages { removed });
         }

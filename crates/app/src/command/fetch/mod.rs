@@ -98,7 +98,7 @@ async fn from_the_web(
     let mut request = config.fetch.request(normal(address)?)?;
     request.robots = !args.no_robots;
     request.waiting = Waiting::Here { at_most: LONGEST_WAIT };
-    // Whoever asks for one page would rather know at once that robots.txt cannot be reached.
+    // One page on demand: an unreachable robots.txt is reported at once.
     request.robots_max_wait = Duration::ZERO;
     let mut setup = Setup::new(open::gate(config).await?);
     setup.guard = config.fetch.guard(&args.allow)?;

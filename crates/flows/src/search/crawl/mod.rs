@@ -457,7 +457,7 @@ impl CrawlStage {
         let done = self.crawl(item, context, &mut claimed).await;
         let has_failed = matches!(done, Err(StageError::Permanent { .. } | StageError::Transient { .. }));
         if has_failed && let Err(error) = self.claims.release(&claimed, &owner).await {
-            // They end by themselves, and whoever wants the URL looks whether its owner is still at it.
+            // They end by themselves, and the next claimant looks whether their owner is still in flight.
             tracing::debug!(%crawl, url, %error, "claims were not released");
         }
         let over = match &done {
