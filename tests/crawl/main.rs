@@ -17,6 +17,7 @@ mod out;
 mod outages;
 mod postgres;
 mod recrawl;
+mod redis_keys;
 mod second_command;
 mod shared;
 mod site;

@@ -179,3 +179,16 @@ fn another_kind_of_file_is_refused_and_left_alone() {
     assert!(!site.data().exists(), "nothing was opened");
     until("nobody was asked", || site.all_visits() == 0);
 }
+
+#[test]
+fn pages_that_went_to_a_file_are_put_into_the_index_by_the_next_run_without_it() {
+    let site = site_of(5);
+    let file = site.data().with_extension("jsonl");
+    let written = site.crawled(&["--out", file.to_str().unwrap()]);
+    assert_eq!(written["written"], 6, "{written}");
+    let told = ended(site.crawl(&[]));
+    assert_eq!(json(&told, 0)["indexed"], 6, "the index has none of them yet");
+    assert_eq!(site.found("common").len(), 5);
+    let again = site.crawled(&[]);
+    assert_eq!((&again["again"], &again["recent"]), (&1.into(), &5.into()), "once is enough: {again}");
+}

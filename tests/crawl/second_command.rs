@@ -3,7 +3,7 @@
 
 use crate::{
     postgres,
-    site::{Answer, Site, ended, json},
+    site::{Answer, Site, ended, finish, json},
 };
 use crawlway_testkit::servers;
 use serde_json::Value;
@@ -31,6 +31,8 @@ stories! {
     a_crawl_without_a_seed_that_succeeded_has_failed_and_the_same_command_tries_again,
     the_same_limit_again_fetches_the_seed_and_nothing_beyond_the_limit,
     a_crawl_that_was_deleted_is_new_and_disturbs_no_other,
+    sitemaps_of_a_site_that_was_down_are_read_when_it_is_back,
+    a_crawl_that_was_killed_is_interrupted_until_the_same_command,
 }
 
 fn on_shared_stores(name: &str, story: fn(&Site)) {
@@ -198,6 +200,46 @@ fn the_same_limit_again_fetches_the_seed_and_nothing_beyond_the_limit(site: &Sit
     }
     let fresh = site.crawled(&["--max-pages", "4", "--fresh"]);
     assert_eq!((count(&fresh, "fetched"), site.found("common").len()), (4, 3), "the same pages: {fresh}");
+}
+
+fn sitemaps_of_a_site_that_was_down_are_read_when_it_is_back(site: &Site) {
+    site.page("/", "", "front start", &[]);
+    site.page("/hidden", "", "only in the sitemap", &[]);
+    let sitemap = format!("<urlset><url><loc>{}</loc></url></urlset>", site.url("/hidden"));
+    site.put("/sitemap.xml", Answer::page(&sitemap));
+    site.put("/robots.txt", Answer::status(503));
+    let crawl = site.crawl(&["--sitemaps"]).spawn().unwrap();
+    while site.visits("/robots.txt") == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    site.put("/robots.txt", Answer::status(404));
+    let told = json(&finish(crawl), 0);
+    assert_eq!((&told["added"], site.found("only")), (&2.into(), vec!["/hidden".to_owned()]), "{told}");
+}
+
+fn a_crawl_that_was_killed_is_interrupted_until_the_same_command(site: &Site) {
+    site.page("/", "", "front start", &["/slow"]);
+    site.put("/slow", Answer::page("<title>slow</title>").late(Duration::from_secs(20)));
+    let mut crawl = site.crawl(&["--name", "cut"]).spawn().unwrap();
+    while site.visits("/slow") == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let shown = || json(&ended(site.program(&["crawl", "show", "cut", "--json"])), 0);
+    let is_alone = site.variables.is_empty();
+    assert_eq!((&shown()["state"], &shown()["interrupted"]), (&"running".into(), &false.into()));
+    crawl.kill().unwrap();
+    crawl.wait().unwrap();
+    // With shared servers nobody knows whether another machine works on it.
+    assert_eq!(shown()["interrupted"], is_alone, "{}", shown());
+    let text = String::from_utf8(ended(site.program(&["crawl", "list"])).stdout).unwrap();
+    assert_eq!(text.contains("interrupted"), is_alone, "{text}");
+    site.page("/slow", "", "quick now", &[]);
+    let told = site.crawled(&["--name", "cut"]);
+    assert_eq!(
+        (&told["state"], site.found("quick")),
+        (&"finished".into(), vec!["/slow".to_owned()]),
+        "{told}"
+    );
 }
 
 fn a_crawl_that_was_deleted_is_new_and_disturbs_no_other(site: &Site) {

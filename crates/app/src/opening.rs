@@ -1,11 +1,7 @@
 //! Opening what a process works on: at once, or, where servers may come in any order, part by part and again until each is
 //! there. What is missing is named meanwhile.
 
-use crate::{
-    config::Config,
-    open,
-    worker::{Runs, Urls},
-};
+use crate::{config::Config, open, worker::Runs};
 use anyhow::Context;
 use crawlway_broker::{Broker, BrokerError};
 use crawlway_flow::Stop;
@@ -150,9 +146,9 @@ pub(crate) async fn stores(
         anyhow::Ok(seen)
     };
     let urls = async {
-        match runs.inventory {
-            Urls::Nothing => anyhow::Ok(None),
-            Urls::Accepted | Urls::Fetched => shared_urls(config, opening).await,
+        match runs.has_inventory() {
+            true => shared_urls(config, opening).await,
+            false => anyhow::Ok(None),
         }
     };
     let gate = async {

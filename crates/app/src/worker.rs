@@ -39,45 +39,41 @@ pub(crate) const LOOK: Duration = Duration::from_millis(250);
 pub(crate) struct Runs {
     /// Those of the flow `search`.
     pub(crate) search: Stages,
-    /// What is done for the flow `inventory`.
-    pub(crate) inventory: Urls,
-}
-
-/// What a process does for the flow `inventory`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Urls {
-    /// Nothing.
-    Nothing,
-    /// It takes URLs for others to fetch.
-    Accepted,
-    /// It fetches them, too.
-    Fetched,
+    /// The worker of the flow `inventory`.
+    pub(crate) inventory: bool,
+    /// The gateway, which looks into everything.
+    pub(crate) gateway: bool,
 }
 
 impl Runs {
     /// Whether the seen URLs are asked here, or told of.
     pub(crate) fn asks_seen(self) -> bool {
-        self.search.crawl || self.inventory == Urls::Accepted
+        self.search.crawl || self.gateway
     }
 
     /// Whether pages are fetched here, or those who fetch are told of.
     pub(crate) fn asks_the_gate(self) -> bool {
-        self.search.crawl || self.inventory != Urls::Nothing
+        self.search.crawl || self.has_inventory()
     }
 
     /// Whether pages are put into the index here, taken out of it, or searched.
     pub(crate) fn asks_the_index(self) -> bool {
-        self.search.crawl || self.search.index || self.inventory == Urls::Accepted
+        self.search.crawl || self.search.index || self.gateway
+    }
+
+    /// Whether URLs of the flow `inventory` are fetched here, or taken for others to fetch.
+    pub(crate) fn has_inventory(self) -> bool {
+        self.inventory || self.gateway
     }
 
     /// No stages.
     pub(crate) fn none() -> Self {
-        Self { search: Stages { crawl: false, index: false }, inventory: Urls::Nothing }
+        Self::only_search(Stages { crawl: false, index: false })
     }
 
     /// Stages of the flow `search`, and nothing else.
     pub(crate) fn only_search(search: Stages) -> Self {
-        Self { search, inventory: Urls::Nothing }
+        Self { search, inventory: false, gateway: false }
     }
 }
 
@@ -189,7 +185,7 @@ impl Worker {
     ) -> anyhow::Result<Self> {
         let queue = open::pages_queue(config);
         let mut declared = vec![queue.clone()];
-        if runs.inventory != Urls::Nothing {
+        if runs.has_inventory() {
             let urls = open::url_queue(config, &*broker);
             declared.extend([inventory::waiting_queue(&urls), urls]);
         }
@@ -224,13 +220,13 @@ impl Worker {
             ));
         }
         let mut queues = search::items().to_vec();
-        if runs.inventory != Urls::Nothing {
+        if runs.has_inventory() {
             queues.extend(inventory::items());
         }
         let closing = close_trails(&broker, &records, queues);
         if !config.broker.is_shared() {
             closing.await?;
-        } else if runs.search.crawl || runs.search.index || runs.inventory == Urls::Fetched {
+        } else if runs.search.crawl || runs.search.index || runs.inventory {
             // There may be many dead letters, and others who go through them just now: nobody waits for that.
             tokio::spawn(async move {
                 if let Err(error) = closing.await {
@@ -260,7 +256,7 @@ impl Worker {
         let mut meters = meters(search::FLOW, search.flow());
         let wake = Arc::new(search.wake());
         let mut fetching = None;
-        if runs.inventory == Urls::Fetched {
+        if runs.inventory {
             let queue = open::url_queue(config, &*broker);
             let settings = config.inventory.settings(request.clone(), config.search.drain());
             let flow = Inventory::new(

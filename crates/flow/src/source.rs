@@ -73,6 +73,8 @@ pub struct Ended<N> {
     pub outcome: &'static str,
     /// What the stage has to say to the source.
     pub note: N,
+    /// Whether the others of its group wait with an item that is deferred.
+    pub holds_group: bool,
 }
 
 /// A queue of a broker as a source.

@@ -118,13 +118,21 @@ pub enum StageError {
         /// What went wrong.
         error: String,
     },
-    /// It is not this item's turn. Counts nothing.
+    /// It is not this item's turn, nor that of the others of its group. Counts nothing.
     #[error("{why}")]
     NotYet {
         /// When it is.
         until: Timestamp,
         /// Why not now.
         why: Cow<'static, str>,
+    },
+    /// Something holds up this item and not the others of its group. Counts nothing.
+    #[error("{why}")]
+    HeldUp {
+        /// When to look again.
+        until: Timestamp,
+        /// By what.
+        why: String,
     },
     /// Something of ours is out of order. The item waits; counts nothing.
     #[error("{error}")]

@@ -1,8 +1,12 @@
 //! Reading the JSON of a message, with a reason for everything that is wrong: the field, what it has, what was expected.
 
 use crawlway_flow::Invalid;
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::Value;
+use std::{fmt, marker::PhantomData};
 
 /// A field of a message: where, whether it must be there, what fits, and that in words.
 pub(crate) type Field = (&'static str, bool, fn(&Value) -> bool, &'static str);
@@ -16,14 +20,35 @@ pub(crate) fn read<T: DeserializeOwned>(
     if body.len() > most_bytes {
         return Err(Invalid(format!("the message has {} bytes, the limit is {most_bytes}", body.len())));
     }
-    // A struct would be read from a list as well.
-    if body.trim_ascii_start().first() == Some(&b'[') {
-        return Err(match serde_json::from_slice::<Value>(body) {
-            Ok(value) => Invalid(format!("the message is {}; expected an object", shown(&value))),
-            Err(error) => explain(body, fields, &error),
-        });
+    let read: Result<Object<T>, _> = serde_json::from_slice(body);
+    read.map(|Object(message)| message).map_err(|error| explain(body, fields, &error))
+}
+
+/// What is read from a JSON object only: a struct by itself would be read from a list of its fields as well.
+#[derive(Debug)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        object(value).map(Self)
     }
-    serde_json::from_slice(body).map_err(|error| explain(body, fields, &error))
+}
+
+/// Reads a field from a JSON object only.
+pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<T, D::Error> {
+    struct Fields<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    value.deserialize_map(Fields(PhantomData))
 }
 
 /// What is wrong with a message that could not be read. Slow, and only for those.
@@ -31,8 +56,9 @@ fn explain(body: &[u8], fields: &[Field], error: &serde_json::Error) -> Invalid 
     if let Err(error) = std::str::from_utf8(body) {
         return Invalid(format!("the message is not UTF-8 (from byte {} on)", error.valid_up_to()));
     }
-    let Ok(value) = serde_json::from_slice::<Value>(body) else {
-        return Invalid(format!("the message is not JSON: {error}"));
+    let value = match serde_json::from_slice::<Value>(body) {
+        Ok(value) => value,
+        Err(error) => return Invalid(format!("the message is not JSON: {error}")),
     };
     if !value.is_object() {
         return Invalid(format!("the message is {}; expected an object", shown(&value)));

@@ -3,3 +3,5 @@
 mod body;
 pub mod inventory;
 pub mod search;
+
+pub use body::Object;

@@ -5,6 +5,7 @@ use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Path, Query, Request, rejection::BytesRejection},
 };
+use crawlway_flows::Object;
 use http::{StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
@@ -24,7 +25,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         }
         let body = Bytes::from_request(request, state).await.map_err(unread)?;
         let mut json = serde_json::Deserializer::from_slice(&body);
-        let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let field = error.path().to_string();
             let problem = Problem::invalid(error.into_inner().to_string());
             if field == "." { problem } else { problem.field(field) }

@@ -119,7 +119,10 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
+        match &self.field {
+            Some(field) if !self.detail.contains(&**field) => write!(f, "`{field}`: {}", self.detail),
+            _ => f.write_str(&self.detail),
+        }
     }
 }
 

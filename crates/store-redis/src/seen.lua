@@ -95,6 +95,15 @@ function calls.release()
   return #KEYS
 end
 
+-- Says of each whether it is known.
+function calls.known()
+  local answers = {}
+  for number, key in ipairs(KEYS) do
+    answers[number] = known(key) and 1 or 0
+  end
+  return answers
+end
+
 -- Says how many were known.
 function calls.forget()
   local count = 0

@@ -78,6 +78,19 @@ impl SeenUrls for RedisStore {
         Ok(())
     }
 
+    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
+        let calls = urls.chunks(AT_ONCE).map(|urls| self.call("known", urls.iter().map(|url| &**url)));
+        let mut known = Vec::with_capacity(urls.len());
+        for answer in self.ask(calls.collect()).await? {
+            let Value::Array(answers) = &answer else { return Err(nonsense(&answer).into()) };
+            known.extend(answers.iter().map(|answer| *answer == Value::Int(1)));
+        }
+        if known.len() != urls.len() {
+            return Err(Fault::Away(format!("{} of {} URLs were answered", known.len(), urls.len())).into());
+        }
+        Ok(known)
+    }
+
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError> {
         let calls = urls.chunks(AT_ONCE).map(|urls| self.call("forget", urls.iter().map(|url| &**url)));
         let mut known = 0;

@@ -25,6 +25,9 @@ pub trait SeenUrls: Debug + Send + Sync {
     /// Gives up claims. A claim of another owner and a URL that is seen stay as they are.
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError>;
 
+    /// Whether each URL is known, be it as seen or as claimed. Changes nothing.
+    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError>;
+
     /// Forgets URLs altogether, so that they may be crawled at once, and says how many were known, be it as seen
     /// or as claimed.
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError>;

@@ -73,6 +73,7 @@ crawlway_conformance::finds! {
         a_deferral_counts_nothing: DeferCounts;
         a_deferral_holds_its_host_back: DeferHoldsNobody;
         who_was_deferred_comes_first_of_its_host: DeferGoesBehind;
+        what_waits_alone_holds_nobody_back: WaitHoldsHost, DeferCounts;
         a_deferral_into_the_past_is_due_now: RefusesThePast;
         the_last_attempt_is_dead_with_its_errors: OneMoreAttempt, ForgetsFirstError;
         a_dead_verdict_is_final: DeadIsRetried;

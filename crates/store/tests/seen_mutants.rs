@@ -38,6 +38,7 @@ crawlway_conformance::finds! {
         marking_twice_changes_nothing_else: SecondMarkForgets;
         a_ttl_of_nothing_is_over_at_once: ZeroIsForEver;
         a_ttl_without_end_is_allowed: RefusesLongTtls;
+        known_is_what_is_seen_or_claimed: KnowsSeenOnly, KnowsWhatIsOver;
         forgetting_makes_a_url_unknown: ForgetsSeenOnly;
         forgetting_counts_what_was_known: ForgetCountsAll, ForgetsSeenOnly;
         sweeping_takes_only_what_is_over: SweepsEverything;

@@ -37,6 +37,14 @@ impl VirtualHost {
         (server.user, server.password) = (name.clone(), PASSWORD.to_owned());
         Self { name, server }
     }
+
+    /// Makes or deletes something of this virtual host, such as one of the `queues`, by the server's management.
+    ///
+    /// # Panics
+    /// If it refuses.
+    pub fn manage(&self, method: &str, kind: &str, name: &str, body: &str) {
+        manage(&self.server, method, &format!("/api/{kind}/{}/{name}", self.name), body);
+    }
 }
 
 impl Drop for VirtualHost {

@@ -9,6 +9,7 @@ use crate::lab::Up;
 use crawlway_testkit::{private_mongodb::PrivateMongo, private_rabbitmq::PrivateRabbitMq};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const GATEWAY: &[&str] = &["up", "--only", "gateway", "--json"];
 
@@ -116,6 +117,45 @@ fn an_accepted_url_is_known_after_a_restart_of_the_api_and_its_last_page_while_m
     ground.servers().mongo.kill();
     let stale = api.wait(&location, |record| record["stale"] == true);
     assert_eq!(stale["metadata"]["page_source"], page, "{stale}");
+    // Nobody waits for a database that does not answer.
+    let (unknown, _) = api.ask_for(&site.url("/ok/unknown"));
+    for path in [location.as_str(), unknown.as_str(), "/api/urls?status=QUEUED"] {
+        let began = Instant::now();
+        let (status, answer) = api.get(path);
+        assert!(began.elapsed() < Duration::from_secs(1), "{path}: {status} after {:?}", began.elapsed());
+        assert!(matches!(status, 200 | 503), "{path}: {status} {answer}");
+    }
+}
+
+#[test]
+fn a_queue_that_somebody_declared_anew_without_its_limit_is_not_published_to_until_it_is_gone() {
+    let site = Site::serve();
+    let mut ground = Ground::apart(&site, "", "anew");
+    let api = ground.lab.up_with(GATEWAY);
+    api.wait("/health/ready", |ready| ready["ready"] == true);
+    let post = || api.post("/api/urls", &json!({"url": site.url("/ok/anew")}));
+    let host = &ground.servers().host;
+    host.manage("DELETE", "queues", "url_inventory", "");
+    host.manage("PUT", "queues", "url_inventory", r#"{"durable": true}"#);
+    let began = Instant::now();
+    let refused = loop {
+        let (status, answer) = post();
+        if status != 202 {
+            break (status, answer);
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "a queue without a limit is used");
+    };
+    assert_eq!(
+        (refused.0, &refused.1["type"]),
+        (503, &json!("urn:crawlway:problem:broker-down")),
+        "{refused:?}"
+    );
+    let (status, ready) = api.get("/health/ready");
+    assert_eq!(status, 503, "{ready}");
+    host.manage("DELETE", "queues", "url_inventory", "");
+    let location = api.wait_accepted(&site.url("/ok/again"));
+    let _worker = ground.lab.start(&mut ground.lab.program(WORKER));
+    assert_eq!(api.finished(&location)["status"], "COMPLETED");
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) enum Crawls {
         records: open::Records,
         /// The queues, unless another process has them.
         broker: Option<Arc<dyn Broker>>,
+        /// No other process can be at work on them.
+        alone: bool,
     },
 }
 
@@ -32,18 +34,20 @@ impl Crawls {
             Place::Data(config) => config,
         };
         match open::existing_queues(config).await {
-            Ok(open::Queues { broker, records: Some(records) }) => {
-                Ok(Self::Data { records, broker: Some(broker) })
+            Ok(open::Queues { broker, records: Some(records), alone }) => {
+                Ok(Self::Data { records, broker: Some(broker), alone })
             }
             Err(error) if exclusive => Err(error),
             // Another process has the queues, or there are none.
-            _ => Ok(Self::Data { records: open::existing_records(config).await?, broker: None }),
+            _ => {
+                Ok(Self::Data { records: open::existing_records(config).await?, broker: None, alone: false })
+            }
         }
     }
 
     /// Lets go of files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        let Self::Data { records, broker } = self else { return Ok(()) };
+        let Self::Data { records, broker, .. } = self else { return Ok(()) };
         let closed = match broker {
             Some(broker) => broker.close().await,
             None => Ok(()),
@@ -68,10 +72,10 @@ impl Crawls {
                 }
                 client.get(&address).await
             }
-            Self::Data { records, broker } => {
+            Self::Data { records, broker, alone } => {
                 let (crawls, next) = crawls::list(frontier(records), after, limit).await?;
                 let to_be_indexed = to_be_indexed(broker.as_deref()).await?;
-                let view = |crawl| CrawlView::at_rest(crawl, to_be_indexed);
+                let view = |crawl| CrawlView::at_rest(crawl, to_be_indexed, *alone);
                 Ok(CrawlList { crawls: crawls.into_iter().map(view).collect(), next })
             }
         }
@@ -80,9 +84,9 @@ impl Crawls {
     pub(crate) async fn one(&self, name: &str) -> anyhow::Result<CrawlView> {
         match self {
             Self::Gateway(client) => client.get(&crawl(client, name, [])).await,
-            Self::Data { records, broker } => {
+            Self::Data { records, broker, alone } => {
                 let crawl = crawls::crawl(frontier(records), name).await?;
-                Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?))
+                Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
             }
         }
     }
@@ -98,9 +102,9 @@ impl Crawls {
                 };
                 client.poke(&crawl(client, name, [verb])).await
             }
-            Self::Data { records, broker } => {
+            Self::Data { records, broker, alone } => {
                 let crawl = crawls::set_state(frontier(records), name, state).await?;
-                Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?))
+                Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
             }
         }
     }

@@ -75,6 +75,11 @@ impl Queues {
         }
     }
 
+    /// Whether nothing works on what is in them.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(self, Self::Data(open::Queues { alone: true, .. }))
+    }
+
     pub(crate) async fn list(&self) -> anyhow::Result<QueueList> {
         match self {
             Self::Gateway(client) => client.get(&client.address(["api", "queues"])).await,

@@ -7,7 +7,7 @@ use crate::{
     opening::{self, Opening},
     output::Output,
     serving::{Health, Serving},
-    worker::{Runs, Terms, Urls, Worker, stop_on_signals},
+    worker::{Runs, Terms, Worker, stop_on_signals},
 };
 use clap::{Args, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Broker;
@@ -97,11 +97,8 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
     let stop = stop_on_signals()?;
     let stages = Runs {
         search: Stages { crawl: runs(Part::Crawl), index: runs(Part::Index) },
-        inventory: match (runs(Part::Inventory), runs(Part::Gateway)) {
-            (true, _) => Urls::Fetched,
-            (false, true) => Urls::Accepted,
-            (false, false) => Urls::Nothing,
-        },
+        inventory: runs(Part::Inventory),
+        gateway: runs(Part::Gateway),
     };
     if config.sharing().shared.is_empty() {
         // There is no server to wait for.

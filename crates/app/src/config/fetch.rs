@@ -63,7 +63,7 @@ impl FetchSettings {
     ) -> Result<(), String> {
         if let Some(in_flight) = in_flight {
             let in_flight = u32::try_from(in_flight.get()).ok().and_then(NonZeroU32::new);
-            self.in_flight = Count(in_flight.ok_or("expected fewer requests in flight")?);
+            self.in_flight = Count(in_flight.ok_or("`in_flight`: expected fewer requests in flight")?);
         }
         if let Some(gap) = gap {
             self.gap = Span(gap);
@@ -96,17 +96,17 @@ impl FetchSettings {
         self.identity()?;
         self.allowed()?;
         if self.gap.0 > MAX_GAP {
-            return Err("expected a duration of up to \"1d\"".to_owned());
+            return Err("`gap`: expected a duration of up to \"1d\"".to_owned());
         }
         let timeouts = [self.connect_timeout, self.first_byte_timeout, self.total_timeout];
         if timeouts.iter().any(|Span(time)| *time == Duration::ZERO || *time > Duration::from_secs(3600)) {
-            return Err("expected a duration from \"1ms\" to \"1h\"".to_owned());
+            return Err("`connect_timeout`, `first_byte_timeout` and `total_timeout`: expected a duration from \"1ms\" to \"1h\"".to_owned());
         }
         if self.max_headers < HEADERS.0 || self.max_headers > HEADERS.1 {
-            return Err("expected 8KiB to 1MiB".to_owned());
+            return Err("`max_headers`: expected 8KiB to 1MiB".to_owned());
         }
         if self.max_body > MOST_BODY || self.max_decoded > MOST_BODY {
-            return Err("expected up to 1GiB".to_owned());
+            return Err("`max_body` and `max_decoded`: expected up to 1GiB".to_owned());
         }
         Ok(())
     }

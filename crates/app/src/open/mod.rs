@@ -29,6 +29,8 @@ pub(crate) struct Queues {
     pub(crate) broker: Arc<dyn Broker>,
     /// Where the items' trails are, if anything was recorded yet.
     pub(crate) records: Option<Records>,
+    /// No other process can be at work on them.
+    pub(crate) alone: bool,
 }
 
 impl Queues {
@@ -45,19 +47,20 @@ impl Queues {
 /// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
+    let alone = config.sharing().shared.is_empty();
     if config.broker.is_shared() {
         // Only what was declared here is known here.
         broker.declare(&[pages_queue(config), url_queue(config, &*broker)]).await?;
     }
     if !has_records(config) {
-        return Ok(Queues { broker, records: None });
+        return Ok(Queues { broker, records: None, alone });
     }
     let records = records(config, None).await?;
     if !config.broker.is_shared() {
         records.take_back(config).await?;
     }
     let broker = Arc::new(WithFrontier::new(broker, records.frontier.clone()));
-    Ok(Queues { broker, records: Some(records) })
+    Ok(Queues { broker, records: Some(records), alone })
 }
 
 /// Refuses to touch what a gateway that runs owns, and says where that is.

@@ -2,7 +2,7 @@
 
 use crate::{
     config::{Config, GateKind, IndexKind, InventoryKind, RecordKind, SeenKind},
-    worker::{Runs, Urls},
+    worker::Runs,
 };
 use crawlway_gateway::{Need, Probe};
 use crawlway_store::{Gate, PageIndex, SeenUrls, UrlRecords, seen::Claim};
@@ -41,7 +41,7 @@ pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
         ("records", records, true),
         ("seen", seen, runs.asks_seen()),
         ("gate", gate, runs.asks_the_gate()),
-        ("inventory", inventory, runs.inventory != Urls::Nothing),
+        ("inventory", inventory, runs.has_inventory()),
         ("index", index, runs.asks_the_index()),
     ];
     let needed = all.into_iter().filter(|(.., needed)| *needed);
@@ -50,7 +50,7 @@ pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
 
 /// The parts that a gateway for the flow `inventory` alone needs.
 pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<Need> {
-    let runs = Runs { inventory: Urls::Accepted, ..Runs::none() };
+    let runs = Runs { gateway: true, ..Runs::none() };
     let mut needs = needs(config, runs);
     needs.retain(|need| ["broker", "inventory"].contains(&need.name));
     needs

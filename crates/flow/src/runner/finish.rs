@@ -126,6 +126,7 @@ impl<S: Stage> Engine<S> {
         let now = self.parts.clock.now();
         let last = item.attempt >= self.source.max_attempts();
         let mut note = S::Note::default();
+        let holds_group = !matches!(item.result, Err(StageError::HeldUp { .. }));
         let (verdict, end, outcome, about) = match item.result {
             Ok(output) => {
                 // What goes on under other ids has trails of its own; this one ends here.
@@ -142,6 +143,10 @@ impl<S: Stage> Engine<S> {
             Err(StageError::NotYet { until, why }) => {
                 let until = until.min(now + self.settings.max_defer);
                 (Verdict::Defer { until }, End::Deferred, "deferred", Some(why.into_owned()))
+            }
+            Err(StageError::HeldUp { until, why }) => {
+                let until = until.min(now + self.settings.max_defer);
+                (Verdict::Defer { until }, End::Deferred, "deferred", Some(why))
             }
             Err(StageError::Ours { error }) => {
                 (Verdict::Defer { until: now + rest }, End::Waited, "waited", Some(error))
@@ -166,7 +171,7 @@ impl<S: Stage> Engine<S> {
             note: note_for_trail,
             error,
         };
-        (entry, Ended { receipt: item.receipt, verdict, outcome, note })
+        (entry, Ended { receipt: item.receipt, verdict, outcome, note, holds_group })
     }
 
     /// Writes the trail before the item is settled, so that no settled item lacks its last entry. Says false when
@@ -269,8 +274,11 @@ impl<S: Stage> Engine<S> {
         // The one that began last knows best.
         let Some(latest) = items.iter().filter(ours).max_by_key(|item| item.began) else {
             // A turn that has not come says nothing about us, nor does what the stage never saw.
-            let tells =
-                |item: &&Worked<S>| item.ran && !matches!(item.result, Err(StageError::NotYet { .. }));
+            let tells = |item: &&Worked<S>| {
+                let defers =
+                    matches!(item.result, Err(StageError::NotYet { .. } | StageError::HeldUp { .. }));
+                item.ran && !defers
+            };
             if let Some(latest) = items.iter().filter(tells).map(|item| item.began).max() {
                 self.outage.over_since(latest);
             }

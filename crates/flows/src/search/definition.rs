@@ -46,7 +46,7 @@ pub struct Definition {
 
 /// What is kept with the terms of a crawl beside what was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct TermsState {
     /// Hosts that are in the scope because a seed redirects there.
     pub joined_hosts: Vec<String>,
@@ -56,6 +56,8 @@ pub struct TermsState {
     pub fresh_since: Option<u64>,
     /// The scope has changed, and the links of known pages have not all been looked at under the new one.
     pub rescan: bool,
+    /// Pages were written to a file instead of the index, so that the index may lack them.
+    pub not_indexed: bool,
 }
 
 /// What is wrong with a definition.

@@ -18,6 +18,7 @@ pub struct PageMessage {
     /// Its main text: no tags, lower case, white space collapsed.
     pub text: String,
     /// What is known about it.
+    #[serde(deserialize_with = "body::object")]
     pub metadata: Metadata,
     /// The same text as people read it: with its case, and a line per paragraph. Left out when it is not known, when it is no
     /// other than `text`, and when the message would be too large with it.
@@ -240,6 +241,11 @@ mod tests {
             (without("", "text"), "`text` is missing; expected a text"),
             (without("/metadata", "timestamp"), "`metadata.timestamp` is missing"),
             (with("/metadata", json!([])), "`metadata` is a list; expected an object"),
+            (
+                with("/metadata", json!(["Title", null, "2025-11-01T12:00:00Z", 200])),
+                "`metadata` is a list; expected an object",
+            ),
+            (br#"{"more": "\ud800"}"#.to_vec(), "not JSON: lone leading surrogate"),
             (
                 with("/metadata/status_code", json!("200")),
                 "`metadata.status_code` is \"200\"; expected a whole number",

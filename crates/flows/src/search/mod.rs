@@ -29,7 +29,7 @@ pub use scope::Traps;
 pub use seeds::{FailedSeed, failed_seeds};
 pub use shown::WithFrontier;
 pub use source::FRONTIER;
-pub use start::{Asked, StartError, Started, add_sitemaps, begin, name_crawls, start};
+pub use start::{Asked, Started, add_sitemaps, begin, name_crawls};
 pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue, items};
 
 /// The flow's name, in trails and metrics.

@@ -137,6 +137,7 @@ impl FrontierSource {
             },
             Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
             Verdict::Requeue => Ending::Defer { until: self.clock.now() },
+            Verdict::Defer { until } if !ended.holds_group => Ending::Wait { until: *until },
             Verdict::Defer { until } => Ending::Defer { until: *until },
             Verdict::Dead { reason } => Ending::Dead { reason: reason.clone(), rest },
         }
@@ -287,7 +288,9 @@ mod tests {
                 } else {
                     ("gone", CrawlNote { no_page: true, asked: true, ..CrawlNote::default() })
                 };
-                source.settle(&[Ended { receipt, verdict: Verdict::Done, outcome, note }]).await;
+                source
+                    .settle(&[Ended { receipt, verdict: Verdict::Done, outcome, note, holds_group: true }])
+                    .await;
             }
             let again = frontier.next(2, 2).await.unwrap();
             let again: Vec<_> = again.iter().map(|taken| (taken.url.as_str(), taken.insist)).collect();

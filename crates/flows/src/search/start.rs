@@ -8,20 +8,19 @@ use super::{
 };
 use crawlway_clock::Timestamp;
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Fetcher, Request, SitemapCaps, Waiting};
+use crawlway_fetch::{Code, FetchError, Fetcher, Request, SitemapCaps, Waiting};
 use crawlway_store::{
-    CrawlId, Frontier, StoreError, Ticket,
-    frontier::{Added, Crawl, CrawlState, NewCrawl, NewTerms, NewUrl, Reopen},
+    CrawlId, Frontier, SeenUrls, StoreError, Ticket,
+    frontier::{Added, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewTerms, NewUrl, Reopen},
 };
-use std::{
-    collections::{BTreeMap, HashSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 /// How many URLs are added together.
 const TOGETHER: usize = 500;
 /// Who asks for a sitemap at the start waits for its turn there.
 const SITEMAP_WAIT: Duration = Duration::from_secs(120);
+/// How long it is at most until a site that could not be reached is asked for its sitemaps again.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A crawl that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +31,14 @@ pub struct Asked {
     pub definition: Definition,
     /// Whether everything is fetched again, whatever was fetched lately by this or another crawl.
     pub fresh: bool,
+    /// Whether pages go to a file this time, and not into the index.
+    pub to_file: bool,
 }
 
 impl Asked {
     /// A crawl with this definition, under the name that its seeds give it.
     pub fn new(definition: Definition) -> Self {
-        Self { name: None, definition, fresh: false }
+        Self { name: None, definition, fresh: false, to_file: false }
     }
 
     /// Its name.
@@ -53,7 +54,7 @@ pub struct Started {
     pub crawl: Crawl,
     /// Whether it is new, or one of before that goes on.
     pub new: bool,
-    /// How many URLs were added: seeds, links that a wider scope takes in, and pages of sitemaps.
+    /// How many URLs were added: seeds, and links that a wider scope takes in.
     pub added: u64,
     /// How many URLs of before wait again: seeds, what is due again, and what had failed.
     pub again: u64,
@@ -61,49 +62,23 @@ pub struct Started {
     pub recent: u64,
     /// How often its URLs had been done, by outcome, before it was started.
     pub outcomes: BTreeMap<String, u64>,
-    /// What could not be read of the sitemaps, if they were asked for.
-    pub troubles: Vec<String>,
-}
-
-/// Why a crawl could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// What is asked for cannot be.
-    #[error(transparent)]
-    Definition(#[from] super::DefinitionError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// Whether everything is fetched again because pages of before went to a file, and not into the index.
+    pub was_not_indexed: bool,
 }
 
 /// Starts a crawl, or goes on with the one of this name on the terms that are given now: what it knows stays known, what
 /// had failed is tried again, and what is due again is crawled again. Repeating it after a failure is harmless.
-pub async fn start(
+///
+/// When this returns, the crawl and its seeds are durable. The definition has been checked. Its sitemaps are not read;
+/// [`add_sitemaps`] does that, then or later.
+pub async fn begin(
     frontier: &dyn Frontier,
-    fetcher: &Fetcher,
-    request: &Request,
-    mut asked: Asked,
-) -> Result<Started, StartError> {
-    asked.definition = asked.definition.checked()?;
-    let mut started = begin(frontier, &asked).await?;
-    if asked.definition.sitemaps {
-        let id = &started.crawl.id;
-        let (added, troubles) = add_sitemaps(frontier, fetcher, request, id, &asked.definition).await?;
-        started.added += added;
-        started.troubles = troubles;
-    }
-    if let Some(crawl) = frontier.crawl(&started.crawl.id).await? {
-        started.crawl = crawl;
-    }
-    Ok(started)
-}
-
-/// The first part of [`start`]: when this returns, the crawl and its seeds are durable. The definition has been
-/// checked. Its sitemaps are not read; [`add_sitemaps`] does that, then or later.
-pub async fn begin(frontier: &dyn Frontier, asked: &Asked) -> Result<Started, StoreError> {
+    seen: &dyn SeenUrls,
+    asked: &Asked,
+) -> Result<Started, StoreError> {
     let now = Timestamp::now();
     let id = asked.name();
-    let (before, new) = loop {
+    let Opened { crawl: before, new, recrawl_after, was_not_indexed } = loop {
         if let Some(opened) = set_terms(frontier, &id, asked, now).await? {
             break opened;
         }
@@ -127,49 +102,111 @@ pub async fn begin(frontier: &dyn Frontier, asked: &Asked) -> Result<Started, St
             change_terms(frontier, &id, |terms| terms.state.rescan &= terms.has_same_scope(&definition))
                 .await?;
         }
-        let due = match asked.fresh {
-            true => Reopen::All,
-            false => Reopen::CrawledBefore(now - definition.recrawl_after),
+        again += match asked.fresh || was_not_indexed {
+            true => {
+                let all = frontier.reopen(&id, &Reopen::All).await?;
+                change_terms(frontier, &id, |terms| terms.state.not_indexed = asked.to_file).await?;
+                all
+            }
+            false => {
+                let due = Reopen::CrawledBefore(now - definition.recrawl_after);
+                let marked_since = now - definition.recrawl_after.min(recrawl_after);
+                frontier.reopen(&id, &due).await?
+                    + reopen_forgotten(frontier, seen, &id, marked_since).await?
+            }
         };
-        again += frontier.reopen(&id, &due).await?;
     }
     let crawl = frontier.crawl(&id).await?.unwrap_or(before.clone());
     let recent = crawl.counts.done.min(before.counts.done);
-    Ok(Started { crawl, new, added, again, recent, outcomes: before.counts.outcomes, troubles: Vec::new() })
+    Ok(Started { crawl, new, added, again, recent, outcomes: before.counts.outcomes, was_not_indexed })
 }
 
-/// Opens the crawl, or gives the one that exists the terms that are asked for now. Answers it as it is then and whether
-/// it is new; `None` if another process changed it meanwhile.
+/// Makes the pages wait again that were crawled since this time and are no longer known to the seen store: somebody removed
+/// them there to have them crawled. Says how many.
+async fn reopen_forgotten(
+    frontier: &dyn Frontier,
+    seen: &dyn SeenUrls,
+    id: &CrawlId,
+    since: Timestamp,
+) -> Result<u64, StoreError> {
+    let done = EntryFilter { state: Some(EntryState::Done), outcome: None };
+    let (mut many, mut after) = (0, None);
+    loop {
+        let page = frontier.entries(id, &done, after, TOGETHER).await?;
+        let marked = page.entries.into_iter().filter(|entry| entry.crawled_at.is_some_and(|at| at > since));
+        let urls: Vec<String> = marked.map(|entry| entry.url).collect();
+        let known = seen.known(&urls).await?;
+        let gone: Vec<String> =
+            urls.into_iter().zip(known).filter(|(_, known)| !known).map(|(url, _)| url).collect();
+        if !gone.is_empty() {
+            many += frontier.reopen(id, &Reopen::Urls(gone)).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(many);
+        }
+    }
+}
+
+/// A crawl that was opened.
+struct Opened {
+    /// As it is then.
+    crawl: Crawl,
+    /// Whether it is new.
+    new: bool,
+    /// How long its pages need not be crawled again by the terms of before.
+    recrawl_after: Duration,
+    /// Whether the index may lack pages of before, and is to get them now.
+    was_not_indexed: bool,
+}
+
+/// Opens the crawl, or gives the one that exists the terms that are asked for now. `None` if another process changed it
+/// meanwhile.
 async fn set_terms(
     frontier: &dyn Frontier,
     id: &CrawlId,
     asked: &Asked,
     now: Timestamp,
-) -> Result<Option<(Crawl, bool)>, StoreError> {
+) -> Result<Option<Opened>, StoreError> {
     let mut definition = asked.definition.clone();
     definition.state = TermsState {
         seeds_given_at: now.as_millis(),
         fresh_since: asked.fresh.then_some(now.as_millis()),
+        not_indexed: asked.to_file,
         ..TermsState::default()
     };
     let Some(stored) = frontier.crawl(id).await? else {
         let new =
             NewCrawl { id: id.clone(), definition: definition.to_json(), max_pages: definition.max_pages };
         let (crawl, is_new) = frontier.open_crawl(&new).await?;
-        return Ok(is_new.then_some((crawl, true)));
+        let recrawl_after = definition.recrawl_after;
+        return Ok(is_new.then_some(Opened { crawl, new: true, recrawl_after, was_not_indexed: false }));
     };
+    let (mut recrawl_after, mut was_not_indexed) = (definition.recrawl_after, false);
     if let Ok(before) = serde_json::from_str::<Definition>(&stored.definition) {
         definition.state.rescan = before.state.rescan || !before.has_same_scope(&definition);
+        was_not_indexed = before.state.not_indexed && !asked.to_file;
+        // Until all of it is made to wait again.
+        definition.state.not_indexed |= was_not_indexed;
+        if was_not_indexed {
+            definition.state.fresh_since = Some(now.as_millis());
+        }
         // What was to be fetched afresh and was not yet is fetched afresh now.
         definition.state.fresh_since = definition.state.fresh_since.or(before.state.fresh_since);
         definition.state.joined_hosts = before.state.joined_hosts;
+        recrawl_after = before.recrawl_after;
     }
     let terms = NewTerms {
         replaces: stored.revision,
         definition: definition.to_json(),
         max_pages: definition.max_pages,
     };
-    Ok(frontier.set_terms(id, &terms).await?.map(|crawl| (crawl, false)))
+    Ok(frontier.set_terms(id, &terms).await?.map(|crawl| Opened {
+        crawl,
+        new: false,
+        recrawl_after,
+        was_not_indexed,
+    }))
 }
 
 /// Makes everything wait again that was given up, and says how many.
@@ -216,8 +253,9 @@ pub async fn name_crawls(frontier: &dyn Frontier) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reads the sitemaps of the seeds' hosts and adds the pages that they name, as far as they are in the scope. Answers
-/// how many were new, and what could not be read. Repeating it is harmless.
+/// Reads the sitemaps of the seeds' hosts and adds the pages that they name, as far as they are in the scope. A site that cannot
+/// be reached is asked again for as long as its robots.txt is, or until the crawl is cancelled or deleted. Answers how many
+/// were new, and what could not be read. Repeating it is harmless.
 pub async fn add_sitemaps(
     frontier: &dyn Frontier,
     fetcher: &Fetcher,
@@ -225,8 +263,38 @@ pub async fn add_sitemaps(
     crawl: &CrawlId,
     definition: &Definition,
 ) -> Result<(u64, Vec<String>), StoreError> {
-    let (pages, troubles) = sitemaps(fetcher, request, definition).await;
-    Ok((add(frontier, crawl, &pages).await?, troubles))
+    let scope = Scope::new(definition);
+    let seeds = definition.seeds.iter().filter_map(|seed| seed.parse::<NormalUrl>().ok());
+    let mut sites: BTreeMap<String, NormalUrl> = seeds.map(|seed| (seed.origin().to_owned(), seed)).collect();
+    let (mut added, mut troubles) = (0, Vec::new());
+    loop {
+        let mut again_at = None;
+        for seed in std::mem::take(&mut sites).into_values() {
+            match sitemaps(fetcher, request, &seed, &scope).await {
+                Ok((pages, unread)) => {
+                    added += add(frontier, crawl, &pages).await?;
+                    troubles.extend(unread);
+                }
+                Err(error) if is_not_yet(error.code) => {
+                    let at = error.not_before.unwrap_or(Timestamp::now() + ASK_AGAIN);
+                    again_at = Some(again_at.map_or(at, |earlier: Timestamp| at.min(earlier)));
+                    sites.insert(seed.origin().to_owned(), seed);
+                }
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+        let Some(at) = again_at else { return Ok((added, troubles)) };
+        tokio::time::sleep(at.since(Timestamp::now()).clamp(Duration::from_secs(1), ASK_AGAIN)).await;
+        let state = frontier.crawl(crawl).await?.map(|crawl| crawl.state);
+        if matches!(state, None | Some(CrawlState::Cancelled)) {
+            return Ok((added, troubles));
+        }
+    }
+}
+
+/// Whether a site can only not be asked right now.
+fn is_not_yet(code: Code) -> bool {
+    matches!(code, Code::RobotsWait | Code::GateWait | Code::GateOpen)
 }
 
 async fn add(frontier: &dyn Frontier, crawl: &CrawlId, urls: &[NewUrl]) -> Result<u64, StoreError> {
@@ -238,37 +306,23 @@ async fn add(frontier: &dyn Frontier, crawl: &CrawlId, urls: &[NewUrl]) -> Resul
     Ok(added)
 }
 
-/// The pages that the sitemaps of the seeds' hosts name, as far as they are in the scope.
+/// The pages of the scope that the sitemaps of a site name, and what could not be read.
 async fn sitemaps(
     fetcher: &Fetcher,
     request: &Request,
-    definition: &Definition,
-) -> (Vec<NewUrl>, Vec<String>) {
-    let scope = Scope::new(definition);
-    let mut pages = Vec::new();
-    let mut troubles = Vec::new();
-    let mut origins = HashSet::new();
-    for seed in definition.seeds.iter().filter_map(|seed| seed.parse::<NormalUrl>().ok()) {
-        if !origins.insert(seed.origin().to_owned()) {
-            continue;
-        }
-        let request = Request {
-            ticket: Ticket::of(&format!("sitemaps of {}", seed.origin())),
-            waiting: Waiting::Here { at_most: SITEMAP_WAIT },
-            url: seed,
-            ..request.clone()
-        };
-        match fetcher.sitemaps(&request, SitemapCaps::default()).await {
-            Ok(found) => {
-                let failed =
-                    found.files.iter().filter_map(|file| file.read.as_ref().err().map(|error| (file, error)));
-                troubles.extend(failed.map(|(file, error)| format!("{}: {error}", file.url)));
-                let found = found.pages.into_iter().map(|page| Scope::tidy(page.url));
-                let inside = found.filter(|url| scope.has(url).is_ok());
-                pages.extend(inside.map(|url| new_url(url, 0, 0, None)));
-            }
-            Err(error) => troubles.push(error.to_string()),
-        }
-    }
-    (pages, troubles)
+    seed: &NormalUrl,
+    scope: &Scope,
+) -> Result<(Vec<NewUrl>, Vec<String>), FetchError> {
+    let request = Request {
+        ticket: Ticket::of(&format!("sitemaps of {}", seed.origin())),
+        waiting: Waiting::Here { at_most: SITEMAP_WAIT },
+        url: seed.clone(),
+        ..request.clone()
+    };
+    let found = fetcher.sitemaps(&request, SitemapCaps::default()).await?;
+    let unread = found.files.iter().filter_map(|file| file.read.as_ref().err().map(|error| (file, error)));
+    let troubles = unread.map(|(file, error)| format!("{}: {error}", file.url)).collect();
+    let pages =
+        found.pages.into_iter().map(|page| Scope::tidy(page.url)).filter(|url| scope.has(url).is_ok());
+    Ok((pages.map(|url| new_url(url, 0, 0, None)).collect(), troubles))
 }

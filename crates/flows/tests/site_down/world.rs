@@ -135,7 +135,7 @@ impl World {
     /// Begins a crawl at this URL.
     pub(crate) async fn begin(&self, seed: &str) -> CrawlId {
         let definition = Definition::of_seeds([seed]).checked().unwrap();
-        search::begin(&*self.records, &Asked::new(definition)).await.unwrap().crawl.id
+        search::begin(&*self.records, &*self.records, &Asked::new(definition)).await.unwrap().crawl.id
     }
 
     pub(crate) async fn look(&self, id: &CrawlId) -> Crawl {

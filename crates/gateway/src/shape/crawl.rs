@@ -18,6 +18,9 @@ pub struct CrawlView {
     /// `running`, `paused`, `cancelled`, `finished`, or `limited`: the page limit is reached with URLs left.
     #[schema(value_type = String)]
     pub state: CrawlState,
+    /// It runs, and no process works on it, since it was cut off.
+    #[serde(default)]
+    pub interrupted: bool,
     /// What it was asked to do; null if this version cannot read it.
     pub definition: Option<Definition>,
     /// When it was made.
@@ -153,8 +156,9 @@ pub struct Counts {
 
 impl CrawlView {
     /// A crawl that this process knows nothing of but what is stored.
-    pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>) -> Self {
-        Self::new(crawl, None, to_be_indexed, None, false)
+    pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>, nobody_works: bool) -> Self {
+        let interrupted = nobody_works && crawl.state == CrawlState::Running;
+        Self { interrupted, ..Self::new(crawl, None, to_be_indexed, None, false) }
     }
 
     /// A crawl that is this fast, with so many pages still to be indexed.
@@ -170,6 +174,7 @@ impl CrawlView {
         Self {
             name: crawl.id.to_string(),
             state: crawl.state,
+            interrupted: false,
             definition: serde_json::from_str(&crawl.definition).ok().map(Definition::new),
             created_at: crawl.created_at.to_iso(),
             ended_at: crawl.ended_at.map(Timestamp::to_iso),

@@ -97,6 +97,11 @@ pub(super) async fn settle(
                 let due = Some(millis(*until));
                 (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
             }
+            Ending::Wait { until } => {
+                counts.waiting += 1;
+                let due = Some(millis(*until));
+                (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
+            }
             Ending::Dead { reason, rest } => {
                 counts.dead += 1;
                 changes.rest(url.host, after(now, *rest));

@@ -18,7 +18,7 @@ use crawlway_store::{
     seen::{Claim, Claimed, Seen},
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -86,6 +86,25 @@ impl SeenUrls for SqlStore {
             tx.run(&RELEASE, vec![Arg::Rows(rows())]).await
         })
         .map(drop)
+    }
+
+    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
+        static KNOWN: Sql = Sql::pair(
+            "SELECT s.hash FROM {rows hash key} r CROSS JOIN seen s WHERE {hashed seen s r.hash} AND s.until > $2",
+            "SELECT s.hash FROM {rows hash key} r JOIN seen s ON s.hash = r.hash WHERE s.until > $2",
+        );
+        if urls.is_empty() {
+            return Ok(vec![]);
+        }
+        let asked: Vec<Key> = urls.iter().map(|url| Key::of(url)).collect();
+        let now = self.0.time.now();
+        // Not on a reader: the newest keys are in the memory of the connection that writes.
+        let rows = transact!(self, tx, {
+            let rows = keys(asked.iter().copied());
+            tx.run(&KNOWN, vec![Arg::Rows(rows), Arg::Int(now)])
+        })?;
+        let known = rows.iter().map(|row| row.key(0)).collect::<Result<HashSet<Key>, Fault>>()?;
+        Ok(asked.iter().map(|key| known.contains(key)).collect())
     }
 
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError> {

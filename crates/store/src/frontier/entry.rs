@@ -129,6 +129,11 @@ pub enum Ending {
         /// When.
         until: Timestamp,
     },
+    /// Something holds it up, and it alone: again at this time. Its host goes on. Counts nothing.
+    Wait {
+        /// When.
+        until: Timestamp,
+    },
     /// No further attempt can help.
     Dead {
         /// Why.

@@ -99,6 +99,13 @@ impl World {
                 row.failures += u32::from(fault == Fault::DeferCounts);
                 (if fault == Fault::DeferHoldsNobody { now } else { *until }, SettledAs::Deferred)
             }
+            Ending::Wait { until } => {
+                let row = &mut self.rows[place];
+                row.state = EntryState::Waiting;
+                row.due = Some(*until);
+                row.failures += u32::from(fault == Fault::DeferCounts);
+                (if fault == Fault::WaitHoldsHost { *until } else { now }, SettledAs::Deferred)
+            }
             Ending::Dead { reason, rest } if fault == Fault::DeadIsRetried => {
                 (now + *rest, self.fail(place, reason, now, now, false))
             }

@@ -50,6 +50,7 @@ crawlway_conformance::faults! {
     RetryHoldsHost,
     DeferCounts,
     DeferHoldsNobody,
+    WaitHoldsHost,
     DeferGoesBehind,
     RefusesThePast,
     OneMoreAttempt,

@@ -38,6 +38,8 @@ crawlway_conformance::faults! {
     NotesNeverEnd,
     ZeroIsForEver,
     RefusesLongTtls,
+    KnowsSeenOnly,
+    KnowsWhatIsOver,
     ForgetsSeenOnly,
     ForgetCountsAll,
     SweepsEverything,
@@ -257,6 +259,19 @@ impl SeenUrls for Oracle {
             }
         }
         Ok(())
+    }
+
+    async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
+        let records = self.records();
+        let known = |url: &String| {
+            let Some(record) = records.get(&self.key(url)) else { return false };
+            match self.fault {
+                Fault::KnowsSeenOnly => record.seen && self.counts(record),
+                Fault::KnowsWhatIsOver => true,
+                _ => self.counts(record),
+            }
+        };
+        Ok(urls.iter().map(known).collect())
     }
 
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError> {

@@ -15,7 +15,7 @@ use crate::{
 use anyhow::bail;
 use crawlway_flow::Stop;
 use crawlway_flows::search::{
-    Asked, Definition, Export, Stages, StartError, Started, TermsState, failed_seeds, start,
+    Asked, Definition, Export, Stages, Started, TermsState, add_sitemaps, begin, failed_seeds,
 };
 use crawlway_gateway::shape::SeedFailure;
 use crawlway_store::frontier::{Crawl, CrawlState};
@@ -59,7 +59,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let began = Instant::now();
     // Into a new file go all pages of the crawl, also those that were fetched before there was one.
     let fresh = args.fresh || file.as_ref().is_some_and(|file| file.is_empty());
-    let asked = Asked { name: args.name, definition, fresh };
+    let asked = Asked { name: args.name, definition, fresh, to_file: file.is_some() };
     let only = Some(asked.name());
     let terms = Terms { allow: args.allow, robots: !args.no_robots, ..Terms::default() };
     let mut worker = Worker::start_into(
@@ -126,6 +126,7 @@ pub(in crate::command) fn crawled(
         written: ended(worker, "export", "exported"),
         counts: crawl.counts.into(),
         out: None,
+        was_not_indexed: started.was_not_indexed,
         rest: "the same command goes on with the rest".to_owned(),
     }
 }
@@ -156,33 +157,49 @@ pub(in crate::command) async fn crawl(
     stop: &Stop,
 ) -> anyhow::Result<Started> {
     let frontier = &*worker.records.frontier;
-    let started = match start(frontier, &worker.fetcher, &worker.request, asked).await {
-        Ok(started) => started,
-        Err(StartError::Definition(error)) => bail!(UsageError(error.to_string())),
-        Err(StartError::Store(error)) => return Err(error.into()),
-    };
-    for trouble in &started.troubles {
-        warn(&format!("sitemap: {trouble}"));
-    }
+    let mut started = begin(frontier, &*worker.seen, &asked).await?;
+    let id = started.crawl.id.clone();
+    // What is waited for does not hold up the pages that are known.
+    let mut sitemaps = asked.definition.sitemaps.then(|| {
+        let (frontier, fetcher) = (worker.records.frontier.clone(), worker.fetcher.clone());
+        let (request, id, definition) = (worker.request.clone(), id.clone(), asked.definition);
+        tokio::spawn(async move { add_sitemaps(&*frontier, &fetcher, &request, &id, &definition).await })
+    });
     (worker.wake)();
     let mut progress = Progress::new(watch, if file.is_some() { "written" } else { "indexed" });
     loop {
         let (crawl, left) = how_far(worker, &started).await?;
         let crawl = crawl.unwrap_or_else(|| started.crawl.clone());
-        let over = crawl.state.has_ended() && left == 0;
+        if let Some(read) = sitemaps.take_if(|reading| reading.is_finished()) {
+            let (added, troubles) = read.await??;
+            started.added += added;
+            for trouble in troubles {
+                warn(&format!("sitemap: {trouble}"));
+            }
+            (worker.wake)();
+            continue;
+        }
+        let over = crawl.state.has_ended() && left == 0 && sitemaps.is_none();
         let fetching = fetching(worker);
-        let waits_for = if fetching == 0 && !over { worker.fetcher.waits_for() } else { None };
+        let waits_for = match crawl.state {
+            CrawlState::Paused => Some(format!("paused: `crawlway crawl resume {id}` lets it go on")),
+            _ if fetching == 0 && !over => worker.fetcher.waits_for(),
+            _ => None,
+        };
         progress.show(&crawl.counts.into(), fetching, left, waits_for.as_deref());
         // Who read has read enough.
         let unread = file.as_ref().is_some_and(|file| file.is_closed());
         if over || unread || stop.is_requested() {
             progress.end();
+            if let Some(reading) = sitemaps {
+                reading.abort();
+            }
             return Ok(started);
         }
         if worker.broke() {
             bail!("the stages ended by themselves; the log says why");
         }
-        let next = if crawl.state.has_ended() {
+        let next = if crawl.state.has_ended() && sitemaps.is_none() {
             // What waits for more pages would wait in vain, and the end is near.
             stop.hurry();
             LOOK / 4

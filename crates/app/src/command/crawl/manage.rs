@@ -49,7 +49,7 @@ An outcome is one that `crawl show` counts, such as `published` or `gone`, or on
 JSON:
   {\"name\", \"state\", \"definition\", \"created_at\", \"ended_at\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
     \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}, \"left\", \"rate_per_second\",
-    \"eta_seconds\", \"to_be_indexed\", \"waits_for\", \"reading_sitemaps\"}
+    \"eta_seconds\", \"interrupted\", \"to_be_indexed\", \"waits_for\", \"reading_sitemaps\"}
   with --urls: {\"urls\": [{\"crawl\", \"item\", \"url\", \"host\", \"depth\", \"found_on\", \"added_at\", \"state\",
     \"due\", \"crawled_at\", \"attempts\", \"outcome\", \"canonical\"}], \"next\": null | cursor}
 
@@ -163,7 +163,7 @@ async fn list(crawls: &Crawls, limit: usize, after: Option<&str>, output: &mut O
         Column::left("state"),
         Column::left("begun"),
         Column::right("fetched"),
-        Column::right("left"),
+        Column::right("waiting"),
         Column::right("dead"),
         Column::left("seeds"),
     ]);
@@ -171,10 +171,10 @@ async fn list(crawls: &Crawls, limit: usize, after: Option<&str>, output: &mut O
     for crawl in &listed.crawls {
         table.row([
             Cell::new(crawl.name.as_str()),
-            Cell::new(crawl.state.as_str()),
+            Cell::new(state(crawl)),
             Cell::new(ago_text(&crawl.created_at, now)),
             Cell::number(crawl.counts.fetched),
-            Cell::number(crawl.left),
+            Cell::number(crawl.counts.waiting + crawl.counts.in_flight),
             Cell::number(crawl.counts.dead).tone(if crawl.counts.dead > 0 {
                 Tone::Alarm
             } else {
@@ -190,6 +190,11 @@ async fn list(crawls: &Crawls, limit: usize, after: Option<&str>, output: &mut O
     Ok(())
 }
 
+/// Its state, in a word. What runs and has nobody at work on it was interrupted.
+fn state(crawl: &CrawlView) -> &str {
+    if crawl.interrupted { "interrupted" } else { crawl.state.as_str() }
+}
+
 /// The first seed, and how many more there are.
 fn seeds(crawl: &CrawlView) -> Option<String> {
     let seeds = &crawl.definition.as_ref()?.seeds;
@@ -199,11 +204,14 @@ fn seeds(crawl: &CrawlView) -> Option<String> {
 
 fn tell(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
     let ended = crawl.ended_at.as_ref().map(|at| format!(", ended {at}")).unwrap_or_default();
-    output.line(&format!("crawl {} is {}: begun {}{ended}", crawl.name, crawl.state, crawl.created_at))?;
+    output.line(&format!("crawl {} is {}: begun {}{ended}", crawl.name, state(crawl), crawl.created_at))?;
+    if crawl.interrupted {
+        output.line("no process works on it: `crawlway up`, or its own command, goes on with it")?;
+    }
     if let Some(seeds) = seeds(crawl) {
         output.line(&format!("begins at {}", one_line(&seeds)))?;
     }
-    let mut table = Table::new([Column::left("outcome"), Column::right("URLs")]);
+    let mut table = Table::new([Column::left("outcome"), Column::right("times")]);
     for (outcome, count) in &crawl.counts.outcomes {
         table.row([Cell::new(outcome.as_str()), Cell::number(*count)]);
     }
@@ -237,7 +245,10 @@ async fn urls(crawls: &Crawls, args: &ShowArgs, output: &mut Output) -> anyhow::
     }
     let CrawlUrls { urls, next } = listed;
     if urls.is_empty() {
-        return Ok(output.line("no such URLs")?);
+        let crawl = crawls.one(name).await?;
+        let words = crawl.counts.outcomes.keys().map(String::as_str);
+        let words: Vec<&str> = words.chain(["waiting", "in_flight", "done", "dead"]).collect();
+        return Ok(output.line(&format!("no such URLs; there may be some that are {}", words.join(", ")))?);
     }
     let mut table = Table::new([
         Column::left("state"),

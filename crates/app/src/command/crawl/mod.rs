@@ -106,7 +106,7 @@ pub(super) struct CrawlArgs {
     #[arg(long, alias = "depth", value_name = "N")]
     max_depth: Option<u32>,
     /// Fetch at most so many pages
-    #[arg(long, alias = "pages", value_name = "N")]
+    #[arg(long, alias = "pages", value_name = "N", value_parser = at_least_one)]
     max_pages: Option<NonZeroU64>,
     /// Read the sitemaps of the hosts too
     #[arg(long, alias = "sitemap")]
@@ -147,6 +147,10 @@ impl CrawlArgs {
 
 fn name(text: &str) -> Result<CrawlId, String> {
     CrawlId::new(text).map_err(|error| error.to_string())
+}
+
+fn at_least_one(text: &str) -> Result<NonZeroU64, String> {
+    text.parse().map_err(|_| "expected a whole number from 1 on; leave it out for no limit".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -7,7 +7,7 @@ use super::{
     told::{Crawled, seconds},
 };
 use crate::{
-    ask::Client,
+    ask::{Client, Refused},
     failure::UsageError,
     output::{self, Output, warn},
     quantity::exact_duration,
@@ -48,9 +48,12 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
     let address = client.address(["api", "crawls", &begun.name]);
     let mut progress = Progress::new(args.watch(output), "indexed");
     let (crawl, followed) = loop {
-        let crawl: CrawlView = client.get(&address).await.with_context(|| {
-            format!("crawl {} was begun, and goes on whenever the gateway runs", begun.name)
-        })?;
+        let crawl: CrawlView = match client.get(&address).await {
+            Err(error) if is_missing(&error) => bail!("crawl {} was deleted meanwhile", begun.name),
+            answer => answer.with_context(|| {
+                format!("crawl {} was begun, and goes on whenever the gateway runs", begun.name)
+            })?,
+        };
         let waits_for = crawl.waits_for.as_deref();
         progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed.unwrap_or(0), waits_for);
         if crawl.state.has_ended() && !crawl.reading_sitemaps && crawl.to_be_indexed.unwrap_or(0) == 0 {
@@ -84,6 +87,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         written: 0,
         counts: crawl.counts,
         out: None,
+        was_not_indexed: false,
         rest: format!(
             "it goes on in the gateway; the same command follows it, and this pauses it: crawlway crawl pause {name}"
         ),
@@ -92,6 +96,11 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         output::warn(&told.rest);
     }
     told.end(finished, output)
+}
+
+/// Whether the gateway has answered that there is no such thing.
+fn is_missing(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.status() == 404)
 }
 
 /// Another process's settings decide on which terms it fetches, and its files are its own.

@@ -34,6 +34,9 @@ pub(in crate::command) struct Crawled {
     /// The file, if pages were written to one.
     #[serde(skip)]
     pub(super) out: Option<String>,
+    /// Whether everything was fetched again because pages of before went to a file alone.
+    #[serde(skip)]
+    pub(super) was_not_indexed: bool,
     /// How to go on with what is left.
     #[serde(skip)]
     pub(super) rest: String,
@@ -72,7 +75,7 @@ impl Crawled {
             counted(pages, "page more", "pages more"),
             self.seconds
         ))?;
-        let mut table = Table::new([Column::left("outcome"), Column::right("URLs")]);
+        let mut table = Table::new([Column::left("outcome"), Column::right("times")]);
         for (outcome, count) in &self.counts.outcomes {
             table.row([Cell::new(outcome.as_str()), Cell::number(*count)]);
         }
@@ -97,6 +100,9 @@ impl Crawled {
         }
         let lately =
             "--fresh fetches them again, --recrawl-after sets for how long they count as fetched lately";
+        if self.was_not_indexed {
+            output.line("all pages were due again, since those of before went to files of --out and not into the index")?;
+        }
         if self.recent > 0 {
             let pages = counted(self.recent, "URL of before is", "URLs of before are");
             output.line(&format!("{pages} left as before, having been fetched lately; {lately}"))?;

@@ -15,6 +15,9 @@ pub(super) async fn replay(which: WhichArgs, queues: &Queues, output: &mut Outpu
         output.json(&replayed)?;
     } else {
         output.line(&format!("put {} back into queue `{queue}`", letters(replayed.replayed)))?;
+        if replayed.replayed > 0 && queues.is_at_rest() {
+            output.line("no gateway runs here: `crawlway up`, or the command of its crawl, works on what was put back")?;
+        }
     }
     if let Some(stopped) = replayed.stopped {
         output.flush()?;

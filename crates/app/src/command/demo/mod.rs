@@ -14,7 +14,7 @@ use crate::{
     failure::{ExitKind, Told, UsageError},
     output::Output,
     serving::Serving,
-    worker::{Runs, Terms, Urls, Worker, stop_on_signals},
+    worker::{Runs, Terms, Worker, stop_on_signals},
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -125,7 +125,7 @@ async fn crawl_and_serve(
         told::begin(server.web(), home, output)?;
         output.flush()?;
     }
-    let runs = Runs { search: Stages { crawl: true, index: true }, inventory: Urls::Fetched };
+    let runs = Runs { search: Stages { crawl: true, index: true }, inventory: true, gateway: true };
     let mut worker = Worker::start(&config, terms(&server)?, runs, None, stop.clone()).await?;
     let ended = async {
         let serving = Serving::start(listening, &worker, &config, terms(&server)?.allow, stop)?;

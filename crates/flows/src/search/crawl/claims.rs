@@ -163,5 +163,5 @@ fn is_item(owner: &str) -> bool {
 
 fn taken(owner: &str, now: Timestamp) -> StageError {
     let why = format!("it is being fetched by item {owner}");
-    StageError::NotYet { until: now + WAIT_FOR_OTHER, why: why.into() }
+    StageError::HeldUp { until: now + WAIT_FOR_OTHER, why }
 }

@@ -81,7 +81,7 @@ pub(super) async fn make(
 }
 
 async fn start(shared: Shared, asked: Asked) -> Result<Accepted, Problem> {
-    let started = begin(&*shared.parts.frontier, &asked).await?;
+    let started = begin(&*shared.parts.frontier, &*shared.parts.seen, &asked).await?;
     (shared.parts.wake)();
     let id = started.crawl.id.clone();
     if asked.definition.sitemaps {

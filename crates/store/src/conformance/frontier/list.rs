@@ -79,6 +79,7 @@ macro_rules! frontier_conformance_suite {
                 a_deferral_counts_nothing,
                 a_deferral_holds_its_host_back,
                 who_was_deferred_comes_first_of_its_host,
+                what_waits_alone_holds_nobody_back,
                 a_deferral_into_the_past_is_due_now,
                 the_last_attempt_is_dead_with_its_errors,
                 a_dead_verdict_is_final,

@@ -118,6 +118,22 @@ pub(super) async fn who_was_deferred_comes_first_of_its_host(h: &mut dyn Harness
     assert_eq!(urls_of(&t.next(10, 3).await)[0], second.url, "it comes first however late it is");
 }
 
+pub(super) async fn what_waits_alone_holds_nobody_back(h: &mut dyn Harness) {
+    let (mut t, id) = Trial::crawling(h).await;
+    t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
+    let first = t.next(1, 1).await.remove(0);
+    let until = t.now() + WHILE;
+    assert_eq!(t.settle(&first, Ending::Wait { until }).await, SettledAs::Deferred, "it waits");
+    let second = t.take("the host goes on").await;
+    assert_ne!(second.url, first.url, "the first one has to wait");
+    t.settle(&second, done()).await;
+    t.pass(WHILE - MOMENT).await;
+    t.nothing("the first one has to wait").await;
+    t.pass(MOMENT).await;
+    let again = t.take("its time has come").await;
+    assert_eq!((&again.url, again.attempt), (&first.url, 1), "waiting counts nothing");
+}
+
 pub(super) async fn a_deferral_into_the_past_is_due_now(h: &mut dyn Harness) {
     let (t, id) = Trial::crawling(h).await;
     t.seed(&id, "a.example").await;

@@ -117,6 +117,10 @@ impl Witness {
                 known.place = Place::Waiting { due: *until };
                 (*until, SettledAs::Deferred)
             }
+            Ending::Wait { until } => {
+                known.place = Place::Waiting { due: *until };
+                (now, SettledAs::Deferred)
+            }
             Ending::Retry { after, rest, .. } => {
                 Self::fail(known, now + *after);
                 let settled = match known.place {

@@ -10,6 +10,7 @@ pub(super) async fn empty_batches_are_answered_empty(h: &mut dyn Harness) {
     assert_eq!(t.claims(&[], TERM).await, [], "no claim");
     works(t.seen.mark(&[]).await, "marking nothing");
     works(t.seen.release(&[]).await, "releasing nothing");
+    assert!(works(t.seen.known(&[]).await, "asking for nothing").is_empty(), "nothing was asked");
     assert_eq!(t.forget(&[]).await, 0, "nothing to forget");
     assert_eq!(t.sweep(10).await, 0, "nothing to sweep");
 }

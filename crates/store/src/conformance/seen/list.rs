@@ -41,6 +41,7 @@ macro_rules! seen_conformance_suite {
                 marking_twice_changes_nothing_else,
                 a_ttl_of_nothing_is_over_at_once,
                 a_ttl_without_end_is_allowed,
+                known_is_what_is_seen_or_claimed,
                 forgetting_makes_a_url_unknown,
                 forgetting_counts_what_was_known,
                 sweeping_takes_only_what_is_over,

@@ -1,7 +1,7 @@
 //! Cases: what was crawled stays seen for its time.
 
 use super::Harness;
-use super::trial::{MARGIN, TERM, TTL, Trial};
+use super::trial::{MARGIN, TERM, TTL, Trial, works};
 use crate::seen::{Claim, Claimed};
 use std::time::Duration;
 
@@ -114,6 +114,20 @@ pub(super) async fn a_ttl_without_end_is_allowed(h: &mut dyn Harness) {
     let told = t.claim(URL, "two").await;
     assert!(matches!(told, Claimed::Seen { .. }), "it is never to be crawled again, and is {told:?}");
     assert_eq!(t.sweep(10).await, 0, "its time is not over");
+}
+
+pub(super) async fn known_is_what_is_seen_or_claimed(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    let urls = ["over", "seen", "unknown", "claimed", "seen"].map(|end| format!("https://a.example/{end}"));
+    t.mark(&urls[0], "one", TTL).await;
+    t.pass_all_of(TTL).await;
+    t.mark(&urls[1], "one", TTL).await;
+    t.ours(&urls[3], "one", "nobody knows it").await;
+    for _ in 0..2 {
+        let known = works(t.seen.known(&urls).await, "asking what is known");
+        assert_eq!(known, [false, true, false, true, true], "one answer per URL, in order: {urls:?}");
+    }
+    t.ours(&urls[2], "two", "asking changes nothing").await;
 }
 
 pub(super) async fn forgetting_makes_a_url_unknown(h: &mut dyn Harness) {
