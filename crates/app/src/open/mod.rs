@@ -47,7 +47,7 @@ impl Queues {
 /// Opens the queues for who wants to look: what does not exist yet is an error, and is not created.
 pub(crate) async fn existing_queues(config: &Config) -> anyhow::Result<Queues> {
     let broker = existing_broker(config).await?;
-    let alone = config.sharing().shared.is_empty();
+    let alone = config.only_process || config.sharing().shared.is_empty();
     if config.broker.is_shared() {
         // Only what was declared here is known here.
         broker.declare(&[pages_queue(config), url_queue(config, &*broker)]).await?;
