@@ -95,7 +95,9 @@ fn told(ran: &Output, gateway: Option<&Up>) -> (Option<i32>, Vec<String>, String
         assert!(said.is_empty() || said.contains(&says), "{said}");
         said = said.replace(&says, "");
     }
-    (ran.status.code(), settled(&text(&ran.stdout)), said)
+    // Where nothing runs, it says what works on what was put back.
+    let hint = "no gateway runs here: `crawlway up`, or the command of its crawl, works on what was put back";
+    (ran.status.code(), settled(&text(&ran.stdout).replace(hint, "")), said)
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -204,6 +204,7 @@ impl Worker {
         };
         let mut setup = Setup::new(gate.clone());
         setup.guard = config.fetch.guard(&terms.allow)?;
+        setup.budget = config.fetch.budget();
         if let Some(resolver) = terms.resolver {
             setup.resolver = resolver;
         }

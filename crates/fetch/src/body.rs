@@ -1,6 +1,7 @@
 //! Reading a body within its bounds, and undoing its content encodings, bombs included.
 
 use crate::{
+    budget::{NoShare, Share},
     client::Beyond,
     error::{Code, Trouble},
     limits::Limits,
@@ -9,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 /// More encodings on top of each other than this serve nobody.
 const MAX_LAYERS: usize = 3;
@@ -20,6 +21,7 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     limits: &Limits,
     beyond: Beyond,
+    share: &mut Share,
 ) -> Result<(Bytes, bool), Trouble> {
     let limit = limits.body_bytes;
     let too_large = |what: String| Trouble::new(Code::BodyTooLarge, format!("{what}, the limit is {limit}"));
@@ -29,6 +31,8 @@ pub(crate) async fn read(
     if let Some(length) = announced.filter(|length| *length > limit as u64 && beyond == Beyond::Refuse) {
         return Err(too_large(format!("{length} bytes are announced")));
     }
+    let expected = usize::try_from(announced.unwrap_or(0)).unwrap_or(usize::MAX).min(limit);
+    cover(share, expected).await?;
     let mut read = Collected { whole: Bytes::new(), grown: BytesMut::new() };
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error, read.len(), announced))?;
@@ -39,10 +43,11 @@ pub(crate) async fn read(
                 return Err(too_large(format!("more than {limit} bytes were sent")));
             }
             data.truncate(room);
-            read.add(data, announced);
+            read.add(data, expected);
             return Ok((read.into_bytes(), false));
         }
-        read.add(data, announced);
+        cover(share, read.len_with(&data, expected)).await?;
+        read.add(data, expected);
     }
     Ok((read.into_bytes(), true))
 }
@@ -53,21 +58,23 @@ struct Collected {
     grown: BytesMut,
 }
 
-/// What is set aside at once for a body that announces its length; more only once it is there.
-const TRUSTED_LENGTH: u64 = 64 << 10;
-
 impl Collected {
     fn len(&self) -> usize {
         self.whole.len() + self.grown.len()
     }
 
-    fn add(&mut self, data: Bytes, announced: Option<u64>) {
+    /// What it takes once this is added: as much as is announced, or else up to twice what is there.
+    fn len_with(&self, data: &Bytes, expected: usize) -> usize {
+        let len = self.len() + data.len();
+        if len <= expected || self.len() == 0 { len.max(expected) } else { 2 * len }
+    }
+
+    fn add(&mut self, data: Bytes, expected: usize) {
         if self.len() == 0 {
             self.whole = data;
             return;
         }
         if self.grown.is_empty() {
-            let expected = announced.unwrap_or(0).min(TRUSTED_LENGTH) as usize;
             self.grown.reserve(expected.max(self.whole.len() + data.len()));
             self.grown.extend_from_slice(&std::mem::take(&mut self.whole));
         }
@@ -95,12 +102,24 @@ fn broken(error: &hyper::Error, read: usize, announced: Option<u64>) -> Trouble 
     Trouble::new(code, format!("the body broke off after {read}{expected} bytes: {cause}"))
 }
 
+/// Has the page's share of the memory be this large.
+async fn cover(share: &mut Share, bytes: usize) -> Result<(), Trouble> {
+    share.cover(bytes).await.map_err(|no_share| match no_share {
+        NoShare::TooMuch => Trouble::new(
+            Code::BodyTooLarge,
+            format!("it would take {bytes} bytes of memory, and a page may take {}", share.page_most()),
+        ),
+        NoShare::UsedUp => Trouble::new(Code::MemoryWait, format!("there are no {bytes} bytes left for it")),
+    })
+}
+
 /// Undoes the content encodings, last one first.
-pub(crate) fn decode(
+pub(crate) async fn decode(
     body: Bytes,
     headers: &HeaderMap,
     limits: &Limits,
     beyond: Beyond,
+    share: &mut Share,
 ) -> Result<Bytes, Trouble> {
     let mut layers = Vec::new();
     for value in headers.get_all(http::header::CONTENT_ENCODING) {
@@ -119,7 +138,7 @@ pub(crate) fn decode(
     let mut body = body;
     // Servers send empty bodies with any encoding: there is nothing to undo then.
     while let Some(layer) = layers.pop().filter(|_| !body.is_empty()) {
-        body = undo(&layer, &body, limits.decoded_bytes, beyond)?;
+        body = undo(&layer, body, limits.decoded_bytes, beyond, share).await?;
     }
     if body.len() > limits.decoded_bytes && beyond == Beyond::Cut {
         return Ok(body.slice(..limits.decoded_bytes));
@@ -133,38 +152,82 @@ pub(crate) fn decode(
     Ok(body)
 }
 
-fn undo(layer: &str, body: &[u8], limit: usize, beyond: Beyond) -> Result<Bytes, Trouble> {
-    match layer {
-        "gzip" | "x-gzip" => bounded(flate2::read::MultiGzDecoder::new(body), layer, limit, beyond),
+async fn undo(
+    layer: &str,
+    body: Bytes,
+    limit: usize,
+    beyond: Beyond,
+    share: &mut Share,
+) -> Result<Bytes, Trouble> {
+    let raw = body.len();
+    let input = Cursor::new(body.clone());
+    let decoder: Decoder = match layer {
+        "gzip" | "x-gzip" => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
         "deflate" => {
             // Meant is zlib; some servers send the bare stream.
-            match bounded(flate2::read::ZlibDecoder::new(body), layer, limit, beyond) {
+            let zlib = Box::new(flate2::bufread::ZlibDecoder::new(input));
+            match bounded(zlib, raw, layer, limit, beyond, share).await {
                 Err(trouble) if trouble.code == Code::BodyEncoding => {
-                    bounded(flate2::read::DeflateDecoder::new(body), layer, limit, beyond)
+                    Box::new(flate2::bufread::DeflateDecoder::new(Cursor::new(body)))
                 }
-                other => other,
+                other => return other,
             }
         }
-        "br" => bounded(brotli_decompressor::Decompressor::new(body, 16 << 10), layer, limit, beyond),
+        "br" => Box::new(brotli_decompressor::Decompressor::new(input, 16 << 10)),
         "zstd" => {
             let mut decoder =
-                zstd::stream::read::Decoder::new(body).map_err(|error| garbled(layer, &error))?;
+                zstd::stream::read::Decoder::with_buffer(input).map_err(|error| garbled(layer, &error))?;
             // A window of 8 MiB is what the web may use; a larger one is an attack on memory.
             decoder.window_log_max(23).map_err(|error| garbled(layer, &error))?;
-            bounded(decoder, layer, limit, beyond)
+            Box::new(decoder)
         }
-        other => Err(Trouble::new(Code::BodyEncoding, format!("its content encoding `{other}` is unknown"))),
-    }
+        other => {
+            return Err(Trouble::new(
+                Code::BodyEncoding,
+                format!("its content encoding `{other}` is unknown"),
+            ));
+        }
+    };
+    bounded(decoder, raw, layer, limit, beyond, share).await
 }
 
 fn garbled(layer: &str, error: &io::Error) -> Trouble {
     Trouble::new(Code::BodyEncoding, format!("it is not {layer}: {error}"))
 }
 
-fn bounded(decoder: impl Read, layer: &str, limit: usize, beyond: Beyond) -> Result<Bytes, Trouble> {
+type Decoder = Box<dyn Read + Send>;
+
+/// So much is decompressed where others wait for it; a usual page is not much larger, and the hand-over costs too.
+const FIRST_STEP: usize = 256 << 10;
+/// So much is decompressed at a time elsewhere. In between the memory for it is asked for.
+const STEP: usize = 2 << 20;
+
+/// Decompresses up to a limit, with memory for what goes in and what comes out.
+async fn bounded(
+    mut decoder: Decoder,
+    raw: usize,
+    layer: &str,
+    limit: usize,
+    beyond: Beyond,
+    share: &mut Share,
+) -> Result<Bytes, Trouble> {
+    cover(share, raw + FIRST_STEP.min(limit)).await?;
     let mut decoded = Vec::new();
-    let mut decoder = decoder.take(limit as u64 + 1);
-    if let Err(error) = decoder.read_to_end(&mut decoded)
+    let mut more = step(&mut decoder, &mut decoded, FIRST_STEP.min(limit + 1));
+    while let Ok(true) = more {
+        if decoded.len() > limit {
+            break;
+        }
+        let most = STEP.min(limit + 1 - decoded.len());
+        cover(share, raw + decoded.len() + most).await?;
+        let stepping = tokio::task::spawn_blocking(move || {
+            let more = step(&mut decoder, &mut decoded, most);
+            (decoder, decoded, more)
+        });
+        (decoder, decoded, more) =
+            stepping.await.map_err(|error| Trouble::new(Code::BodyEncoding, error.to_string()))?;
+    }
+    if let Err(error) = more
         && (beyond == Beyond::Refuse || decoded.is_empty())
     {
         return Err(garbled(layer, &error));
@@ -176,4 +239,13 @@ fn bounded(decoder: impl Read, layer: &str, limit: usize, beyond: Beyond) -> Res
         return Err(Trouble::new(Code::BodyBomb, format!("it decompresses to more than {limit} bytes")));
     }
     Ok(decoded.into())
+}
+
+/// Decompresses up to so many bytes more, and says whether there may be still more.
+fn step(decoder: &mut Decoder, decoded: &mut Vec<u8>, most: usize) -> io::Result<bool> {
+    // Small ones grow as they come; large ones get what was asked for, and not twice as much.
+    if most > FIRST_STEP {
+        decoded.reserve_exact(most);
+    }
+    Ok(decoder.take(most as u64).read_to_end(decoded)? == most)
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     blocked, body,
+    budget::{Budget, Share},
     connect::{Connected, Connector, NoBody, Origin, Sender},
     error::{Code, FetchError, Trouble},
     guard::Guard,
@@ -50,6 +51,8 @@ pub struct Setup {
     pub keep: Keep,
     /// The clock by which robots.txt files are kept and turns are waited for.
     pub clock: Clock,
+    /// The memory that answers may take together.
+    pub budget: Budget,
 }
 
 impl Setup {
@@ -62,6 +65,7 @@ impl Setup {
             extra_roots: Vec::new(),
             keep: Keep::default(),
             clock: Clock::System,
+            budget: Budget::default(),
         }
     }
 }
@@ -76,6 +80,7 @@ pub struct Fetcher {
     tally: Tally,
     waits: Waits,
     clock: Clock,
+    budget: Budget,
 }
 
 /// Why a fetch ended without an answer.
@@ -100,6 +105,8 @@ pub(crate) struct Answer {
     pub(crate) sent_bytes: usize,
     pub(crate) address: SocketAddr,
     pub(crate) timing: Timing,
+    /// The memory that it takes.
+    pub(crate) share: Share,
 }
 
 /// What is done with a body beyond its limit.
@@ -126,6 +133,7 @@ impl Fetcher {
             tally: Tally::default(),
             waits: Waits::default(),
             clock: setup.clock,
+            budget: setup.budget,
         })
     }
 
@@ -338,13 +346,16 @@ impl Fetcher {
             );
             return Err(Exchange::Failed(Trouble::new(Code::HeadersTooLarge, detail)));
         }
-        let (raw, whole) =
-            body::read(incoming, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
+        let mut share = self.budget.share();
+        let (raw, whole) = body::read(incoming, &head.headers, limits, beyond, &mut share)
+            .await
+            .map_err(Exchange::Failed)?;
         if whole {
             self.pool.put(origin.clone(), sender, address);
         }
         let sent_bytes = raw.len();
-        let body = decode(raw, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
+        let body =
+            body::decode(raw, &head.headers, limits, beyond, &mut share).await.map_err(Exchange::Failed)?;
         Ok(Answer {
             status: head.status,
             version: head.version,
@@ -353,7 +364,13 @@ impl Fetcher {
             sent_bytes,
             address,
             timing,
+            share,
         })
+    }
+
+    /// The memory that answers may take together.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has
@@ -374,19 +391,6 @@ impl Fetcher {
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
-}
-
-/// Bodies from this size on are decompressed where nobody else has to wait for it. Smaller ones cost less
-/// than the hand-over, but for a bomb, which its limit ends after some hundredths of a second.
-const LARGE_BODY: usize = 64 << 10;
-
-async fn decode(raw: Bytes, headers: &HeaderMap, limits: &Limits, beyond: Beyond) -> Result<Bytes, Trouble> {
-    if raw.len() < LARGE_BODY || !headers.contains_key(header::CONTENT_ENCODING) {
-        return body::decode(raw, headers, limits, beyond);
-    }
-    let (headers, limits) = (headers.clone(), limits.clone());
-    let decoded = tokio::task::spawn_blocking(move || body::decode(raw, &headers, &limits, beyond)).await;
-    decoded.unwrap_or_else(|error| Err(Trouble::new(Code::BodyEncoding, error.to_string())))
 }
 
 /// How an exchange went wrong.

@@ -57,6 +57,7 @@ codes! {
     BodyTooLarge = "body.too_large", permanent, "the body is larger than allowed";
     BodyEncoding = "body.encoding", permanent, "the body is not encoded as announced";
     BodyBomb = "body.bomb", permanent, "the body grows beyond the allowed size when it is decompressed";
+    MemoryWait = "memory.wait", transient, "other pages have all the memory that pages may take together";
     RedirectLoop = "redirect.loop", permanent, "the redirects lead back to where they have been";
     RedirectTooMany = "redirect.too_many", permanent, "there are more redirects than allowed";
     RedirectInvalid = "redirect.invalid", permanent, "a redirect leads to something that can't be fetched";

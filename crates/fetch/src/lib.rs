@@ -8,6 +8,7 @@
 
 mod blocked;
 mod body;
+mod budget;
 mod client;
 mod connect;
 mod cookies;
@@ -29,6 +30,7 @@ mod unreachable;
 mod waits;
 mod walk;
 
+pub use budget::{Budget, NoShare, Share};
 pub use client::{Fetcher, Setup};
 pub use error::{Code, FetchError};
 pub use guard::{Allowed, AllowedError, Guard};

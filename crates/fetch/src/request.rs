@@ -1,6 +1,6 @@
 //! What is asked for, and what comes back.
 
-use crate::{limits::Limits, robots};
+use crate::{budget::Share, limits::Limits, robots};
 use bytes::Bytes;
 use crawlway_content::NormalUrl;
 use crawlway_store::gate::{self, Group, Ticket};
@@ -211,7 +211,7 @@ fn basic(agent: HeaderValue) -> HeaderMap {
 }
 
 /// An answer, whatever its status.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Fetched {
     /// Where the answer came from, after redirects.
     pub url: NormalUrl,
@@ -231,6 +231,8 @@ pub struct Fetched {
     pub address: SocketAddr,
     /// How long each part took, of the last hop; the total is of all.
     pub timing: Timing,
+    /// The memory that it takes. Who makes more of the body than it is has this cover it first.
+    pub share: Share,
 }
 
 impl Fetched {

@@ -104,6 +104,7 @@ impl<'r> Walk<'r> {
             hops: self.hops,
             address: answer.address,
             timing,
+            share: answer.share,
         }
     }
 }

@@ -133,5 +133,6 @@ fn line(page: StoredPage) -> PageMessage {
             status_code: i64::from(page.status_code),
         },
         original_text: None,
+        truncated: false,
     }
 }

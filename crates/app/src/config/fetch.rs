@@ -2,7 +2,7 @@
 
 use super::value::{ByteSize, Count, Number, Span};
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Allowed, Guard, Identity, Limits, Request};
+use crawlway_fetch::{Allowed, Budget, Guard, Identity, Limits, Request};
 use crawlway_store::gate::{self, MAX_GAP};
 use serde::Deserialize;
 use std::{
@@ -12,6 +12,7 @@ use std::{
 };
 
 const MOST_BODY: ByteSize = ByteSize(1 << 30);
+const LEAST_MEMORY: ByteSize = ByteSize(8 << 20);
 const HEADERS: (ByteSize, ByteSize) = (ByteSize(8 << 10), ByteSize(1 << 20));
 
 /// How pages are fetched.
@@ -28,6 +29,7 @@ pub(crate) struct FetchSettings {
     max_headers: ByteSize,
     max_body: ByteSize,
     max_decoded: ByteSize,
+    memory: ByteSize,
     max_redirects: Number,
     robots_max_wait: Span,
     allow: Vec<String>,
@@ -78,6 +80,11 @@ impl FetchSettings {
         Ok(Guard::new(allowed))
     }
 
+    /// The memory that pages may take together.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget::new(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
+    }
+
     fn identity(&self) -> Result<Identity, String> {
         let identity = match self.user_agent.as_str() {
             "" => Ok(Identity::default()),
@@ -107,6 +114,9 @@ impl FetchSettings {
         }
         if self.max_body > MOST_BODY || self.max_decoded > MOST_BODY {
             return Err("`max_body` and `max_decoded`: expected up to 1GiB".to_owned());
+        }
+        if self.memory < LEAST_MEMORY {
+            return Err("`memory`: expected 8MiB or more".to_owned());
         }
         Ok(())
     }

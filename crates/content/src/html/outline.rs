@@ -19,6 +19,10 @@ use super::text::{Gap, append_collapsed};
 /// Deepest nesting that is followed.
 pub(crate) const MAX_DEPTH: usize = 256;
 
+/// Most sections, and most blocks of text, that are told apart; what comes then belongs to the last one. A page of a few bytes a
+/// block would take thirty times its size otherwise.
+pub(crate) const MAX_PARTS: usize = 100_000;
+
 /// Most links that are kept of one page.
 pub(crate) const MAX_LINKS: usize = 10_000;
 
@@ -308,6 +312,9 @@ impl Outline {
         let is_link = self.start_custom_link(tag, attributes);
         let name_hash = hash_name(tag, name);
         self.push(Open { tag, name_hash, outer_section: Some(self.section), unseen: false, is_link });
+        if self.sections.len() >= MAX_PARTS {
+            return;
+        }
         let class_hash = attributes.get(Name::Class).map_or(name_hash, hash);
         self.sections.push(Section { parent: self.section, tag, hints, class_hash });
         self.section = offset(self.sections.len() - 1);
@@ -385,7 +392,11 @@ impl Outline {
             block.link_bytes = block.link_bytes.min(offset(kept));
         }
         block.end = offset(self.text.len());
-        self.blocks.push(block);
+        let is_full = self.blocks.len() >= MAX_PARTS;
+        match self.blocks.last_mut().filter(|_| is_full) {
+            Some(last) => last.end = block.end,
+            None => self.blocks.push(block),
+        }
         self.text.push(b'\n');
         self.after_rule = false;
     }

@@ -168,15 +168,22 @@ impl FetchStage {
     async fn complete(
         &self,
         attempt: &Attempt,
-        answer: Fetched,
+        mut answer: Fetched,
         context: &Context,
     ) -> Result<Done, StageError> {
         let most = self.settings.most_source;
         let status = answer.status;
-        let kept = if answer.body.len() < LARGE {
-            page::kept(&answer, most)
+        let read_most = answer.share.page_most() / page::READ;
+        if answer.share.cover(answer.body.len().min(read_most) * page::READ).await.is_err() {
+            let why = "other pages have all the memory that pages may take together".to_owned();
+            return Err(StageError::HeldUp { until: context.clock.now() + Duration::from_secs(1), why });
+        }
+        // The answer lives until its record is stored, and its share of the memory with it.
+        let (kept, _answer) = if answer.body.len() < LARGE {
+            (page::kept(&answer, most, read_most), answer)
         } else {
-            let reading = tokio::task::spawn_blocking(move || page::kept(&answer, most)).await;
+            let reading =
+                tokio::task::spawn_blocking(move || (page::kept(&answer, most, read_most), answer)).await;
             reading.map_err(|error| StageError::Transient {
                 after: None,
                 error: format!("reading the answer: {error}"),
@@ -266,6 +273,7 @@ fn judged(
             until: error.not_before.unwrap_or(now + Duration::from_secs(1)),
             why: text.into(),
         }),
+        Code::MemoryWait => Err(StageError::HeldUp { until: now + Duration::from_secs(1), why: text }),
         Code::GateUnavailable => Err(StageError::Ours { error: text }),
         code => Ok(Err(Failure { error: text, permanent: !code.is_transient() })),
     }

@@ -9,8 +9,11 @@ use serde_json::{Map, Value, json};
 /// How much of a body without a type is looked at.
 const LOOKED_AT: usize = 1024;
 
-/// What is kept of an answer, with at most so many bytes of its source.
-pub(super) fn kept(answer: &Answer, most_source: usize) -> Fetched {
+/// How much memory an answer takes while its source is read, beside its size: the body, and its text in another encoding.
+pub(super) const READ: usize = 3;
+
+/// What is kept of an answer, with at most so many bytes of its source, of whose body so many are read.
+pub(super) fn kept(answer: &Answer, most_source: usize, read_most: usize) -> Fetched {
     let lines = answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let set = answer.headers.get_all(header::SET_COOKIE).iter().map(|line| Cookie::read(line.as_bytes()));
     let content_type = answer.headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
@@ -26,9 +29,10 @@ pub(super) fn kept(answer: &Answer, most_source: usize) -> Fetched {
     add("redirects", answer.hops.iter().map(hop).collect());
     let mut page_source = None;
     if is_text(content_type.as_deref(), &answer.body) {
-        let decoded = decode(&answer.body, content_type.as_deref());
+        let read = &answer.body[..answer.body.len().min(read_most)];
+        let decoded = decode(read, content_type.as_deref());
         let mut text = decoded.text.into_owned();
-        let truncated = text.len() > most_source;
+        let truncated = text.len() > most_source || read.len() < answer.body.len();
         text.truncate(text.floor_char_boundary(most_source));
         add("charset", json!(decoded.encoding));
         add("truncated", json!(truncated));

@@ -229,6 +229,7 @@ fn write_line(lines: &mut Vec<u8>, page: CheckedPage) -> io::Result<()> {
             timestamp: page.crawled_at.to_iso(),
             status_code: i64::from(page.status_code),
         },
+        truncated: page.truncated,
     };
     // No line break is in it, since JSON escapes them.
     serde_json::to_writer(&mut *lines, &message)?;

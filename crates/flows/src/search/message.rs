@@ -24,26 +24,58 @@ pub struct PageMessage {
     /// other than `text`, and when the message would be too large with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original_text: Option<String>,
+    /// The text is only the beginning of the page's, since the whole would be too large. Left out when it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 impl PageMessage {
-    /// The message of a page whose text is as people read it.
-    pub(super) fn new(url: String, original_text: String, metadata: Metadata) -> Self {
+    /// The JSON of the message of a page whose text is as people read it, of so many bytes at most: without the original text if
+    /// it would be more with it, and with the beginning of the text if it would be more still. `truncated` if the text lacks
+    /// something already.
+    pub(super) fn body(
+        url: String,
+        mut original_text: String,
+        metadata: Metadata,
+        truncated: bool,
+        most_bytes: usize,
+    ) -> Vec<u8> {
+        let mut truncated = cut(&mut original_text, most_bytes) || truncated;
         let text = index_text(&original_text);
-        let original_text = (original_text != text).then_some(original_text);
-        Self { url, text, metadata, original_text }
-    }
-
-    /// Its JSON, without the original text if it would have more than so many bytes otherwise.
-    pub(super) fn body(mut self, most_bytes: usize) -> Vec<u8> {
-        // Nothing in the message can fail to be written.
-        let body = serde_json::to_vec(&self).unwrap_or_default();
-        if body.len() <= most_bytes || self.original_text.is_none() {
-            return body;
+        // Both are far too much, which need not be tried.
+        let fits = original_text.len() + text.len() <= most_bytes;
+        let original_text = (fits && original_text != text).then_some(original_text);
+        let mut message = Self { url, text, metadata, original_text, truncated };
+        loop {
+            // Nothing in the message can fail to be written.
+            let body = serde_json::to_vec(&message).unwrap_or_default();
+            if body.len() <= most_bytes {
+                return body;
+            }
+            if message.original_text.take().is_some() {
+                continue;
+            }
+            if message.text.is_empty() {
+                // It is refused where it is read, for what else is in it.
+                return body;
+            }
+            // Escapes make some texts longer than others: what is too much is taken away, and a little more.
+            let keep = message.text.len().saturating_sub(body.len() - most_bytes).saturating_sub(1024);
+            truncated |= cut(&mut message.text, keep);
+            message.truncated = truncated;
         }
-        self.original_text = None;
-        serde_json::to_vec(&self).unwrap_or_default()
     }
+}
+
+/// Cuts a text to so many bytes at most, and says whether it was longer.
+pub(super) fn cut(text: &mut String, most_bytes: usize) -> bool {
+    if text.len() <= most_bytes {
+        return false;
+    }
+    let end = (0..=most_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
+    text.shrink_to_fit();
+    true
 }
 
 /// What is known about a crawled page.
@@ -70,6 +102,8 @@ pub struct CheckedPage {
     pub text: String,
     /// The text as people read it, if it is known.
     pub original_text: Option<String>,
+    /// The text is only the beginning of the page's.
+    pub truncated: bool,
     /// The title.
     pub title: String,
     /// The description.
@@ -82,7 +116,8 @@ pub struct CheckedPage {
 
 /// Reads a message, or says what is wrong with it: the field, what it has, what was expected.
 pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
-    let PageMessage { url, text, metadata, original_text } = body::read(body, most_bytes, &FIELDS)?;
+    let PageMessage { url, text, metadata, original_text, truncated } =
+        body::read(body, most_bytes, &FIELDS)?;
     let normal = normalise(&url, &UrlOptions::default())
         .map_err(|error| Invalid(format!("`url` is not one that a page can have: {error}")))?;
     let crawled_at = Timestamp::from_iso(&metadata.timestamp).ok_or_else(|| {
@@ -99,6 +134,7 @@ pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
         url: normal,
         text,
         original_text,
+        truncated,
         title: metadata.title,
         description: metadata.description,
         crawled_at,
@@ -120,7 +156,7 @@ fn as_whole(number: &Number) -> Option<i64> {
 }
 
 /// What the contract says of each field.
-const FIELDS: [Field; 8] = [
+const FIELDS: [Field; 9] = [
     ("/url", true, Value::is_string, "a text"),
     ("/text", true, Value::is_string, "a text"),
     ("/metadata", true, Value::is_object, "an object"),
@@ -128,6 +164,7 @@ const FIELDS: [Field; 8] = [
     ("/metadata/description", false, Value::is_string, "a text, or to be left out"),
     ("/metadata/timestamp", true, Value::is_string, "a text"),
     ("/original_text", false, Value::is_string, "a text, or to be left out"),
+    ("/truncated", false, Value::is_boolean, "true or false, or to be left out"),
     ("/metadata/status_code", true, |value| value.as_number().and_then(as_whole).is_some(), "a whole number"),
 ];
 
@@ -147,7 +184,8 @@ mod tests {
                 "title": "Example Page", "description": "Example description",
                 "timestamp": "2025-11-01T12:00:00Z", "status_code": 200
             },
-            "original_text": "This is the main text\nof the page..."
+            "original_text": "This is the main text\nof the page...",
+            "truncated": false
         })
     }
 
@@ -194,6 +232,7 @@ mod tests {
                 status_code: 200,
             },
             original_text: None,
+            truncated: false,
         };
         assert_eq!(
             serde_json::to_string(&message).unwrap(),
@@ -202,23 +241,38 @@ mod tests {
     }
 
     #[test]
-    fn text_is_lower_case_and_what_people_read_comes_beside_it_while_there_is_room() {
+    fn text_is_lower_case_and_what_people_read_comes_beside_it_while_there_is_room_and_is_cut_beyond_that() {
         let metadata = || Metadata {
             title: String::new(),
             description: None,
             timestamp: "2025-11-01T12:00:00.000Z".into(),
             status_code: 200,
         };
-        let message = |text: &str| PageMessage::new("https://a.test/".into(), text.into(), metadata());
-        let body = message("The Night\nTrain").body(MOST);
-        let page = read(&body, MOST).unwrap();
+        let message = |text: &str, most: usize| {
+            let body = PageMessage::body("https://a.test/".into(), text.into(), metadata(), false, most);
+            let told: PageMessage = serde_json::from_slice(&body).unwrap();
+            (body.len(), told)
+        };
+        let (len, page) = message("The Night\nTrain", MOST);
         assert_eq!(
             (page.text.as_str(), page.original_text.as_deref()),
             ("the night train", Some("The Night\nTrain"))
         );
-        let page = read(&message("The Night\nTrain").body(body.len() - 1), MOST).unwrap();
+        let (_, page) = message("The Night\nTrain", len - 1);
         assert_eq!((page.text.as_str(), page.original_text), ("the night train", None), "too large with it");
-        assert_eq!(message("the same").original_text, None);
+        assert_eq!(message("the same", MOST).1.original_text, None);
+        for (text, most) in
+            [("é".repeat(9000), 9000), ("\u{1}\"x".repeat(9000), 5000), ("a".repeat(9000), 8000)]
+        {
+            let (len, page) = message(&text, most);
+            assert!(len <= most && page.truncated, "{len} of {most}");
+            assert!(
+                index_text(&text).starts_with(&page.text) && page.text.len() > most / 8,
+                "{}",
+                page.text.len()
+            );
+        }
+        assert!(!message(&"a".repeat(9000), 10_000).1.truncated);
     }
 
     #[test]
@@ -245,7 +299,7 @@ mod tests {
                 with("/metadata", json!(["Title", null, "2025-11-01T12:00:00Z", 200])),
                 "`metadata` is a list; expected an object",
             ),
-            (br#"{"more": "\ud800"}"#.to_vec(), "not JSON: lone leading surrogate"),
+            (br#"{"more": "\ud800"}"#.to_vec(), "not JSON: unexpected end of hex escape"),
             (
                 with("/metadata/status_code", json!("200")),
                 "`metadata.status_code` is \"200\"; expected a whole number",
@@ -286,7 +340,8 @@ mod tests {
         #[test]
         fn the_schema_and_the_reader_agree(
             place in prop::sample::select(vec!["/url", "/text", "/metadata", "/metadata/title",
-                "/metadata/description", "/metadata/timestamp", "/metadata/status_code", "/original_text"]),
+                "/metadata/description", "/metadata/timestamp", "/metadata/status_code", "/original_text",
+                "/truncated"]),
             value in prop::option::of(some_value()),
         ) {
             let mut message = good();

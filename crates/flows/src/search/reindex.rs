@@ -64,6 +64,6 @@ fn outgoing(queue: &QueueName, page: IndexedPage, most_bytes: usize) -> Outgoing
         timestamp: page.crawled_at.to_iso(),
         status_code: i64::from(page.status_code),
     };
-    let message = PageMessage::new(page.url, page.text, metadata);
-    Outgoing::to_queue(queue, message.body(most_bytes)).id(page.item.as_str())
+    let body = PageMessage::body(page.url, page.text, metadata, false, most_bytes);
+    Outgoing::to_queue(queue, body).id(page.item.as_str())
 }

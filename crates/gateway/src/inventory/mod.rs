@@ -9,7 +9,11 @@ mod accepted;
 mod cache;
 mod queued;
 
-use crate::{answers, problem::Problem, shape::AcceptedUrl};
+use crate::{
+    answers,
+    problem::Problem,
+    shape::{AcceptedUrl, UrlList},
+};
 use accepted::AcceptedUrls;
 use axum::body::Bytes;
 use cache::Cache;
@@ -20,7 +24,7 @@ use crawlway_flow::Stop;
 use crawlway_flows::inventory::NotAccepted;
 use crawlway_store::{
     StoreError, UrlRecords,
-    inventory::{Metadata, Record, RecordId},
+    inventory::{Metadata, Record, RecordId, Wanted},
 };
 use futures::{
     FutureExt,
@@ -208,6 +212,19 @@ impl Inventory {
     /// The store, if it is there by now.
     pub(crate) fn records(&self) -> Result<&Arc<dyn UrlRecords>, Problem> {
         self.0.records.get().ok_or_else(|| not_there().into())
+    }
+
+    /// Records that fit. Nobody waits long for a store that is known to be down.
+    pub(crate) async fn list(&self, wanted: &Wanted) -> Result<UrlList, Problem> {
+        let down = &self.0.down;
+        let within = if down.load(Ordering::Relaxed) { ANSWER_WITHIN } else { PATIENCE };
+        match tokio::time::timeout(within, answers::url_list(&**self.records()?, wanted)).await {
+            Ok(list) => list,
+            Err(_) => {
+                down.store(true, Ordering::Relaxed);
+                Err(late(within).into())
+            }
+        }
     }
 
     /// Forgets what the cache has of a record, or of all, and says of how many.

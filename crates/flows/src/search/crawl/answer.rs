@@ -96,6 +96,9 @@ fn of_error(
             until: error.not_before.unwrap_or(now + std::time::Duration::from_secs(1)),
             why: text.into(),
         }),
+        Code::MemoryWait => {
+            Err(StageError::HeldUp { until: now + std::time::Duration::from_secs(1), why: text })
+        }
         Code::GateUnavailable => Err(StageError::Ours { error: text }),
         Code::RobotsDisallowed => {
             Ok(Answer::Nothing { outcome: "disallowed", detail: text, asked: false, gone: false })

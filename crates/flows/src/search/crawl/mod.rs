@@ -10,7 +10,7 @@ pub(super) use links::{follow_kept, new_url};
 
 use super::{
     Definition, FLOW, Stores, TermsState,
-    message::{Metadata, PageMessage},
+    message::{Metadata, PageMessage, cut},
     rescan::{change_terms, rescan},
     scope::{From, Scope},
     source::{CrawlJob, CrawlNote},
@@ -20,7 +20,7 @@ use claims::{Claims, First, Mark, Owner};
 use crawlway_broker::{Delivery, Outgoing, QueueName};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, Page, ParseOptions, html::Robots, parse_bytes, url::normalise};
-use crawlway_fetch::{Fetched, Fetcher, Request, Validators};
+use crawlway_fetch::{Fetched, Fetcher, Request, Share, Validators};
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail, retry_delay};
 use crawlway_store::{
     CrawlId, Frontier, PageIndex, SeenUrls, Ticket,
@@ -82,6 +82,13 @@ pub struct CrawlOptions {
 
 /// Bodies from this size on are read off the threads that everything else waits for.
 const LARGE: usize = 256 << 10;
+/// How much memory a page takes while it is read and its message is made, beside its size: the body, its text in one encoding,
+/// the text for people and the one for the index, and the JSON of both.
+const PARSED: usize = 6;
+/// How long an item waits whose page finds no memory.
+const WAIT_FOR_MEMORY: Duration = Duration::from_secs(1);
+/// The most of a title or a description that is kept, in bytes.
+const MOST_TITLE: usize = 16 << 10;
 /// How many scopes are kept; more crawls than that at once ask the store more often.
 const MOST_SCOPES: usize = 1_000;
 
@@ -152,6 +159,8 @@ pub(super) struct Crawled {
     /// What was to be found under these URLs before is no longer there, or no longer wanted.
     unfindable: Vec<String>,
     seen: Vec<Seen>,
+    /// The memory that its message takes, until all of this has happened.
+    share: Option<Share>,
 }
 
 type Done = Output<Crawled, CrawlNote>;
@@ -235,6 +244,7 @@ impl CrawlStage {
             no_page: false,
             unfindable: Vec::new(),
             seen: vec![mark(&job.url)],
+            share: None,
         };
         let done = |outcome, detail, crawled, note| Done {
             publish: Vec::new(),
@@ -245,7 +255,7 @@ impl CrawlStage {
         };
         let known_before = job.validators != frontier::Validators::default();
         let host_delay = retry_delay(self.options.host_retry, item.attempt, self.options.longest_retry);
-        let fetched = match answer(fetched, &url, known_before, host_delay, &context.clock)? {
+        let mut fetched = match answer(fetched, &url, known_before, host_delay, &context.clock)? {
             Answer::Page(fetched) => fetched,
             Answer::Unchanged(fetched) => {
                 note.facts.fetched = true;
@@ -306,7 +316,7 @@ impl CrawlStage {
             crawled.seen.push(mark(here.as_str()));
         }
         note.facts.validators = kept(&fetched, frontier::Validators::default());
-        let page = self.read(&fetched).await?;
+        let (mut page, truncated) = self.read(&mut fetched).await?;
         let robots = page.robots.or(header_robots(&fetched, self.options.request.identity.robots_token()));
         let kind = Scope::kind(&here);
         let from = From { kind: &kind, depth: job.depth, chain: job.chain };
@@ -332,13 +342,20 @@ impl CrawlStage {
             crawled.unfindable.push(here.into_string());
             return Ok(done("noindex", told, crawled, note));
         }
+        cut(&mut page.title, MOST_TITLE);
+        if let Some(description) = &mut page.description {
+            cut(description, MOST_TITLE);
+        }
         let metadata = Metadata {
             title: page.title,
             description: page.description,
             timestamp: now.to_iso(),
             status_code: i64::from(fetched.status.as_u16()),
         };
-        let body = PageMessage::new(here.into_string(), page.text, metadata).body(self.most_bytes);
+        let body = PageMessage::body(here.into_string(), page.text, metadata, truncated, self.most_bytes);
+        // The message waits to be published, and what was fetched is no longer needed.
+        fetched.share.shrink(body.len());
+        crawled.share = Some(fetched.share);
         let mut done = done("published", told, crawled, note);
         done.publish.push(Outgoing::to_queue(&self.queue, body).id(item.id.clone()));
         Ok(done)
@@ -349,14 +366,27 @@ impl CrawlStage {
         Scope::tidy(normalise(url.as_str(), &self.options.links).unwrap_or(url))
     }
 
-    async fn read(&self, fetched: &Fetched) -> Result<Page, StageError> {
+    /// Reads a page, or its beginning if the whole would take more memory than a page may have. Says whether it was cut.
+    async fn read(&self, fetched: &mut Fetched) -> Result<(Page, bool), StageError> {
+        let most = fetched.share.page_most() / PARSED;
+        let truncated = fetched.body.len() > most;
+        if truncated {
+            // A copy, so that the whole is let go.
+            fetched.body = fetched.body[..most].to_vec().into();
+        }
+        if fetched.share.cover(fetched.body.len() * PARSED).await.is_err() {
+            let why = "other pages have all the memory that pages may take together".to_owned();
+            return Err(StageError::HeldUp { until: Timestamp::now() + WAIT_FOR_MEMORY, why });
+        }
         let content_type = fetched.content_type().map(str::to_owned);
         if fetched.body.len() < LARGE {
-            return Ok(parse_bytes(&fetched.body, content_type.as_deref(), &fetched.url, &self.parse));
+            let page = parse_bytes(&fetched.body, content_type.as_deref(), &fetched.url, &self.parse);
+            return Ok((page, truncated));
         }
         let (body, url, options) = (fetched.body.clone(), fetched.url.clone(), self.parse.clone());
         tokio::task::spawn_blocking(move || parse_bytes(&body, content_type.as_deref(), &url, &options))
             .await
+            .map(|page| (page, truncated))
             .map_err(|error| StageError::Transient {
                 after: None,
                 error: format!("reading the page: {error}"),
@@ -528,6 +558,7 @@ fn skipped(job: CrawlJob, id: &str, scope: &Scope, mark: Mark, now: Timestamp) -
             no_page: false,
             unfindable: Vec::new(),
             seen: Vec::new(),
+            share: None,
         });
     }
     done

@@ -1,7 +1,6 @@
 //! `/api/urls`: asking for URLs, and reading their records.
 
 use crate::{
-    answers,
     extract::{JsonBody, PathOf, QueryOf},
     inventory::{Found, Inventory},
     problem::Problem,
@@ -132,8 +131,7 @@ pub(super) async fn find(
         return Ok(answered(found.ok_or_else(|| nobody_asked(url).field("url"))?));
     }
     let wanted = query.wanted()?;
-    let list: UrlList = answers::url_list(&**inventory.records()?, &wanted).await?;
-    Ok(Json(list).into_response())
+    Ok(Json(inventory.list(&wanted).await?).into_response())
 }
 
 /// The record with this id
