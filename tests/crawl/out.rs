@@ -103,7 +103,7 @@ fn a_line_is_a_message_of_the_queue() {
         site.program(&["crawl", "--allow", "127.0.0.0/8", "--out", "pages.jsonl", "--pages", "1"]);
     again.arg(site.url("/"));
     let said = String::from_utf8(ended(again).stdout).unwrap();
-    assert!(said.contains("0 pages more in `pages.jsonl`"), "{said}");
+    assert!(said.contains("0 pages put into `pages.jsonl`"), "{said}");
     // Trails end in the file.
     let trail = json(&ended(site.program(&["trail", &site.url("/"), "--json"])), 0);
     let entries =
@@ -191,4 +191,32 @@ fn pages_that_went_to_a_file_are_put_into_the_index_by_the_next_run_without_it()
     assert_eq!(site.found("common").len(), 5);
     let again = site.crawled(&[]);
     assert_eq!((&again["again"], &again["recent"]), (&1.into(), &5.into()), "once is enough: {again}");
+}
+
+#[test]
+fn pages_that_another_crawl_wrote_to_a_file_are_fetched_for_the_index() {
+    let site = site_of(5);
+    let file = site.data().with_extension("jsonl");
+    site.crawled(&["--name", "a", "--out", file.to_str().unwrap()]);
+    let told = site.crawled(&["--name", "b"]);
+    assert_eq!((&told["indexed"], &told["skipped"]), (&6.into(), &0.into()), "{told}");
+}
+
+#[test]
+fn a_file_that_lacks_pages_which_went_elsewhere_is_completed() {
+    let site = site_of(5);
+    let file = site.data().with_extension("jsonl");
+    let out = ["--out", file.to_str().unwrap()];
+    site.crawled(&[out[0], out[1], "--pages", "2"]);
+    assert_eq!(lines(&file).len(), 2);
+    site.crawled(&[]);
+    assert_eq!(site.found("common").len(), 5, "the index has them all");
+    let told = site.crawled(&out);
+    assert_eq!((lines(&file).len(), &told["written"]), (6, &4.into()), "{told}");
+    let before = site.all_visits();
+    site.crawled(&out);
+    assert!(
+        site.all_visits() - before <= 2,
+        "nothing is missing any more: only the seed and robots.txt are asked for"
+    );
 }

@@ -33,6 +33,8 @@ stories! {
     a_crawl_that_was_deleted_is_new_and_disturbs_no_other,
     sitemaps_of_a_site_that_was_down_are_read_when_it_is_back,
     a_crawl_that_was_killed_is_interrupted_until_the_same_command,
+    what_robots_txt_forbade_is_crawled_once_it_does_not,
+    a_short_recrawl_after_counts_for_its_own_command_alone,
 }
 
 fn on_shared_stores(name: &str, story: fn(&Site)) {
@@ -238,6 +240,44 @@ fn a_crawl_that_was_killed_is_interrupted_until_the_same_command(site: &Site) {
         (&"finished".into(), vec!["/slow".to_owned()]),
         "{told}"
     );
+}
+
+fn what_robots_txt_forbade_is_crawled_once_it_does_not(site: &Site) {
+    fill(site);
+    let rules = |text: &str| site.put("/robots.txt", Answer::page(text).with("content-type", "text/plain"));
+    rules("User-agent: *\nDisallow: /page-1");
+    let first = site.crawled(&[]);
+    assert_eq!(
+        (count(&first, "fetched"), &first["counts"]["outcomes"]["disallowed"]),
+        (19, &1.into()),
+        "{first}"
+    );
+    let other = site.crawled(&["--name", "other", "--no-robots"]);
+    assert_eq!(site.visits("/page-1"), 1, "it was not fetched lately: {other}");
+    rules("User-agent: *\nAllow: /");
+    let again = site.crawled(&[]);
+    assert_eq!((count(&again, "done"), count(&again, "waiting")), (21, 0), "{again}");
+    let shown = json(
+        &ended(site.program(&[
+            "crawl",
+            "show",
+            again["crawl"].as_str().unwrap(),
+            "--outcome",
+            "disallowed",
+            "--json",
+        ])),
+        0,
+    );
+    assert_eq!(shown["urls"], serde_json::json!([]), "{shown}");
+}
+
+fn a_short_recrawl_after_counts_for_its_own_command_alone(site: &Site) {
+    fill(site);
+    site.crawled(&["--recrawl-after", "1ms"]);
+    for _ in 0..3 {
+        site.crawled(&[]);
+    }
+    assert_eq!(site.visits("/page-1"), 1, "the others have their usual term");
 }
 
 fn a_crawl_that_was_deleted_is_new_and_disturbs_no_other(site: &Site) {

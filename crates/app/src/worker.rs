@@ -99,6 +99,8 @@ pub(crate) struct Worker {
     broken: Arc<AtomicBool>,
     stop: Stop,
     /// Held while the records are this process's own.
+    /// Crawls that are paused while this process runs.
+    put_off: Vec<CrawlId>,
     _lock: Option<DirectoryLock>,
 }
 
@@ -195,16 +197,17 @@ impl Worker {
         )?;
         let opening::Stores { records, seen, urls, gate, index, lock } = stores;
         search::name_crawls(&*records.frontier).await?;
-        if let Some(only) = only {
-            pause_others(&*records.frontier, only).await?;
-        }
+        let put_off = match only {
+            Some(only) => pause_others(&*records.frontier, only).await?,
+            None => Vec::new(),
+        };
         let pages = match (file, &index) {
             (Some(file), _) => Some(PagesInto::File(file)),
             (None, index) => index.clone().map(PagesInto::Index),
         };
         let mut setup = Setup::new(gate.clone());
         setup.guard = config.fetch.guard(&terms.allow)?;
-        setup.budget = config.fetch.budget();
+        setup.memory = config.fetch.pages_memory();
         if let Some(resolver) = terms.resolver {
             setup.resolver = resolver;
         }
@@ -307,6 +310,7 @@ impl Worker {
             running,
             broken,
             stop,
+            put_off,
             _lock: lock,
         })
     }
@@ -360,6 +364,10 @@ impl Worker {
 
     /// Closes everything. To be called after [`drain`](Self::drain).
     pub(crate) async fn close(self) -> anyhow::Result<()> {
+        for crawl in &self.put_off {
+            // They were not finished, and whoever runs next goes on with them.
+            self.records.frontier.set_state(crawl, CrawlState::Running).await?;
+        }
         let closed = self.broker.close().await;
         let index = match &self.index {
             Some(index) => index.close().await,
@@ -390,19 +398,20 @@ fn meters(flow: &'static str, of: &Flow) -> Vec<StageMeter> {
     of.meters().into_iter().map(|(stage, meter)| StageMeter { flow, stage, meter }).collect()
 }
 
-/// Pauses all crawls but one that were not finished. Their own commands go on with them.
-async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result<()> {
+/// Pauses all crawls but one that were not finished, and says which.
+async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result<Vec<CrawlId>> {
     const PAGE: usize = 500;
-    let mut after = None;
+    let (mut after, mut paused) = (None, Vec::new());
     loop {
         let crawls = frontier.crawls(after.as_ref(), PAGE).await?;
         for crawl in crawls.iter().filter(|crawl| crawl.state == CrawlState::Running && crawl.id != *only) {
             frontier.set_state(&crawl.id, CrawlState::Paused).await?;
-            tracing::info!(crawl = %crawl.id, "was not finished, and is paused");
+            warn(&format!("crawl {} was not finished, and is paused while this one runs", crawl.id));
+            paused.push(crawl.id.clone());
         }
         match crawls.last() {
             Some(last) if crawls.len() == PAGE => after = Some(last.id.clone()),
-            _ => return Ok(()),
+            _ => return Ok(paused),
         }
     }
 }

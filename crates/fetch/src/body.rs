@@ -1,10 +1,10 @@
 //! Reading a body within its bounds, and undoing its content encodings, bombs included.
 
 use crate::{
-    budget::{NoShare, Share},
     client::Beyond,
     error::{Code, Trouble},
     limits::Limits,
+    memory::{NoShare, Share},
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;

@@ -2,11 +2,11 @@
 
 use crate::{
     blocked, body,
-    budget::{Budget, Share},
     connect::{Connected, Connector, NoBody, Origin, Sender},
     error::{Code, FetchError, Trouble},
     guard::Guard,
     limits::Limits,
+    memory::{Memory, Share},
     pool::{Keep, Pool},
     request::{Fetched, Request, Timing, retry_after},
     request_log::RequestLine,
@@ -52,7 +52,7 @@ pub struct Setup {
     /// The clock by which robots.txt files are kept and turns are waited for.
     pub clock: Clock,
     /// The memory that answers may take together.
-    pub budget: Budget,
+    pub memory: Memory,
 }
 
 impl Setup {
@@ -65,7 +65,7 @@ impl Setup {
             extra_roots: Vec::new(),
             keep: Keep::default(),
             clock: Clock::System,
-            budget: Budget::default(),
+            memory: Memory::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ pub struct Fetcher {
     tally: Tally,
     waits: Waits,
     clock: Clock,
-    budget: Budget,
+    memory: Memory,
 }
 
 /// Why a fetch ended without an answer.
@@ -133,7 +133,7 @@ impl Fetcher {
             tally: Tally::default(),
             waits: Waits::default(),
             clock: setup.clock,
-            budget: setup.budget,
+            memory: setup.memory,
         })
     }
 
@@ -346,7 +346,7 @@ impl Fetcher {
             );
             return Err(Exchange::Failed(Trouble::new(Code::HeadersTooLarge, detail)));
         }
-        let mut share = self.budget.share();
+        let mut share = self.memory.share();
         let (raw, whole) = body::read(incoming, &head.headers, limits, beyond, &mut share)
             .await
             .map_err(Exchange::Failed)?;
@@ -369,8 +369,8 @@ impl Fetcher {
     }
 
     /// The memory that answers may take together.
-    pub fn budget(&self) -> &Budget {
-        &self.budget
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has

@@ -8,13 +8,13 @@
 
 mod blocked;
 mod body;
-mod budget;
 mod client;
 mod connect;
 mod cookies;
 mod error;
 mod guard;
 mod limits;
+mod memory;
 mod pool;
 mod request;
 mod request_log;
@@ -30,11 +30,11 @@ mod unreachable;
 mod waits;
 mod walk;
 
-pub use budget::{Budget, NoShare, Share};
 pub use client::{Fetcher, Setup};
 pub use error::{Code, FetchError};
 pub use guard::{Allowed, AllowedError, Guard};
 pub use limits::Limits;
+pub use memory::{Memory, NoShare, Share};
 pub use pool::Keep;
 pub use request::{Fetched, Hop, Identity, IdentityError, Request, Timing, USER_AGENT, Validators, Waiting};
 pub use sitemaps::{SitemapCaps, SitemapFailure, SitemapFile, SitemapPage, Sitemaps};

@@ -1,6 +1,6 @@
 //! What is asked for, and what comes back.
 
-use crate::{budget::Share, limits::Limits, robots};
+use crate::{limits::Limits, memory::Share, robots};
 use bytes::Bytes;
 use crawlway_content::NormalUrl;
 use crawlway_store::gate::{self, Group, Ticket};

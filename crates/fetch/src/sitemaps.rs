@@ -71,6 +71,17 @@ pub enum SitemapFailure {
     Content(#[from] SitemapError),
 }
 
+impl SitemapFailure {
+    /// Whether it may be read another time.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Fetch(error) => error.code.is_transient(),
+            Self::Status(status) => matches!(status, 408 | 429 | 500..=599),
+            Self::Content(_) => false,
+        }
+    }
+}
+
 impl Fetcher {
     /// Where the sitemaps of a site are: as its robots.txt says, else at `/sitemap.xml`.
     ///

@@ -78,6 +78,10 @@ impl SeenUrls for RedisStore {
         Ok(())
     }
 
+    fn is_open_to_others(&self) -> bool {
+        true
+    }
+
     async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
         let calls = urls.chunks(AT_ONCE).map(|urls| self.call("known", urls.iter().map(|url| &**url)));
         let mut known = Vec::with_capacity(urls.len());

@@ -25,6 +25,11 @@ pub trait SeenUrls: Debug + Send + Sync {
     /// Gives up claims. A claim of another owner and a URL that is seen stay as they are.
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError>;
 
+    /// Whether others may delete what is kept here, so that a page which was crawled may be unknown before its time is over.
+    fn is_open_to_others(&self) -> bool {
+        false
+    }
+
     /// Whether each URL is known, be it as seen or as claimed. Changes nothing.
     async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError>;
 

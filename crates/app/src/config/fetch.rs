@@ -2,7 +2,7 @@
 
 use super::value::{ByteSize, Count, Number, Span};
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Allowed, Budget, Guard, Identity, Limits, Request};
+use crawlway_fetch::{Allowed, Guard, Identity, Limits, Memory, Request};
 use crawlway_store::gate::{self, MAX_GAP};
 use serde::Deserialize;
 use std::{
@@ -81,8 +81,8 @@ impl FetchSettings {
     }
 
     /// The memory that pages may take together.
-    pub(crate) fn budget(&self) -> Budget {
-        Budget::new(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
+    pub(crate) fn pages_memory(&self) -> Memory {
+        Memory::new(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
     }
 
     fn identity(&self) -> Result<Identity, String> {

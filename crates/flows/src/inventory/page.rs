@@ -107,6 +107,7 @@ mod tests {
             }],
             address: "127.0.0.1:80".parse().unwrap(),
             timing: Timing::default(),
+            share: crawlway_fetch::Memory::default().share(),
         }
     }
 
@@ -123,7 +124,7 @@ mod tests {
             ],
             b"<p>caf\xe9</p>",
         );
-        let kept = kept(&page, 1000);
+        let kept = kept(&page, 1000, 1000);
         assert_eq!(kept.page_source.as_deref(), Some("<p>café</p>"));
         assert_eq!(
             Value::Object(kept.headers.unwrap()),
@@ -146,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_source_that_is_too_long_is_cut_between_characters_and_says_so() {
-        let kept = kept(&answer(&[("content-type", b"text/plain; charset=utf-8")], "aéé".as_bytes()), 4);
+        let kept =
+            kept(&answer(&[("content-type", b"text/plain; charset=utf-8")], "aéé".as_bytes()), 4, 1000);
         assert_eq!(kept.page_source.as_deref(), Some("aé"));
         assert_eq!(kept.additional_details["truncated"], json!(true));
         assert_eq!(kept.additional_details["content_length"], json!(5));
@@ -159,7 +161,7 @@ mod tests {
             (&[("content-type", b"application/octet-stream")], b"plain text, but who knows"),
             (&[], b"\x7fELF\x02\x01\x01\0\0"),
         ] {
-            let kept = kept(&answer(lines, body), 1000);
+            let kept = kept(&answer(lines, body), 1000, 1000);
             assert_eq!(kept.page_source, None);
             assert_eq!(kept.additional_details["content_length"], json!(body.len()));
             assert!(!kept.additional_details.contains_key("charset"));

@@ -58,6 +58,11 @@ pub struct TermsState {
     pub rescan: bool,
     /// Pages were written to a file instead of the index, so that the index may lack them.
     pub not_indexed: bool,
+    /// Since when pages are marked as seen for as long as the terms say now, in milliseconds since 1970: those of before may be
+    /// forgotten earlier.
+    pub marked_since: u64,
+    /// The sitemaps were asked for, and have not all been read.
+    pub sitemaps_unread: bool,
 }
 
 /// What is wrong with a definition.

@@ -116,6 +116,11 @@ impl Export {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.is_empty()
     }
 
+    /// Whether this page is in it, as far as that can be told.
+    pub fn has(&self, url: &str) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.contains_key(&key(url))
+    }
+
     /// Whether whoever read has gone away, so that nothing more can be written.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)

@@ -170,6 +170,7 @@ mod tests {
             url: format!("http://a.test/{title}").parse().unwrap(),
             text: String::new(),
             original_text: None,
+            truncated: false,
             title: title.to_owned(),
             description: None,
             crawled_at: Timestamp::now(),

@@ -1,8 +1,8 @@
 //! Starting a crawl, or going on with one.
 
 use super::{
-    Definition, TermsState,
-    crawl::new_url,
+    Definition, Export, TermsState,
+    crawl::{disallowed, new_url},
     rescan::{change_terms, rescan},
     scope::Scope,
 };
@@ -13,7 +13,7 @@ use crawlway_store::{
     CrawlId, Frontier, SeenUrls, StoreError, Ticket,
     frontier::{Added, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewTerms, NewUrl, Reopen},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How many URLs are added together.
 const TOGETHER: usize = 500;
@@ -21,9 +21,11 @@ const TOGETHER: usize = 500;
 const SITEMAP_WAIT: Duration = Duration::from_secs(120);
 /// How long it is at most until a site that could not be reached is asked for its sitemaps again.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// How often the sitemaps of a site are asked for of which one failed and may be read another time.
+const TRIES: u32 = 3;
 
 /// A crawl that is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Asked {
     /// Its name; `None` for the one that its seeds give it.
     pub name: Option<CrawlId>,
@@ -31,14 +33,14 @@ pub struct Asked {
     pub definition: Definition,
     /// Whether everything is fetched again, whatever was fetched lately by this or another crawl.
     pub fresh: bool,
-    /// Whether pages go to a file this time, and not into the index.
-    pub to_file: bool,
+    /// The file that pages go to this time, if they do not go into the index.
+    pub file: Option<Arc<Export>>,
 }
 
 impl Asked {
     /// A crawl with this definition, under the name that its seeds give it.
     pub fn new(definition: Definition) -> Self {
-        Self { name: None, definition, fresh: false, to_file: false }
+        Self { name: None, definition, fresh: false, file: None }
     }
 
     /// Its name.
@@ -78,7 +80,7 @@ pub async fn begin(
 ) -> Result<Started, StoreError> {
     let now = Timestamp::now();
     let id = asked.name();
-    let Opened { crawl: before, new, recrawl_after, was_not_indexed } = loop {
+    let Opened { crawl: before, new, was_not_indexed } = loop {
         if let Some(opened) = set_terms(frontier, &id, asked, now).await? {
             break opened;
         }
@@ -105,45 +107,71 @@ pub async fn begin(
         again += match asked.fresh || was_not_indexed {
             true => {
                 let all = frontier.reopen(&id, &Reopen::All).await?;
-                change_terms(frontier, &id, |terms| terms.state.not_indexed = asked.to_file).await?;
+                change_terms(frontier, &id, |terms| terms.state.not_indexed = asked.file.is_some()).await?;
                 all
             }
             false => {
-                let due = Reopen::CrawledBefore(now - definition.recrawl_after);
-                let marked_since = now - definition.recrawl_after.min(recrawl_after);
-                frontier.reopen(&id, &due).await?
-                    + reopen_forgotten(frontier, seen, &id, marked_since).await?
+                let due =
+                    frontier.reopen(&id, &Reopen::CrawledBefore(now - definition.recrawl_after)).await?;
+                let lacking = Lacking { seen, file: asked.file.as_deref() };
+                due + lacking.reopen(frontier, &id, &definition, now).await?
             }
         };
+        again += frontier.reopen(&id, &Reopen::Outcome(disallowed().to_owned())).await?;
     }
     let crawl = frontier.crawl(&id).await?.unwrap_or(before.clone());
     let recent = crawl.counts.done.min(before.counts.done);
     Ok(Started { crawl, new, added, again, recent, outcomes: before.counts.outcomes, was_not_indexed })
 }
 
-/// Makes the pages wait again that were crawled since this time and are no longer known to the seen store: somebody removed
-/// them there to have them crawled. Says how many.
-async fn reopen_forgotten(
-    frontier: &dyn Frontier,
-    seen: &dyn SeenUrls,
-    id: &CrawlId,
-    since: Timestamp,
-) -> Result<u64, StoreError> {
-    let done = EntryFilter { state: Some(EntryState::Done), outcome: None };
-    let (mut many, mut after) = (0, None);
-    loop {
-        let page = frontier.entries(id, &done, after, TOGETHER).await?;
-        let marked = page.entries.into_iter().filter(|entry| entry.crawled_at.is_some_and(|at| at > since));
-        let urls: Vec<String> = marked.map(|entry| entry.url).collect();
-        let known = seen.known(&urls).await?;
-        let gone: Vec<String> =
-            urls.into_iter().zip(known).filter(|(_, known)| !known).map(|(url, _)| url).collect();
-        if !gone.is_empty() {
-            many += frontier.reopen(id, &Reopen::Urls(gone)).await?;
+/// Pages that were fetched lately, and are wanted all the same.
+struct Lacking<'a> {
+    /// Who no longer knows a page was made to forget it by somebody who wants it crawled.
+    seen: &'a dyn SeenUrls,
+    /// What a file lacks is to be written to it.
+    file: Option<&'a Export>,
+}
+
+impl Lacking<'_> {
+    /// Makes them wait again, and says how many.
+    async fn reopen(
+        &self,
+        frontier: &dyn Frontier,
+        id: &CrawlId,
+        terms: &Definition,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        if self.file.is_none() && !self.seen.is_open_to_others() {
+            return Ok(0);
         }
-        after = page.next;
-        if after.is_none() {
-            return Ok(many);
+        let marked_since = (now - terms.recrawl_after).max(Timestamp::from_millis(terms.state.marked_since));
+        let done = EntryFilter { state: Some(EntryState::Done), outcome: None };
+        let (mut many, mut after) = (0, None);
+        loop {
+            let page = frontier.entries(id, &done, after, TOGETHER).await?;
+            let (mut wanted, mut marked) = (Vec::new(), Vec::new());
+            for entry in page.entries {
+                let has_page = matches!(entry.outcome.as_deref(), Some("published" | "unchanged" | "seen"));
+                if has_page && self.file.is_some_and(|file| !file.has(&entry.url)) {
+                    wanted.push(entry.url);
+                } else if entry.crawled_at.is_some_and(|at| at > marked_since) {
+                    marked.push(entry.url);
+                }
+            }
+            if self.seen.is_open_to_others() {
+                let known = self.seen.known(&marked).await?;
+                let gone = marked.into_iter().zip(known).filter(|(_, known)| !known);
+                wanted.extend(gone.map(|(url, _)| url));
+            }
+            if !wanted.is_empty() {
+                // What others have fetched lately is wanted, too.
+                change_terms(frontier, id, |terms| terms.state.fresh_since = Some(now.as_millis())).await?;
+                many += frontier.reopen(id, &Reopen::Urls(wanted)).await?;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(many);
+            }
         }
     }
 }
@@ -154,8 +182,6 @@ struct Opened {
     crawl: Crawl,
     /// Whether it is new.
     new: bool,
-    /// How long its pages need not be crawled again by the terms of before.
-    recrawl_after: Duration,
     /// Whether the index may lack pages of before, and is to get them now.
     was_not_indexed: bool,
 }
@@ -172,20 +198,21 @@ async fn set_terms(
     definition.state = TermsState {
         seeds_given_at: now.as_millis(),
         fresh_since: asked.fresh.then_some(now.as_millis()),
-        not_indexed: asked.to_file,
+        not_indexed: asked.file.is_some(),
+        marked_since: now.as_millis(),
+        sitemaps_unread: definition.sitemaps,
         ..TermsState::default()
     };
     let Some(stored) = frontier.crawl(id).await? else {
         let new =
             NewCrawl { id: id.clone(), definition: definition.to_json(), max_pages: definition.max_pages };
         let (crawl, is_new) = frontier.open_crawl(&new).await?;
-        let recrawl_after = definition.recrawl_after;
-        return Ok(is_new.then_some(Opened { crawl, new: true, recrawl_after, was_not_indexed: false }));
+        return Ok(is_new.then_some(Opened { crawl, new: true, was_not_indexed: false }));
     };
-    let (mut recrawl_after, mut was_not_indexed) = (definition.recrawl_after, false);
+    let mut was_not_indexed = false;
     if let Ok(before) = serde_json::from_str::<Definition>(&stored.definition) {
         definition.state.rescan = before.state.rescan || !before.has_same_scope(&definition);
-        was_not_indexed = before.state.not_indexed && !asked.to_file;
+        was_not_indexed = before.state.not_indexed && asked.file.is_none();
         // Until all of it is made to wait again.
         definition.state.not_indexed |= was_not_indexed;
         if was_not_indexed {
@@ -194,19 +221,16 @@ async fn set_terms(
         // What was to be fetched afresh and was not yet is fetched afresh now.
         definition.state.fresh_since = definition.state.fresh_since.or(before.state.fresh_since);
         definition.state.joined_hosts = before.state.joined_hosts;
-        recrawl_after = before.recrawl_after;
+        if before.recrawl_after >= definition.recrawl_after {
+            definition.state.marked_since = before.state.marked_since;
+        }
     }
     let terms = NewTerms {
         replaces: stored.revision,
         definition: definition.to_json(),
         max_pages: definition.max_pages,
     };
-    Ok(frontier.set_terms(id, &terms).await?.map(|crawl| Opened {
-        crawl,
-        new: false,
-        recrawl_after,
-        was_not_indexed,
-    }))
+    Ok(frontier.set_terms(id, &terms).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
 }
 
 /// Makes everything wait again that was given up, and says how many.
@@ -267,13 +291,18 @@ pub async fn add_sitemaps(
     let seeds = definition.seeds.iter().filter_map(|seed| seed.parse::<NormalUrl>().ok());
     let mut sites: BTreeMap<String, NormalUrl> = seeds.map(|seed| (seed.origin().to_owned(), seed)).collect();
     let (mut added, mut troubles) = (0, Vec::new());
-    loop {
+    for round in 1.. {
         let mut again_at = None;
         for seed in std::mem::take(&mut sites).into_values() {
             match sitemaps(fetcher, request, &seed, &scope).await {
                 Ok((pages, unread)) => {
                     added += add(frontier, crawl, &pages).await?;
-                    troubles.extend(unread);
+                    if round < TRIES && unread.iter().any(|file| file.passing) {
+                        again_at = Some(Timestamp::now() + ASK_AGAIN);
+                        sites.insert(seed.origin().to_owned(), seed);
+                    } else {
+                        troubles.extend(unread.into_iter().map(|file| file.why));
+                    }
                 }
                 Err(error) if is_not_yet(error.code) => {
                     let at = error.not_before.unwrap_or(Timestamp::now() + ASK_AGAIN);
@@ -283,13 +312,22 @@ pub async fn add_sitemaps(
                 Err(error) => troubles.push(error.to_string()),
             }
         }
-        let Some(at) = again_at else { return Ok((added, troubles)) };
+        let Some(at) = again_at else { break };
         tokio::time::sleep(at.since(Timestamp::now()).clamp(Duration::from_secs(1), ASK_AGAIN)).await;
         let state = frontier.crawl(crawl).await?.map(|crawl| crawl.state);
         if matches!(state, None | Some(CrawlState::Cancelled)) {
             return Ok((added, troubles));
         }
     }
+    change_terms(frontier, crawl, |terms| terms.state.sitemaps_unread = false).await?;
+    Ok((added, troubles))
+}
+
+/// A sitemap that could not be read.
+struct Unread {
+    why: String,
+    /// Another time it may be.
+    passing: bool,
 }
 
 /// Whether a site can only not be asked right now.
@@ -312,7 +350,7 @@ async fn sitemaps(
     request: &Request,
     seed: &NormalUrl,
     scope: &Scope,
-) -> Result<(Vec<NewUrl>, Vec<String>), FetchError> {
+) -> Result<(Vec<NewUrl>, Vec<Unread>), FetchError> {
     let request = Request {
         ticket: Ticket::of(&format!("sitemaps of {}", seed.origin())),
         waiting: Waiting::Here { at_most: SITEMAP_WAIT },
@@ -321,8 +359,10 @@ async fn sitemaps(
     };
     let found = fetcher.sitemaps(&request, SitemapCaps::default()).await?;
     let unread = found.files.iter().filter_map(|file| file.read.as_ref().err().map(|error| (file, error)));
-    let troubles = unread.map(|(file, error)| format!("{}: {error}", file.url)).collect();
+    let unread = unread
+        .map(|(file, error)| Unread { why: format!("{}: {error}", file.url), passing: error.is_passing() });
+    let unread = unread.collect();
     let pages =
         found.pages.into_iter().map(|page| Scope::tidy(page.url)).filter(|url| scope.has(url).is_ok());
-    Ok((pages.map(|url| new_url(url, 0, 0, None)).collect(), troubles))
+    Ok((pages.map(|url| new_url(url, 0, 0, None)).collect(), unread))
 }

@@ -55,6 +55,7 @@ impl Default for Options {
 pub fn router(parts: Parts, options: Options) -> Router {
     let shared = Shared::new(parts);
     tokio::spawn(watch_rates(shared.clone()));
+    tokio::spawn(search::resume_sitemaps(shared.clone()));
     let (router, document) = described();
     let router = router.merge(openapi::routes(document)).fallback(nothing_here);
     let requests = shared.telemetry.requests().clone();

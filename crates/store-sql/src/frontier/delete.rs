@@ -48,6 +48,8 @@ async fn some(tx: &mut Tx, num: i64) -> Result<bool, Fault> {
     static LINKS: Sql =
         Sql::new("DELETE FROM page_links WHERE entry IN (SELECT r.num FROM {rows num int} r)");
     static LAST: Sql = Sql::new("UPDATE entries SET state = 2, due = NULL WHERE crawl = $1");
+    static LAST_LINKS: Sql =
+        Sql::new("DELETE FROM page_links WHERE entry IN (SELECT e.num FROM entries e WHERE e.crawl = $1)");
     static HOSTS: Sql = Sql::new("DELETE FROM hosts WHERE crawl = $1");
     static BUDGETS: Sql = Sql::new("DELETE FROM budgets WHERE crawl = $1");
     static COUNTS: Sql = Sql::new("DELETE FROM crawl_counts WHERE crawl = $1");
@@ -57,7 +59,7 @@ async fn some(tx: &mut Tx, num: i64) -> Result<bool, Fault> {
         tx.run(&LINKS, vec![Arg::Rows(Rows::of_ints(nums))]).await?;
         return Ok(true);
     }
-    for rest in [&LAST, &HOSTS, &BUDGETS, &COUNTS] {
+    for rest in [&LAST_LINKS, &LAST, &HOSTS, &BUDGETS, &COUNTS] {
         tx.run(rest, vec![Arg::Int(num)]).await?;
     }
     Ok(false)

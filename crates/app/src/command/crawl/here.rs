@@ -57,9 +57,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     let stop = stop_on_signals()?;
     let stages = Stages { crawl: true, index: true };
     let began = Instant::now();
-    // Into a new file go all pages of the crawl, also those that were fetched before there was one.
-    let fresh = args.fresh || file.as_ref().is_some_and(|file| file.is_empty());
-    let asked = Asked { name: args.name, definition, fresh, to_file: file.is_some() };
+    let asked = Asked { name: args.name, definition, fresh: args.fresh, file: file.clone() };
     let only = Some(asked.name());
     let terms = Terms { allow: args.allow, robots: !args.no_robots, ..Terms::default() };
     let mut worker = Worker::start_into(

@@ -91,7 +91,7 @@ impl Progress {
         self.bar.set_length(done + left);
         self.bar.set_position(done);
         let eta = match rate {
-            rate if rate > 0.0 && left > 0 => {
+            rate if rate > 0.0 && left > 0 && waits_for.is_none() => {
                 let left = Duration::from_secs_f64((left as f64 / rate).min(1e9));
                 format!(", about {} left", rough_duration(left))
             }

@@ -69,10 +69,10 @@ impl Crawled {
             None => (self.indexed, "the index".to_owned()),
         };
         output.line(&format!(
-            "crawl {} is {}: {} in {place} after {:.1} s",
+            "crawl {} is {}: {} put into {place} in {:.1} s",
             self.crawl,
             self.state,
-            counted(pages, "page more", "pages more"),
+            counted(pages, "page", "pages"),
             self.seconds
         ))?;
         let mut table = Table::new([Column::left("outcome"), Column::right("times")]);

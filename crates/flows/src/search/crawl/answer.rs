@@ -101,7 +101,7 @@ fn of_error(
         }
         Code::GateUnavailable => Err(StageError::Ours { error: text }),
         Code::RobotsDisallowed => {
-            Ok(Answer::Nothing { outcome: "disallowed", detail: text, asked: false, gone: false })
+            Ok(Answer::Nothing { outcome: super::disallowed(), detail: text, asked: false, gone: false })
         }
         code if code.is_transient() => {
             let of_host = code.is_no_connection() || code.is_block();

@@ -113,13 +113,18 @@ impl Claims {
                     // Another program's mark says that the URL need not be crawled, and not what it links to.
                     None if !is_item(&owner) => Ok(First::Seen(Mark { owner, at, until, links: None })),
                     // The page itself may be left out, its links never.
-                    None => match self.claim(url, &own, Duration::ZERO).await? {
-                        Claimed::Ours => Ok(First::Ours),
-                        Claimed::Seen { .. } | Claimed::Taken { .. } => Err(taken(&owner, now)),
-                    },
+                    None => self.take_over(url, by, now).await.map(|()| First::Ours),
                 }
             }
             Claimed::Taken { owner, .. } => Err(taken(&owner, now)),
+        }
+    }
+
+    /// Claims a URL that was crawled lately.
+    pub(super) async fn take_over(&self, url: &str, by: &Owner, now: Timestamp) -> Result<(), StageError> {
+        match self.claim(url, &by.to_string(), Duration::ZERO).await? {
+            Claimed::Ours => Ok(()),
+            Claimed::Seen { owner, .. } | Claimed::Taken { owner, .. } => Err(taken(&owner, now)),
         }
     }
 

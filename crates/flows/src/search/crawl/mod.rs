@@ -141,6 +141,11 @@ pub(super) const fn out_of_scope() -> &'static str {
     "out_of_scope"
 }
 
+/// The outcome of URLs that robots.txt forbids.
+pub(super) const fn disallowed() -> &'static str {
+    "disallowed"
+}
+
 /// What must happen after the page was published.
 #[derive(Debug)]
 pub(super) struct Crawled {
@@ -211,6 +216,11 @@ impl CrawlStage {
         let max_age = terms.max_age(&job.url, now);
         match self.claims.first(&job.url, &owner, max_age, terms.created_at, now).await? {
             First::Ours => claimed.push(job.url.clone()),
+            // The page is in a file of another crawl, and is wanted in the index.
+            First::Seen(mark) if self.went_to_a_file(&mark, &job.crawl, &terms).await => {
+                self.claims.take_over(&job.url, &owner, now).await?;
+                claimed.push(job.url.clone());
+            }
             First::Seen(mark) => return Ok(skipped(job, id, &terms.scope, mark, now)),
         }
         fail::passed("crawl", CrawlStep::Claimed.name());
@@ -269,6 +279,12 @@ impl CrawlStage {
                 crawled.no_page = true;
                 note.no_page = true;
                 crawled.unfindable.extend(gone.then_some(job.url));
+                if !asked {
+                    // It was not fetched, so that others need not take it for that.
+                    note.facts.crawled_at = None;
+                    crawled.seen.clear();
+                    self.claims.release(claimed, &owner).await?;
+                }
                 return Ok(done(outcome, Some(detail), crawled, note));
             }
             Answer::Elsewhere { url: target, why } => {
@@ -391,6 +407,15 @@ impl CrawlStage {
                 after: None,
                 error: format!("reading the page: {error}"),
             })
+    }
+
+    /// Whether a page that another crawl has fetched went to a file, and ours go into the index.
+    async fn went_to_a_file(&self, mark: &Mark, ours: &CrawlId, terms: &Terms) -> bool {
+        let crawl = mark.owner.rsplit_once('@').and_then(|(_, crawl)| CrawlId::new(crawl).ok());
+        let Some(crawl) = crawl.filter(|crawl| crawl != ours && !terms.state.not_indexed) else {
+            return false;
+        };
+        self.terms(&crawl, 0).await.is_ok_and(|theirs| theirs.state.not_indexed)
     }
 
     /// Takes the host that a seed redirects to into the scope of its crawl.

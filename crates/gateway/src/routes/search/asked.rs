@@ -74,7 +74,7 @@ impl NewCrawl {
         let name = self.name.as_deref().map(CrawlId::new).transpose();
         let name = name.map_err(|error| Problem::invalid(error.to_string()).field("name"))?;
         let fresh = self.fresh;
-        Ok(Asked { name, definition: self.into_definition(defaults)?, fresh, to_file: false })
+        Ok(Asked { name, definition: self.into_definition(defaults)?, fresh, file: None })
     }
 
     fn into_definition(self, defaults: CrawlDefaults) -> Result<Definition, Problem> {

@@ -59,8 +59,7 @@ fn fifty() -> usize {
 ///
 /// Answered when the crawl and its seeds are durably stored. A crawl of this name goes on, on the terms that are given now:
 /// a higher limit goes on with what waits, a wider scope takes in what was left out, what had failed is tried again, the
-/// seeds and what is due again are fetched again. Sitemaps, if they are asked for, are read afterwards, in the background;
-/// after a crash, ask again to have them read.
+/// seeds and what is due again are fetched again. Sitemaps, if they are asked for, are read afterwards, in the background.
 #[utoipa::path(post, path = "/api/crawls", operation_id = "startCrawl", tag = "crawls", request_body = NewCrawl, responses(
     (status = ACCEPTED, body = Accepted, description = "It is durably stored",
         headers(("location" = String, description = "Where to look how far it is"))),
@@ -85,10 +84,7 @@ async fn start(shared: Shared, asked: Asked) -> Result<Accepted, Problem> {
     (shared.parts.wake)();
     let id = started.crawl.id.clone();
     if asked.definition.sitemaps {
-        let mut reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner);
-        if reading.insert(id.clone()) {
-            tokio::spawn(read_sitemaps(shared.clone(), id.clone(), asked.definition));
-        }
+        spawn_reading(&shared, id.clone(), asked.definition);
     }
     Ok(Accepted {
         location: format!("/api/crawls/{id}"),
@@ -99,6 +95,32 @@ async fn start(shared: Shared, asked: Asked) -> Result<Accepted, Problem> {
         recent: started.recent,
         outcomes: started.outcomes,
     })
+}
+
+/// Goes on with the sitemaps that were asked for and not read when the process ended.
+pub(in crate::routes) async fn resume_sitemaps(shared: Shared) {
+    let mut after = None;
+    loop {
+        let crawls = shared.parts.frontier.crawls(after.as_ref(), answers::MOST_CRAWLS).await;
+        let Ok(crawls) = crawls else { return };
+        for crawl in &crawls {
+            let Ok(definition) = serde_json::from_str::<Definition>(&crawl.definition) else { continue };
+            if definition.state.sitemaps_unread && crawl.state != CrawlState::Cancelled {
+                spawn_reading(&shared, crawl.id.clone(), definition);
+            }
+        }
+        after = crawls.last().map(|crawl| crawl.id.clone());
+        if crawls.len() < answers::MOST_CRAWLS {
+            return;
+        }
+    }
+}
+
+fn spawn_reading(shared: &Shared, id: CrawlId, definition: Definition) {
+    let mut reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner);
+    if reading.insert(id.clone()) {
+        tokio::spawn(read_sitemaps(shared.clone(), id, definition));
+    }
 }
 
 async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
@@ -243,6 +265,10 @@ fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
     let to_be_indexed = shared.indexing.left(&crawl, look);
     let reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner).contains(&crawl.id);
     let waits = crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
-    let waits_for = if waits { shared.parts.fetcher.waits_for() } else { None };
+    let waits_for = match crawl.state {
+        CrawlState::Paused => Some(format!("paused: `crawlway crawl resume {}` lets it go on", crawl.id)),
+        _ if waits => shared.parts.fetcher.waits_for(),
+        _ => None,
+    };
     CrawlView::new(crawl, pace, Some(to_be_indexed), waits_for, reading)
 }

@@ -6,6 +6,8 @@ mod pages;
 mod removal;
 mod stored;
 
+pub(super) use crawls::resume_sitemaps;
+
 use crate::parts::Shared;
 use utoipa_axum::{router::OpenApiRouter, routes};
 

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The memory of all pages together. Clones share it.
 #[derive(Clone)]
-pub struct Budget {
+pub struct Memory {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
     last: Arc<Semaphore>,
@@ -36,24 +36,30 @@ pub enum NoShare {
     UsedUp,
 }
 
-impl fmt::Debug for Budget {
+impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Budget").field("page_most", &self.page_most).finish_non_exhaustive()
+        f.debug_struct("Memory").field("page_most", &self.page_most).finish_non_exhaustive()
     }
 }
 
-impl Default for Budget {
+impl Default for Memory {
     fn default() -> Self {
         Self::new(512 << 20)
     }
 }
 
-impl Budget {
+impl Memory {
     /// So many bytes, 8 MiB at least.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.max(8 << 20);
         let part = |eighths: usize| Arc::new(Semaphore::new(kib(bytes / 8 * eighths) as usize));
-        Self { small: part(3), large: part(3), last: Arc::new(Semaphore::new(1)), page_most: bytes / 4, patience: PATIENCE }
+        Self {
+            small: part(3),
+            large: part(3),
+            last: Arc::new(Semaphore::new(1)),
+            page_most: bytes / 4,
+            patience: PATIENCE,
+        }
     }
 
     /// The most that one page may have.
@@ -63,13 +69,13 @@ impl Budget {
 
     /// A share without anything in it.
     pub fn share(&self) -> Share {
-        Share { budget: self.clone(), small: None, large: None, last: None }
+        Share { memory: self.clone(), small: None, large: None, last: None }
     }
 }
 
 /// What one page has of the budget. Given back when it is dropped.
 pub struct Share {
-    budget: Budget,
+    memory: Memory,
     small: Option<OwnedSemaphorePermit>,
     large: Option<OwnedSemaphorePermit>,
     last: Option<OwnedSemaphorePermit>,
@@ -89,12 +95,12 @@ impl fmt::Debug for Share {
 impl Share {
     /// The most that it may be.
     pub fn page_most(&self) -> usize {
-        self.budget.page_most
+        self.memory.page_most
     }
 
     /// Has it be at least so many bytes, which may take a while.
     pub async fn cover(&mut self, bytes: usize) -> Result<(), NoShare> {
-        if bytes > self.budget.page_most {
+        if bytes > self.memory.page_most {
             return Err(NoShare::TooMuch);
         }
         if self.last.is_some() {
@@ -102,16 +108,17 @@ impl Share {
         }
         let first = lacking(&self.small, bytes.min(FIRST));
         if first > 0 {
-            let more = self.budget.small.clone().acquire_many_owned(first);
-            add(&mut self.small, patiently(more, self.budget.patience).await?);
+            let more = self.memory.small.clone().acquire_many_owned(first);
+            add(&mut self.small, patiently(more, self.memory.patience).await?);
         }
         let beyond = lacking(&self.large, bytes.saturating_sub(FIRST));
         if beyond > 0 {
-            if let Ok(more) = self.budget.large.clone().try_acquire_many_owned(beyond) {
+            if let Ok(more) = self.memory.large.clone().try_acquire_many_owned(beyond) {
                 add(&mut self.large, more);
                 return Ok(());
             }
-            self.last = Some(patiently(self.budget.last.clone().acquire_owned(), self.budget.patience).await?);
+            self.last =
+                Some(patiently(self.memory.last.clone().acquire_owned(), self.memory.patience).await?);
         }
         Ok(())
     }
@@ -163,17 +170,17 @@ mod tests {
 
     #[tokio::test]
     async fn large_pages_go_one_by_one_when_memory_is_short_and_usual_ones_go_on() {
-        let budget = Budget { patience: Duration::from_millis(50), ..Budget::new(64 * MIB) };
+        let memory = Memory { patience: Duration::from_millis(50), ..Memory::new(64 * MIB) };
         let mut shares = Vec::new();
         // 24 MiB for what is beyond the first MiB: three pages of 8 MiB, and one more on the last part.
         for _ in 0..4 {
-            let mut share = budget.share();
+            let mut share = memory.share();
             share.cover(8 * MIB).await.unwrap();
             shares.push(share);
         }
-        let mut fifth = budget.share();
+        let mut fifth = memory.share();
         assert_eq!(fifth.cover(8 * MIB).await, Err(NoShare::UsedUp), "four have it all");
-        let mut usual = budget.share();
+        let mut usual = memory.share();
         usual.cover(100_000).await.unwrap();
         drop(shares);
         fifth.cover(8 * MIB).await.unwrap();
@@ -181,11 +188,11 @@ mod tests {
 
     #[tokio::test]
     async fn who_has_the_last_part_never_waits_and_others_follow() {
-        let budget = Budget::new(64 * MIB);
+        let memory = Memory::new(64 * MIB);
         let growing = |number: usize| {
-            let budget = budget.clone();
+            let memory = memory.clone();
             tokio::spawn(async move {
-                let mut share = budget.share();
+                let mut share = memory.share();
                 for mib in 1..=16 {
                     while share.cover(mib * MIB).await.is_err() {}
                     tokio::time::sleep(Duration::from_millis(number as u64)).await;
@@ -200,13 +207,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_may_have_a_quarter_and_gives_back_what_it_no_longer_needs() {
-        let budget = Budget::new(64 * MIB);
-        let mut share = budget.share();
+        let memory = Memory::new(64 * MIB);
+        let mut share = memory.share();
         assert_eq!(share.cover(16 * MIB + 1).await, Err(NoShare::TooMuch));
         share.cover(16 * MIB).await.unwrap();
         share.shrink(1000);
-        assert_eq!(budget.large.available_permits(), 24 * 1024);
+        assert_eq!(memory.large.available_permits(), 24 * 1024);
         drop(share);
-        assert_eq!(budget.small.available_permits(), 24 * 1024);
+        assert_eq!(memory.small.available_permits(), 24 * 1024);
     }
 }
