@@ -95,13 +95,27 @@ fn broken(error: &hyper::Error, read: usize, announced: Option<u64>) -> Trouble 
     Trouble::new(code, format!("the body broke off after {read}{expected} bytes: {cause}"))
 }
 
-/// Undoes the content encodings, last one first.
-pub(crate) fn decode(
-    body: Bytes,
+/// Bodies from this size on are decompressed where nobody else has to wait for it. Smaller ones cost less
+/// than the hand-over, but for a bomb, which its limit ends after some hundredths of a second.
+const LARGE_BODY: usize = 64 << 10;
+
+/// Undoes the content encodings, away from the threads that serve connections if it is much.
+pub(crate) async fn decode_aside(
+    raw: Bytes,
     headers: &HeaderMap,
     limits: &Limits,
     beyond: Beyond,
 ) -> Result<Bytes, Trouble> {
+    if raw.len() < LARGE_BODY || !headers.contains_key(http::header::CONTENT_ENCODING) {
+        return decode(raw, headers, limits, beyond);
+    }
+    let (headers, limits) = (headers.clone(), limits.clone());
+    let decoded = tokio::task::spawn_blocking(move || decode(raw, &headers, &limits, beyond)).await;
+    decoded.unwrap_or_else(|error| Err(Trouble::new(Code::BodyEncoding, error.to_string())))
+}
+
+/// Undoes the content encodings, last one first.
+fn decode(body: Bytes, headers: &HeaderMap, limits: &Limits, beyond: Beyond) -> Result<Bytes, Trouble> {
     let mut layers = Vec::new();
     for value in headers.get_all(http::header::CONTENT_ENCODING) {
         let value = value

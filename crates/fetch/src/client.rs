@@ -2,6 +2,7 @@
 
 use crate::{
     blocked, body,
+    budget::Budget,
     connect::{Connected, Connector, NoBody, Origin, Sender},
     error::{Code, FetchError, Trouble},
     guard::Guard,
@@ -202,12 +203,13 @@ impl Fetcher {
         let started = Instant::now();
         let mut begin = Some(begin);
         let mut walk = Walk::new(request);
-        let (mut waited, mut spent) = (Duration::ZERO, Duration::ZERO);
+        let mut waited = Duration::ZERO;
+        let mut budget = Budget::new(request.limits.total);
         loop {
             let url = walk.url.clone();
             let mut pace = request.pace;
             if request.robots {
-                let rules = self.rules(&url, request).await?;
+                let rules = self.rules(&url, request, &mut budget).await?;
                 pace = rules.pace(pace);
                 rules.check(&url)?;
             }
@@ -227,15 +229,10 @@ impl Fetcher {
             if let Some(begin) = begin.take() {
                 begin().await.map_err(Ended::NotBegun)?;
             }
-            let asked = Instant::now();
-            let left = request.limits.total.saturating_sub(spent);
+            let is_fair = budget.is_fair();
             let asking = self.ask(&url, walk.headers(), &request.limits, Beyond::Refuse);
-            let answer = held.during(timeout(left, asking)).await;
-            let answer = answer.unwrap_or_else(|_| {
-                Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", request.limits.total)))
-            });
-            held.finish(outcome(&answer)).await;
-            spent += asked.elapsed();
+            let answer = held.during(budget.run(asking)).await;
+            held.finish(outcome_within(is_fair, &answer)).await;
             if answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 continue;
             }
@@ -344,7 +341,7 @@ impl Fetcher {
             self.pool.put(origin.clone(), sender, address);
         }
         let sent_bytes = raw.len();
-        let body = decode(raw, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
+        let body = body::decode_aside(raw, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
         Ok(Answer {
             status: head.status,
             version: head.version,
@@ -359,12 +356,18 @@ impl Fetcher {
     /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has
     /// none has one without rules.
     pub async fn robots(&self, request: &Request) -> Result<Arc<Robots>, FetchError> {
-        Ok(self.rules(&request.url, request).await?.robots().clone())
+        let mut budget = Budget::new(request.limits.total);
+        Ok(self.rules(&request.url, request, &mut budget).await?.robots().clone())
     }
 
     /// What the site of this URL lets us do.
-    pub(crate) async fn rules(&self, url: &NormalUrl, request: &Request) -> Result<Rules, FetchError> {
-        self.robots.rules(self, url, request).await
+    pub(crate) async fn rules(
+        &self,
+        url: &NormalUrl,
+        request: &Request,
+        budget: &mut Budget,
+    ) -> Result<Rules, FetchError> {
+        self.robots.rules(self, url, request, budget).await
     }
 
     pub(crate) fn gate(&self) -> &Arc<dyn Gate> {
@@ -374,19 +377,6 @@ impl Fetcher {
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
-}
-
-/// Bodies from this size on are decompressed where nobody else has to wait for it. Smaller ones cost less
-/// than the hand-over, but for a bomb, which its limit ends after some hundredths of a second.
-const LARGE_BODY: usize = 64 << 10;
-
-async fn decode(raw: Bytes, headers: &HeaderMap, limits: &Limits, beyond: Beyond) -> Result<Bytes, Trouble> {
-    if raw.len() < LARGE_BODY || !headers.contains_key(header::CONTENT_ENCODING) {
-        return body::decode(raw, headers, limits, beyond);
-    }
-    let (headers, limits) = (headers.clone(), limits.clone());
-    let decoded = tokio::task::spawn_blocking(move || body::decode(raw, &headers, &limits, beyond)).await;
-    decoded.unwrap_or_else(|error| Err(Trouble::new(Code::BodyEncoding, error.to_string())))
 }
 
 /// How an exchange went wrong.
@@ -474,6 +464,14 @@ pub(crate) fn outcome(answer: &Result<Answer, Trouble>) -> Outcome {
         },
         Err(trouble) if trouble.code.is_of_host() => Outcome::Failed,
         Err(_) => Outcome::Neutral,
+    }
+}
+
+/// The same of a request that may have had little time, because of those before it.
+pub(crate) fn outcome_within(is_fair: bool, answer: &Result<Answer, Trouble>) -> Outcome {
+    match answer {
+        Err(trouble) if trouble.code == Code::TimeoutTotal && !is_fair => Outcome::Neutral,
+        answer => outcome(answer),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod blocked;
 mod body;
+mod budget;
 mod client;
 mod connect;
 mod cookies;

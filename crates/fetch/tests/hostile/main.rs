@@ -11,3 +11,4 @@ mod rules;
 mod server;
 mod setup;
 mod sitemaps;
+mod times;
