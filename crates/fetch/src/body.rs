@@ -4,6 +4,7 @@ use crate::{
     client::Beyond,
     error::{Code, Trouble},
     limits::Limits,
+    meter::{Meter, Pieces},
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -20,6 +21,7 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     limits: &Limits,
     beyond: Beyond,
+    meter: &Meter,
 ) -> Result<(Bytes, bool), Trouble> {
     let limit = limits.body_bytes;
     let too_large = |what: String| Trouble::new(Code::BodyTooLarge, format!("{what}, the limit is {limit}"));
@@ -30,8 +32,12 @@ pub(crate) async fn read(
         return Err(too_large(format!("{length} bytes are announced")));
     }
     let mut read = Collected { whole: Bytes::new(), grown: BytesMut::new() };
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error, read.len(), announced))?;
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        pieces.add(bytes)?;
+        meter.content(bytes);
         let Ok(mut data) = frame.into_data() else { continue };
         let room = limit - read.len();
         if data.len() > room {

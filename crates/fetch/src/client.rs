@@ -3,8 +3,9 @@
 use crate::{
     blocked, body,
     budget::Budget,
-    connect::{Connected, Connector, NoBody, Origin, Sender},
+    connect::{Connected, Connector, Origin, Sender},
     error::{Code, FetchError, Trouble},
+    exchange::{Exchange, send, unanswered},
     guard::Guard,
     limits::Limits,
     pool::{Keep, Pool},
@@ -25,8 +26,7 @@ use crawlway_store::{
     Clock,
     gate::{Gate, Group, Outcome},
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use hyper::{Response, body::Incoming};
+use http::{HeaderMap, StatusCode, Version};
 use std::{
     collections::BTreeMap,
     convert::Infallible,
@@ -314,15 +314,18 @@ impl Fetcher {
         beyond: Beyond,
     ) -> Result<Answer, Exchange> {
         let asked = Instant::now();
+        let flood = |sender: &Sender| sender.meter.trouble().map(Exchange::Failed);
+        sender.meter.reset();
         let response = match timeout(limits.first_byte, send(&mut sender, url, headers.clone())).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unanswered(&error)),
+            Ok(Err(error)) => return Err(flood(&sender).unwrap_or_else(|| unanswered(&error))),
             Err(_) => {
                 let detail = format!("no answer within {:?}", limits.first_byte);
                 return Err(Exchange::Failed(Trouble::new(Code::TimeoutFirstByte, detail)));
             }
         };
         timing.first_byte = asked.elapsed();
+        sender.meter.reset();
         let (head, incoming) = response.into_parts();
         let size: usize =
             head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -335,8 +338,8 @@ impl Fetcher {
             );
             return Err(Exchange::Failed(Trouble::new(Code::HeadersTooLarge, detail)));
         }
-        let (raw, whole) =
-            body::read(incoming, &head.headers, limits, beyond).await.map_err(Exchange::Failed)?;
+        let read = body::read(incoming, &head.headers, limits, beyond, &sender.meter).await;
+        let (raw, whole) = read.map_err(|trouble| flood(&sender).unwrap_or(Exchange::Failed(trouble)))?;
         if whole {
             self.pool.put(origin.clone(), sender, address);
         }
@@ -377,81 +380,6 @@ impl Fetcher {
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
-}
-
-/// How an exchange went wrong.
-enum Exchange {
-    /// The connection was closed before the request was sent.
-    NeverSent(Trouble),
-    /// The connection was closed before a byte of an answer.
-    NeverAnswered(Trouble),
-    Failed(Trouble),
-}
-
-impl Exchange {
-    fn into_trouble(self) -> Trouble {
-        match self {
-            Exchange::NeverSent(trouble) | Exchange::NeverAnswered(trouble) | Exchange::Failed(trouble) => {
-                trouble
-            }
-        }
-    }
-}
-
-async fn send(
-    sender: &mut Sender,
-    url: &url::Url,
-    mut headers: HeaderMap,
-) -> Result<Response<Incoming>, hyper::Error> {
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd, deflate"));
-    let mut request = http::Request::new(NoBody::new());
-    *request.method_mut() = Method::GET;
-    let target = match sender {
-        Sender::Http1(_) => {
-            if let Ok(host) = HeaderValue::from_str(authority(url).as_str()) {
-                headers.insert(header::HOST, host);
-            }
-            url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
-        }
-        Sender::Http2(_) => url[..url::Position::AfterQuery].to_owned(),
-    };
-    if let Ok(uri) = target.parse() {
-        *request.uri_mut() = uri;
-    }
-    *request.headers_mut() = headers;
-    match sender {
-        Sender::Http1(sender) => sender.send_request(request).await,
-        Sender::Http2(sender) => sender.send_request(request).await,
-    }
-}
-
-fn authority(url: &url::Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn unanswered(error: &hyper::Error) -> Exchange {
-    let text = chain(error);
-    // Hyper has no other way to tell these apart.
-    if ["too large", "too many headers", "too_many_continuations"].iter().any(|mark| text.contains(mark)) {
-        return Exchange::Failed(Trouble::new(Code::HeadersTooLarge, text));
-    }
-    // What HTTP/2 detects, and does not receive, is a breach of its rules by the server.
-    if error.is_parse() || error.is_parse_status() || text.contains(" error detected: ") {
-        return Exchange::Failed(Trouble::new(Code::HttpProtocol, text));
-    }
-    let trouble = Trouble::new(Code::Reset, format!("no answer: {text}"));
-    if error.is_canceled() { Exchange::NeverSent(trouble) } else { Exchange::NeverAnswered(trouble) }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }
 
 /// What an answer, or the lack of one, tells the gate about the group.

@@ -3,6 +3,7 @@
 mod answers;
 mod bodies;
 mod certificates;
+mod floods;
 mod guard;
 mod ledger;
 mod politeness;
