@@ -86,6 +86,9 @@ impl<'r> Walk<'r> {
             // What was known of the first page says nothing about another host's.
             self.headers.remove(header::IF_NONE_MATCH);
             self.headers.remove(header::IF_MODIFIED_SINCE);
+        }
+        if next.origin() != self.url.origin() {
+            // Another port may be somebody else's, and without TLS everybody on the way reads along.
             self.headers.remove(header::AUTHORIZATION);
             self.headers.remove(header::COOKIE);
         }
@@ -104,6 +107,58 @@ impl<'r> Walk<'r> {
             hops: self.hops,
             address: answer.address,
             timing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_content::url::normalise;
+    use http::{HeaderValue, StatusCode, Version};
+
+    /// The headers that are sent after a redirect from one place to another.
+    fn sent_along(from: &str, to: &str) -> HeaderMap {
+        let request = Request::new(normalise(from, &UrlOptions::default()).unwrap());
+        let mut walk = Walk::new(&request);
+        for name in [header::AUTHORIZATION, header::COOKIE, header::IF_NONE_MATCH, header::USER_AGENT] {
+            walk.headers.insert(name, HeaderValue::from_static("x"));
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::LOCATION, HeaderValue::from_str(to).unwrap());
+        let answer = Answer {
+            status: StatusCode::FOUND,
+            version: Version::HTTP_11,
+            headers,
+            body: Default::default(),
+            sent_bytes: 0,
+            address: ([127, 0, 0, 1], 80).into(),
+            timing: Timing::default(),
+        };
+        assert!(walk.step(&answer).unwrap(), "a redirect");
+        walk.headers()
+    }
+
+    #[test]
+    fn credentials_stay_with_their_scheme_host_and_port_and_validators_with_their_host() {
+        for (from, to, credentials, validators) in [
+            ("https://a.test/x", "/y", true, true),
+            ("https://a.test/x", "https://a.test:443/y", true, true),
+            ("https://a.test/x", "https://a.test:8443/y", false, true),
+            ("https://a.test/x", "http://a.test/y", false, true),
+            ("http://a.test/x", "https://a.test/y", false, true),
+            ("https://a.test/x", "https://b.test/y", false, false),
+            ("https://a.test/x", "https://www.a.test/y", false, false),
+        ] {
+            let sent = sent_along(from, to);
+            for (name, expected) in [
+                (header::AUTHORIZATION, credentials),
+                (header::COOKIE, credentials),
+                (header::IF_NONE_MATCH, validators),
+                (header::USER_AGENT, true),
+            ] {
+                assert_eq!(sent.contains_key(&name), expected, "{name} from {from} to {to}");
+            }
         }
     }
 }
