@@ -101,9 +101,11 @@ fn broken(error: &hyper::Error, read: usize, announced: Option<u64>) -> Trouble 
     Trouble::new(code, format!("the body broke off after {read}{expected} bytes: {cause}"))
 }
 
-/// Bodies from this size on are decompressed where nobody else has to wait for it. Smaller ones cost less
-/// than the hand-over, but for a bomb, which its limit ends after some hundredths of a second.
-const LARGE_BODY: usize = 64 << 10;
+/// Bodies up to this size are decompressed where they were read, as far as [`SMALL_DECODED`]: that costs less than the hand-over.
+const SMALL_BODY: usize = 64 << 10;
+/// What becomes larger than this is decompressed where nobody else has to wait for it. A small body can become as large as its
+/// limit allows.
+const SMALL_DECODED: usize = 256 << 10;
 
 /// Undoes the content encodings, away from the threads that serve connections if it is much.
 pub(crate) async fn decode_aside(
@@ -112,8 +114,14 @@ pub(crate) async fn decode_aside(
     limits: &Limits,
     beyond: Beyond,
 ) -> Result<Bytes, Trouble> {
-    if raw.len() < LARGE_BODY || !headers.contains_key(http::header::CONTENT_ENCODING) {
+    if !headers.contains_key(http::header::CONTENT_ENCODING) {
         return decode(raw, headers, limits, beyond);
+    }
+    if raw.len() < SMALL_BODY {
+        let small = Limits { decoded_bytes: limits.decoded_bytes.min(SMALL_DECODED), ..limits.clone() };
+        if let Ok(decoded) = decode(raw.clone(), headers, &small, Beyond::Refuse) {
+            return Ok(decoded);
+        }
     }
     let (headers, limits) = (headers.clone(), limits.clone());
     let decoded = tokio::task::spawn_blocking(move || decode(raw, &headers, &limits, beyond)).await;
@@ -196,4 +204,40 @@ fn bounded(decoder: impl Read, layer: &str, limit: usize, beyond: Beyond) -> Res
         return Err(Trouble::new(Code::BodyBomb, format!("it decompresses to more than {limit} bytes")));
     }
     Ok(decoded.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderValue, header};
+    use std::{
+        io::Write,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    fn gzip(size: usize) -> Bytes {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&vec![0; size]).unwrap();
+        encoder.finish().unwrap().into()
+    }
+
+    #[tokio::test]
+    async fn a_small_body_that_becomes_large_holds_up_no_thread_that_serves_connections() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let limits = Limits::default();
+        for (size, is_aside) in [(100 << 10, false), (30 << 20, true)] {
+            let body = gzip(size);
+            assert!(body.len() < SMALL_BODY, "it is small on the wire");
+            let mut decoding = pin!(decode_aside(body, &headers, &limits, Beyond::Refuse));
+            let first = decoding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(first.is_pending(), is_aside, "{size} bytes");
+            let decoded = match first {
+                Poll::Ready(decoded) => decoded,
+                Poll::Pending => decoding.await,
+            };
+            assert_eq!(decoded.unwrap().len(), size);
+        }
+    }
 }

@@ -15,6 +15,7 @@ mod cookies;
 mod error;
 mod exchange;
 mod guard;
+mod kept;
 mod limits;
 mod meter;
 mod pool;

@@ -4,6 +4,7 @@ use crate::{
     budget::Budget,
     client::{Beyond, Fetcher, group_of, outcome, outcome_within},
     error::{Code, FetchError, Trouble},
+    kept::Kept,
     limits::Limits,
     request::{Request, retry_after},
     robots::{self, Robots},
@@ -17,7 +18,6 @@ use crawlway_store::{
 };
 use http::header;
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -29,8 +29,6 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 const FAILURE_KEPT: Duration = Duration::from_secs(60);
 /// While a probe that is not waited for is under way, the items of its site come back after this time.
 const BEING_PROBED: Duration = Duration::from_secs(2);
-/// Rules of this many sites are kept; the one that was fetched first gives way.
-const SITES: usize = 20_000;
 /// How many redirects are followed for it.
 const REDIRECTS: usize = 5;
 /// How much of it is read.
@@ -78,18 +76,18 @@ impl Rules {
 }
 
 /// The robots.txt of one site.
-#[derive(Debug)]
-struct Site {
+#[derive(Debug, Default)]
+pub(crate) struct Site {
     state: Mutex<State>,
     /// Locked while the file is being fetched, so that it is fetched once however many ask.
     probe: tokio::sync::Mutex<()>,
-    since: Timestamp,
 }
 
 /// What is known of a robots.txt.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
     /// It is to be fetched.
+    #[default]
     Unknown,
     /// Its rules.
     Rules { robots: Arc<Robots>, until: Timestamp },
@@ -133,7 +131,7 @@ fn is_kept(until: Timestamp, now: Timestamp, longest: Duration) -> bool {
 /// The robots.txt of each site.
 #[derive(Debug, Default)]
 pub(crate) struct RobotsCache {
-    sites: Mutex<HashMap<String, Arc<Site>>>,
+    sites: Mutex<Kept<Site>>,
 }
 
 impl RobotsCache {
@@ -149,7 +147,7 @@ impl RobotsCache {
         budget: &mut Budget,
     ) -> Result<Rules, FetchError> {
         let clock = fetcher.clock();
-        let site = self.site(url.origin(), clock.now());
+        let site = self.sites().get_or_add(url.origin());
         let robots = match site.known(url, request, clock.now()) {
             Some(answer) => answer,
             None => self.probe(&site, fetcher, url, request, budget).await,
@@ -159,7 +157,7 @@ impl RobotsCache {
 
     /// Has the robots.txt of a site fetched anew before its next page, since no connection to it could be made.
     pub(crate) fn expire(&self, origin: &str) {
-        let site = self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
+        let site = self.sites().get(origin);
         if let Some(site) = site {
             let mut state = site.state();
             if matches!(&*state, State::Rules { .. }) {
@@ -171,7 +169,7 @@ impl RobotsCache {
     /// Fetches the robots.txt of a site, or waits for who does.
     async fn probe(
         &self,
-        site: &Site,
+        site: &Arc<Site>,
         fetcher: &Fetcher,
         url: &NormalUrl,
         request: &Request,
@@ -198,6 +196,8 @@ impl RobotsCache {
             return answer;
         }
         let fetched = fetch(fetcher, url, request, budget).await;
+        let memory = fetched.as_ref().map_or(0, Robots::memory);
+        self.sites().weigh(url.origin(), site, memory);
         let now = clock.now();
         let mut state = site.state();
         match fetched {
@@ -230,25 +230,8 @@ impl RobotsCache {
         }
     }
 
-    fn site(&self, origin: &str, now: Timestamp) -> Arc<Site> {
-        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(site) = sites.get(origin) {
-            return site.clone();
-        }
-        if sites.len() >= SITES {
-            // Rare, and cheaper than keeping them in order: a tenth of them go at once, the oldest.
-            let mut ages: Vec<Timestamp> = sites.values().map(|site| site.since).collect();
-            ages.sort_unstable();
-            let oldest = ages[SITES / 10];
-            sites.retain(|_, site| site.since > oldest);
-        }
-        let site = Arc::new(Site {
-            state: Mutex::new(State::Unknown),
-            probe: tokio::sync::Mutex::default(),
-            since: now,
-        });
-        sites.insert(origin.to_owned(), site.clone());
-        site
+    fn sites(&self) -> MutexGuard<'_, Kept<Site>> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
