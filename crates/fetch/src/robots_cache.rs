@@ -278,7 +278,7 @@ async fn fetch(
             .await
             .map_err(Failure::Wait)?;
             let is_fair = budget.is_fair();
-            let asking = fetcher.ask(&url, request.identity.next(), &limits, Beyond::Cut);
+            let asking = fetcher.ask(&url, request.identity.headers(), &limits, Beyond::Cut);
             let answer = held.during(budget.run(asking)).await;
             held.finish(outcome_of_probe(is_fair, &answer)).await;
             // A kept connection that broke is worth another, in a turn of its own.

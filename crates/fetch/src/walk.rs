@@ -2,7 +2,6 @@
 
 use crate::{
     client::{Answer, group_of},
-    cookies::Jar,
     error::{Code, FetchError, Trouble},
     request::{Fetched, Hop, Request, Timing},
 };
@@ -18,16 +17,15 @@ pub(crate) struct Walk<'r> {
     headers: HeaderMap,
     seen: HashSet<String>,
     hops: Vec<Hop>,
-    jar: Jar,
 }
 
 impl<'r> Walk<'r> {
     pub(crate) fn new(request: &'r Request) -> Self {
-        let mut headers = request.identity.next();
+        let mut headers = request.identity.headers();
         request.validators.add_to(&mut headers);
         let url = request.url.clone();
         let seen = HashSet::from([url.as_str().to_owned()]);
-        Self { request, url, headers, seen, hops: Vec::new(), jar: Jar::default() }
+        Self { request, url, headers, seen, hops: Vec::new() }
     }
 
     pub(crate) fn redirected(&self) -> bool {
@@ -51,11 +49,7 @@ impl<'r> Walk<'r> {
     }
 
     pub(crate) fn headers(&self) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        if let Some(cookies) = self.jar.header(&self.url) {
-            headers.insert(header::COOKIE, cookies);
-        }
-        headers
+        self.headers.clone()
     }
 
     /// Follows a redirect; `false` when the answer is none.
@@ -64,15 +58,12 @@ impl<'r> Walk<'r> {
         let Some(location) = answer.headers.get(header::LOCATION).filter(|_| redirect) else {
             return Ok(false);
         };
-        if self.request.cookies {
-            self.jar.keep(&self.url, &answer.headers);
-        }
         let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
         let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
             Trouble::new(Code::RedirectInvalid, format!("leads to `{location}`: {error}"))
         })?;
         self.hops.push(Hop { url: self.url.clone(), status: answer.status });
-        if !self.jar.has_changed() && !self.seen.insert(next.as_str().to_owned()) {
+        if !self.seen.insert(next.as_str().to_owned()) {
             return Err(Trouble::new(
                 Code::RedirectLoop,
                 format!("leads back to {next}", next = next.as_str()),
