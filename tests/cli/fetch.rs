@@ -218,6 +218,7 @@ fn settings_that_cannot_be_meant_are_refused_by_name() {
         ("USER_AGENT", "a\nb", "cannot be sent"),
         ("ROBOTS_AGENT", "a b", "not a product token"),
         ("ALLOW", "[\"nowhere\"]", "is not an address range"),
+        ("EXTRA_ROOTS", "nowhere.pem", "`nowhere.pem` cannot be read"),
         ("GAP", "2d", "up to \"1d\""),
         ("CONNECT_TIMEOUT", "0s", "from \"1ms\" to \"1h\""),
         ("MAX_HEADERS", "1KiB", "8KiB to 1MiB"),

@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
-use crawlway_fetch::{Allowed, Fetcher, Request, Setup, resolve::Resolve};
+use crawlway_fetch::{Allowed, Fetcher, Request, resolve::Resolve};
 use crawlway_flow::{Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
 use crawlway_flows::{
     inventory::{self, Inventory},
@@ -205,9 +205,7 @@ impl Worker {
             (Some(file), _) => Some(PagesInto::File(file)),
             (None, index) => index.clone().map(PagesInto::Index),
         };
-        let mut setup = Setup::new(gate.clone());
-        setup.guard = config.fetch.guard(&terms.allow)?;
-        setup.memory = config.fetch.pages_memory();
+        let mut setup = config.fetch.setup(gate.clone(), &terms.allow)?;
         if let Some(resolver) = terms.resolver {
             setup.resolver = resolver;
         }

@@ -5,6 +5,7 @@ use crate::{
     error::{Code, Trouble},
     limits::Limits,
     memory::{NoShare, Share},
+    meter::{Meter, Pieces},
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -21,6 +22,7 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     limits: &Limits,
     beyond: Beyond,
+    meter: &Meter,
     share: &mut Share,
 ) -> Result<(Bytes, bool), Trouble> {
     let limit = limits.body_bytes;
@@ -34,8 +36,12 @@ pub(crate) async fn read(
     let expected = usize::try_from(announced.unwrap_or(0)).unwrap_or(usize::MAX).min(limit);
     cover(share, expected).await?;
     let mut read = Collected { whole: Bytes::new(), grown: BytesMut::new() };
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error, read.len(), announced))?;
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        pieces.add(bytes)?;
+        meter.content(bytes);
         let Ok(mut data) = frame.into_data() else { continue };
         let room = limit - read.len();
         if data.len() > room {
@@ -248,4 +254,40 @@ fn step(decoder: &mut Decoder, decoded: &mut Vec<u8>, most: usize) -> io::Result
         decoded.reserve_exact(most);
     }
     Ok(decoder.take(most as u64).read_to_end(decoded)? == most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use http::{HeaderValue, header};
+    use std::{
+        io::Write,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    fn gzip(size: usize) -> Bytes {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&vec![0; size]).unwrap();
+        encoder.finish().unwrap().into()
+    }
+
+    #[tokio::test]
+    async fn a_small_body_that_becomes_large_holds_up_no_thread_that_serves_connections() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let limits = Limits::default();
+        for (size, is_aside) in [(100 << 10, false), (30 << 20, true)] {
+            let (body, mut share) = (gzip(size), Memory::default().share());
+            let mut decoding = pin!(decode(body, &headers, &limits, Beyond::Refuse, &mut share));
+            let first = decoding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(first.is_pending(), is_aside, "{size} bytes");
+            let decoded = match first {
+                Poll::Ready(decoded) => decoded,
+                Poll::Pending => decoding.await,
+            };
+            assert_eq!(decoded.unwrap().len(), size);
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use crate::{
     blocked, body,
-    connect::{Connected, Connector, NoBody, Origin, Sender},
+    budget::Budget,
+    connect::{Connected, Connector, Origin, Sender},
     error::{Code, FetchError, Trouble},
+    exchange::{Exchange, send, unanswered},
     guard::Guard,
     limits::Limits,
     memory::{Memory, Share},
@@ -25,8 +27,7 @@ use crawlway_store::{
     Clock,
     gate::{Gate, Group, Outcome},
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use hyper::{Response, body::Incoming};
+use http::{HeaderMap, StatusCode, Version};
 use std::{
     collections::BTreeMap,
     convert::Infallible,
@@ -210,12 +211,13 @@ impl Fetcher {
         let started = Instant::now();
         let mut begin = Some(begin);
         let mut walk = Walk::new(request);
-        let (mut waited, mut spent) = (Duration::ZERO, Duration::ZERO);
+        let mut waited = Duration::ZERO;
+        let mut budget = Budget::new(request.limits.total);
         loop {
             let url = walk.url.clone();
             let mut pace = request.pace;
             if request.robots {
-                let rules = self.rules(&url, request).await?;
+                let rules = self.rules(&url, request, &mut budget).await?;
                 pace = rules.pace(pace);
                 rules.check(&url)?;
             }
@@ -235,15 +237,10 @@ impl Fetcher {
             if let Some(begin) = begin.take() {
                 begin().await.map_err(Ended::NotBegun)?;
             }
-            let asked = Instant::now();
-            let left = request.limits.total.saturating_sub(spent);
+            let is_fair = budget.is_fair();
             let asking = self.ask(&url, walk.headers(), &request.limits, Beyond::Refuse);
-            let answer = held.during(timeout(left, asking)).await;
-            let answer = answer.unwrap_or_else(|_| {
-                Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", request.limits.total)))
-            });
-            held.finish(outcome(&answer)).await;
-            spent += asked.elapsed();
+            let answer = held.during(budget.run(asking)).await;
+            held.finish(outcome_within(is_fair, &answer)).await;
             if answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 continue;
             }
@@ -325,15 +322,18 @@ impl Fetcher {
         beyond: Beyond,
     ) -> Result<Answer, Exchange> {
         let asked = Instant::now();
+        let flood = |sender: &Sender| sender.meter.trouble().map(Exchange::Failed);
+        sender.meter.reset();
         let response = match timeout(limits.first_byte, send(&mut sender, url, headers.clone())).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unanswered(&error)),
+            Ok(Err(error)) => return Err(flood(&sender).unwrap_or_else(|| unanswered(&error))),
             Err(_) => {
                 let detail = format!("no answer within {:?}", limits.first_byte);
                 return Err(Exchange::Failed(Trouble::new(Code::TimeoutFirstByte, detail)));
             }
         };
         timing.first_byte = asked.elapsed();
+        sender.meter.reset();
         let (head, incoming) = response.into_parts();
         let size: usize =
             head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -347,9 +347,8 @@ impl Fetcher {
             return Err(Exchange::Failed(Trouble::new(Code::HeadersTooLarge, detail)));
         }
         let mut share = self.memory.share();
-        let (raw, whole) = body::read(incoming, &head.headers, limits, beyond, &mut share)
-            .await
-            .map_err(Exchange::Failed)?;
+        let read = body::read(incoming, &head.headers, limits, beyond, &sender.meter, &mut share).await;
+        let (raw, whole) = read.map_err(|trouble| flood(&sender).unwrap_or(Exchange::Failed(trouble)))?;
         if whole {
             self.pool.put(origin.clone(), sender, address);
         }
@@ -376,12 +375,18 @@ impl Fetcher {
     /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has
     /// none has one without rules.
     pub async fn robots(&self, request: &Request) -> Result<Arc<Robots>, FetchError> {
-        Ok(self.rules(&request.url, request).await?.robots().clone())
+        let mut budget = Budget::new(request.limits.total);
+        Ok(self.rules(&request.url, request, &mut budget).await?.robots().clone())
     }
 
     /// What the site of this URL lets us do.
-    pub(crate) async fn rules(&self, url: &NormalUrl, request: &Request) -> Result<Rules, FetchError> {
-        self.robots.rules(self, url, request).await
+    pub(crate) async fn rules(
+        &self,
+        url: &NormalUrl,
+        request: &Request,
+        budget: &mut Budget,
+    ) -> Result<Rules, FetchError> {
+        self.robots.rules(self, url, request, budget).await
     }
 
     pub(crate) fn gate(&self) -> &Arc<dyn Gate> {
@@ -391,81 +396,6 @@ impl Fetcher {
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
-}
-
-/// How an exchange went wrong.
-enum Exchange {
-    /// The connection was closed before the request was sent.
-    NeverSent(Trouble),
-    /// The connection was closed before a byte of an answer.
-    NeverAnswered(Trouble),
-    Failed(Trouble),
-}
-
-impl Exchange {
-    fn into_trouble(self) -> Trouble {
-        match self {
-            Exchange::NeverSent(trouble) | Exchange::NeverAnswered(trouble) | Exchange::Failed(trouble) => {
-                trouble
-            }
-        }
-    }
-}
-
-async fn send(
-    sender: &mut Sender,
-    url: &url::Url,
-    mut headers: HeaderMap,
-) -> Result<Response<Incoming>, hyper::Error> {
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd, deflate"));
-    let mut request = http::Request::new(NoBody::new());
-    *request.method_mut() = Method::GET;
-    let target = match sender {
-        Sender::Http1(_) => {
-            if let Ok(host) = HeaderValue::from_str(authority(url).as_str()) {
-                headers.insert(header::HOST, host);
-            }
-            url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
-        }
-        Sender::Http2(_) => url[..url::Position::AfterQuery].to_owned(),
-    };
-    if let Ok(uri) = target.parse() {
-        *request.uri_mut() = uri;
-    }
-    *request.headers_mut() = headers;
-    match sender {
-        Sender::Http1(sender) => sender.send_request(request).await,
-        Sender::Http2(sender) => sender.send_request(request).await,
-    }
-}
-
-fn authority(url: &url::Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn unanswered(error: &hyper::Error) -> Exchange {
-    let text = chain(error);
-    // Hyper has no other way to tell these apart.
-    if ["too large", "too many headers", "too_many_continuations"].iter().any(|mark| text.contains(mark)) {
-        return Exchange::Failed(Trouble::new(Code::HeadersTooLarge, text));
-    }
-    // What HTTP/2 detects, and does not receive, is a breach of its rules by the server.
-    if error.is_parse() || error.is_parse_status() || text.contains(" error detected: ") {
-        return Exchange::Failed(Trouble::new(Code::HttpProtocol, text));
-    }
-    let trouble = Trouble::new(Code::Reset, format!("no answer: {text}"));
-    if error.is_canceled() { Exchange::NeverSent(trouble) } else { Exchange::NeverAnswered(trouble) }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }
 
 /// What an answer, or the lack of one, tells the gate about the group.
@@ -478,6 +408,14 @@ pub(crate) fn outcome(answer: &Result<Answer, Trouble>) -> Outcome {
         },
         Err(trouble) if trouble.code.is_of_host() => Outcome::Failed,
         Err(_) => Outcome::Neutral,
+    }
+}
+
+/// The same of a request that may have had little time, because of those before it.
+pub(crate) fn outcome_within(is_fair: bool, answer: &Result<Answer, Trouble>) -> Outcome {
+    match answer {
+        Err(trouble) if trouble.code == Code::TimeoutTotal && !is_fair => Outcome::Neutral,
+        answer => outcome(answer),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     error::{Code, Trouble},
     guard::Guard,
     limits::Limits,
+    meter::{Meter, Metered},
     resolve::{Resolve, addresses},
 };
 use bytes::Bytes;
@@ -51,7 +52,15 @@ impl Origin {
 
 /// A connection that can take a request.
 #[derive(Debug)]
-pub(crate) enum Sender {
+pub(crate) struct Sender {
+    pub(crate) protocol: Protocol,
+    /// How much may be sent to us on it.
+    pub(crate) meter: Arc<Meter>,
+}
+
+/// The version of HTTP that was agreed on.
+#[derive(Debug)]
+pub(crate) enum Protocol {
     Http1(http1::SendRequest<NoBody>),
     Http2(http2::SendRequest<NoBody>),
 }
@@ -59,9 +68,9 @@ pub(crate) enum Sender {
 impl Sender {
     /// Whether a request could be sent right now.
     pub(crate) fn is_usable(&self) -> bool {
-        match self {
-            Sender::Http1(sender) => sender.is_ready(),
-            Sender::Http2(sender) => sender.is_ready(),
+        match &self.protocol {
+            Protocol::Http1(sender) => sender.is_ready(),
+            Protocol::Http2(sender) => sender.is_ready(),
         }
     }
 }
@@ -172,7 +181,10 @@ async fn handshake<S>(stream: S, http2: bool, limits: &Limits) -> Result<Sender,
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let io = TokioIo::new(stream);
+    // What is read ahead of us must fit in: the largest head, and a window of HTTP/2 with its frames.
+    let ahead = if http2 { 2 << 20 } else { 64 << 10 };
+    let meter = Arc::new(Meter::new(limits.header_bytes.saturating_mul(4).saturating_add(ahead)));
+    let io = TokioIo::new(Metered::new(stream, meter.clone()));
     let protocol = |error: hyper::Error| Trouble::new(Code::HttpProtocol, error.to_string());
     if http2 {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -186,7 +198,7 @@ where
             .await
             .map_err(protocol)?;
         tokio::spawn(async move { drop(connection.await) });
-        return Ok(Sender::Http2(sender));
+        return Ok(Sender { protocol: Protocol::Http2(sender), meter });
     }
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(limits.header_bytes.max(8192))
@@ -196,7 +208,7 @@ where
         .map_err(protocol)?;
     // Ends when the server closes, or when the sender is dropped.
     tokio::spawn(async move { drop(connection.await) });
-    Ok(Sender::Http1(sender))
+    Ok(Sender { protocol: Protocol::Http1(sender), meter })
 }
 
 fn dial_trouble(error: &io::Error, address: SocketAddr) -> Trouble {

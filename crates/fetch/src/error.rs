@@ -53,6 +53,7 @@ codes! {
     RobotsWait = "robots.wait", transient, "the site's robots.txt cannot be reached right now, and the item waits for the next probe";
     HttpProtocol = "http.protocol", transient, "what the server sent is not HTTP";
     HttpLength = "http.length", transient, "the body ended before its announced length";
+    HttpFlood = "http.flood", permanent, "the server sends far more pieces than its answer has content";
     HeadersTooLarge = "headers.too_large", permanent, "the answer's headers are larger than allowed";
     BodyTooLarge = "body.too_large", permanent, "the body is larger than allowed";
     BodyEncoding = "body.encoding", permanent, "the body is not encoded as announced";
@@ -88,6 +89,7 @@ impl Code {
                 | Code::TlsHandshake
                 | Code::HttpProtocol
                 | Code::HttpLength
+                | Code::HttpFlood
         )
     }
 

@@ -119,8 +119,9 @@ fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) != (0, 0) && (high, low) != (0, 1) => Some(v4(12)),
         // ::ffff:0:a.b.c.d, translated by a stateless gateway.
         [0, 0, 0, 0, 0xffff, 0, ..] => Some(v4(12)),
-        // 64:ff9b::/96 and the local-use 64:ff9b:1::/48.
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => Some(v4(12)),
+        // 64:ff9b::/96. Not the local-use 64:ff9b:1::/48, which is refused whole: where in it the address stands, and to which
+        // network it leads, is known to the gateway alone (RFC 8215).
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(v4(12)),
         // 6to4: 2002:a.b.c.d::/48.
         [0x2002, ..] => Some(v4(2)),
         _ => None,
@@ -268,6 +269,8 @@ mod tests {
             "64:ff9b::7f00:1",
             "64:ff9b::a9fe:a9fe",
             "64:ff9b:1::a00:1",
+            "64:ff9b:1::808:808",
+            "64:ff9b:1:808:8:800::",
             "2002:7f00:1::1",
             "2002:a9fe:a9fe::1",
             "2002:c0a8:101::",

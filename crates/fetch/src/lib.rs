@@ -8,13 +8,16 @@
 
 mod blocked;
 mod body;
+mod budget;
 mod client;
 mod connect;
-mod cookies;
 mod error;
+mod exchange;
 mod guard;
+mod kept;
 mod limits;
 mod memory;
+mod meter;
 mod pool;
 mod request;
 mod request_log;
@@ -38,5 +41,5 @@ pub use memory::{Memory, NoShare, Share};
 pub use pool::Keep;
 pub use request::{Fetched, Hop, Identity, IdentityError, Request, Timing, USER_AGENT, Validators, Waiting};
 pub use sitemaps::{SitemapCaps, SitemapFailure, SitemapFile, SitemapPage, Sitemaps};
-pub use tls::RootError;
+pub use tls::{RootError, check_roots};
 pub use waits::{HostWait, WaitCause};

@@ -9,7 +9,7 @@ pub struct Limits {
     pub connect: Duration,
     /// From the request to the first byte of its answer.
     pub first_byte: Duration,
-    /// Everything, redirects included; waiting for the gate and robots.txt not, which have bounds of their own.
+    /// Everything, redirects and robots.txt included; waiting for turns at the gate not.
     pub total: Duration,
     /// The answer's headers, in bytes; 8 KiB at least.
     pub header_bytes: usize,

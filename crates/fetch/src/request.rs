@@ -4,13 +4,10 @@ use crate::{limits::Limits, memory::Share, robots};
 use bytes::Bytes;
 use crawlway_content::NormalUrl;
 use crawlway_store::gate::{self, Group, Ticket};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use std::{
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -37,8 +34,6 @@ pub struct Request {
     pub identity: Arc<Identity>,
     /// What is known of the page from before.
     pub validators: Validators,
-    /// Whether cookies that a redirect sets are sent back to the same host on the way.
-    pub cookies: bool,
     /// Bounds.
     pub limits: Limits,
 }
@@ -56,7 +51,6 @@ impl Request {
             robots_max_wait: Duration::ZERO,
             identity: Arc::new(Identity::default()),
             validators: Validators::default(),
-            cookies: false,
             limits: Limits::default(),
         }
     }
@@ -101,11 +95,10 @@ impl Validators {
     }
 }
 
-/// Who we say we are: sets of headers, the user agent among them, used in turn.
+/// Who we say we are: the headers that are sent along, the user agent among them.
 #[derive(Debug)]
 pub struct Identity {
-    sets: Vec<HeaderMap>,
-    next: AtomicUsize,
+    headers: HeaderMap,
     robots_token: String,
 }
 
@@ -114,73 +107,41 @@ pub const USER_AGENT: &str = concat!("crawlway/", env!("CARGO_PKG_VERSION"));
 
 impl Default for Identity {
     fn default() -> Self {
-        Self::of(vec![basic(HeaderValue::from_static(USER_AGENT))])
+        Self::of(HeaderValue::from_static(USER_AGENT))
     }
 }
 
 /// Something that we cannot say we are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// A header that cannot be sent.
-    #[error(
-        "header `{name}: {value}` cannot be sent; names are letters, digits and dashes, values have no line breaks, and `{name}` is not one that the fetcher sets itself"
-    )]
-    Header {
-        /// Its name.
-        name: String,
-        /// Its value.
-        value: String,
-    },
+    /// A user agent that cannot be sent.
+    #[error("the user agent `{0}` cannot be sent; it must not have line breaks")]
+    UserAgent(String),
     /// A product token that no robots.txt could name.
     #[error("`{0}` is not a product token; use letters, digits, `-` and `_`, such as `crawlway`")]
     Token(String),
 }
 
-/// Headers that the fetcher sets itself.
-const OWN: [HeaderName; 6] = [
-    header::HOST,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::ACCEPT_ENCODING,
-    header::UPGRADE,
-];
-
 impl Identity {
-    /// Sets of headers to be used in turn. A set without a user agent gets the honest one.
-    pub fn rotating(sets: &[Vec<(String, String)>]) -> Result<Self, IdentityError> {
-        let mut maps = Vec::new();
-        for set in sets {
-            let mut map = basic(HeaderValue::from_static(USER_AGENT));
-            for (name, value) in set {
-                let wrong = || IdentityError::Header { name: name.clone(), value: value.clone() };
-                let header = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
-                if OWN.contains(&header) {
-                    return Err(wrong());
-                }
-                map.insert(header, HeaderValue::try_from(value.as_str()).map_err(|_| wrong())?);
-            }
-            maps.push(map);
-        }
-        if maps.is_empty() {
-            return Ok(Self::default());
-        }
-        Ok(Self::of(maps))
-    }
-
-    fn of(sets: Vec<HeaderMap>) -> Self {
-        Self { sets, next: AtomicUsize::new(0), robots_token: robots::AGENT.to_owned() }
-    }
-
-    /// Only the user agent is different.
+    /// Another user agent than the honest one.
     pub fn user_agent(agent: &str) -> Result<Self, IdentityError> {
-        Self::rotating(&[vec![("user-agent".into(), agent.into())]])
+        HeaderValue::try_from(agent).map(Self::of).map_err(|_| IdentityError::UserAgent(agent.to_owned()))
     }
 
-    /// The next set of headers.
-    pub(crate) fn next(&self) -> HeaderMap {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.sets[turn % self.sets.len()].clone()
+    fn of(agent: HeaderValue) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, agent);
+        headers.insert(
+            header::ACCEPT,
+            HeaderValue::from_static("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+        );
+        headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static("en;q=0.8,*;q=0.5"));
+        Self { headers, robots_token: robots::AGENT.to_owned() }
+    }
+
+    /// What is sent along.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        self.headers.clone()
     }
 
     /// The same headers, but the rules in robots.txt that hold for us are those for this product token.
@@ -197,17 +158,6 @@ impl Identity {
     pub fn robots_token(&self) -> &str {
         &self.robots_token
     }
-}
-
-fn basic(agent: HeaderValue) -> HeaderMap {
-    let mut map = HeaderMap::new();
-    map.insert(header::USER_AGENT, agent);
-    map.insert(
-        header::ACCEPT,
-        HeaderValue::from_static("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
-    );
-    map.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static("en;q=0.8,*;q=0.5"));
-    map
 }
 
 /// An answer, whatever its status.
@@ -300,19 +250,5 @@ mod tests {
         assert_eq!(after("Sun, 06 Nov 1994 08:49:00 GMT"), Some(Duration::ZERO));
         assert_eq!(after("soon"), None);
         assert_eq!(after("-5"), None);
-    }
-
-    #[test]
-    fn header_sets_are_used_in_turn_and_bad_headers_named() {
-        let set = |agent: &str| vec![("User-Agent".to_owned(), agent.to_owned())];
-        let identity = Identity::rotating(&[set("a"), set("b")]).unwrap();
-        let agents: Vec<_> = (0..4).map(|_| identity.next()[header::USER_AGENT].clone()).collect();
-        assert_eq!(agents, ["a", "b", "a", "b"]);
-        for (name, value) in
-            [("bad name", "x"), ("x", "a\nb"), ("Host", "elsewhere"), ("Content-Length", "5")]
-        {
-            let error = Identity::rotating(&[vec![(name.into(), value.into())]]).unwrap_err();
-            assert!(error.to_string().contains(name));
-        }
     }
 }

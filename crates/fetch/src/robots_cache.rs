@@ -1,8 +1,10 @@
 //! The robots.txt of each site: fetched once, through the gate, kept for a day at most.
 
 use crate::{
-    client::{Beyond, Fetcher, group_of, outcome},
+    budget::Budget,
+    client::{Beyond, Fetcher, group_of, outcome, outcome_within},
     error::{Code, FetchError, Trouble},
+    kept::Kept,
     limits::Limits,
     request::{Request, retry_after},
     robots::{self, Robots},
@@ -16,21 +18,17 @@ use crawlway_store::{
 };
 use http::header;
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
-use tokio::time::timeout;
 
 /// Rules are kept this long (RFC 9309 allows a day).
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// A failure that another attempt would not change is kept this long: a name that does not exist, an address that the
 /// guard refuses, a wrong certificate.
 const FAILURE_KEPT: Duration = Duration::from_secs(60);
-/// While a probe of a site that could not be reached is under way, its items come back after this time.
+/// While a probe that is not waited for is under way, the items of its site come back after this time.
 const BEING_PROBED: Duration = Duration::from_secs(2);
-/// Rules of this many sites are kept; the one that was fetched first gives way.
-const SITES: usize = 20_000;
 /// How many redirects are followed for it.
 const REDIRECTS: usize = 5;
 /// How much of it is read.
@@ -78,18 +76,18 @@ impl Rules {
 }
 
 /// The robots.txt of one site.
-#[derive(Debug)]
-struct Site {
+#[derive(Debug, Default)]
+pub(crate) struct Site {
     state: Mutex<State>,
     /// Locked while the file is being fetched, so that it is fetched once however many ask.
     probe: tokio::sync::Mutex<()>,
-    since: Timestamp,
 }
 
 /// What is known of a robots.txt.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
     /// It is to be fetched.
+    #[default]
     Unknown,
     /// Its rules.
     Rules { robots: Arc<Robots>, until: Timestamp },
@@ -133,7 +131,7 @@ fn is_kept(until: Timestamp, now: Timestamp, longest: Duration) -> bool {
 /// The robots.txt of each site.
 #[derive(Debug, Default)]
 pub(crate) struct RobotsCache {
-    sites: Mutex<HashMap<String, Arc<Site>>>,
+    sites: Mutex<Kept<Site>>,
 }
 
 impl RobotsCache {
@@ -146,19 +144,20 @@ impl RobotsCache {
         fetcher: &Fetcher,
         url: &NormalUrl,
         request: &Request,
+        budget: &mut Budget,
     ) -> Result<Rules, FetchError> {
         let clock = fetcher.clock();
-        let site = self.site(url.origin(), clock.now());
+        let site = self.sites().get_or_add(url.origin());
         let robots = match site.known(url, request, clock.now()) {
             Some(answer) => answer,
-            None => self.probe(&site, fetcher, url, request).await,
+            None => self.probe(&site, fetcher, url, request, budget).await,
         };
         Ok(Rules { robots: robots?, agent: request.identity.robots_token().to_owned() })
     }
 
     /// Has the robots.txt of a site fetched anew before its next page, since no connection to it could be made.
     pub(crate) fn expire(&self, origin: &str) {
-        let site = self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
+        let site = self.sites().get(origin);
         if let Some(site) = site {
             let mut state = site.state();
             if matches!(&*state, State::Rules { .. }) {
@@ -168,26 +167,37 @@ impl RobotsCache {
     }
 
     /// Fetches the robots.txt of a site, or waits for who does.
-    async fn probe(&self, site: &Site, fetcher: &Fetcher, url: &NormalUrl, request: &Request) -> Answer {
+    async fn probe(
+        &self,
+        site: &Arc<Site>,
+        fetcher: &Fetcher,
+        url: &NormalUrl,
+        request: &Request,
+        budget: &mut Budget,
+    ) -> Answer {
         let clock = fetcher.clock();
+        let come_back = |detail: &str| FetchError {
+            code: Code::RobotsWait,
+            url: url.as_str().to_owned(),
+            detail: detail.to_owned(),
+            not_before: Some(clock.now() + BEING_PROBED),
+        };
         let _turn = match site.probe.try_lock() {
             Ok(turn) => turn,
             Err(_) if site.is_unreachable() => {
-                let detail = "its robots.txt could not be reached and is being probed".to_owned();
-                let not_before = Some(clock.now() + BEING_PROBED);
-                return Err(FetchError {
-                    code: Code::RobotsWait,
-                    url: url.as_str().to_owned(),
-                    detail,
-                    not_before,
-                });
+                return Err(come_back("its robots.txt could not be reached and is being probed"));
             }
-            Err(_) => site.probe.lock().await,
+            Err(_) => match budget.wait(site.probe.lock()).await {
+                Some(turn) => turn,
+                None => return Err(come_back("its robots.txt is still being fetched")),
+            },
         };
         if let Some(answer) = site.known(url, request, clock.now()) {
             return answer;
         }
-        let fetched = fetch(fetcher, url, request).await;
+        let fetched = fetch(fetcher, url, request, budget).await;
+        let memory = fetched.as_ref().map_or(0, Robots::memory);
+        self.sites().weigh(url.origin(), site, memory);
         let now = clock.now();
         let mut state = site.state();
         match fetched {
@@ -220,31 +230,14 @@ impl RobotsCache {
         }
     }
 
-    fn site(&self, origin: &str, now: Timestamp) -> Arc<Site> {
-        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(site) = sites.get(origin) {
-            return site.clone();
-        }
-        if sites.len() >= SITES {
-            // Rare, and cheaper than keeping them in order: a tenth of them go at once, the oldest.
-            let mut ages: Vec<Timestamp> = sites.values().map(|site| site.since).collect();
-            ages.sort_unstable();
-            let oldest = ages[SITES / 10];
-            sites.retain(|_, site| site.since > oldest);
-        }
-        let site = Arc::new(Site {
-            state: Mutex::new(State::Unknown),
-            probe: tokio::sync::Mutex::default(),
-            since: now,
-        });
-        sites.insert(origin.to_owned(), site.clone());
-        site
+    fn sites(&self) -> MutexGuard<'_, Kept<Site>> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Why a robots.txt was not read.
 enum Failure {
-    /// It was not its turn, so that nothing is known of it.
+    /// It was not its turn, or there was little time left for it, so that nothing is known of it.
     Wait(FetchError),
     /// It cannot be reached for now; the rate limiter of the host that failed lets the next probe pass at this time.
     Unreachable { detail: String, next_probe: Timestamp },
@@ -253,7 +246,13 @@ enum Failure {
 }
 
 /// Fetches a robots.txt: every hop through the gate, 4xx means that there are no rules.
-async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result<Robots, Failure> {
+async fn fetch(
+    fetcher: &Fetcher,
+    page: &NormalUrl,
+    request: &Request,
+    budget: &mut Budget,
+) -> Result<Robots, Failure> {
+    let had_time = budget.is_fair();
     let invalid = |error: String| Failure::Lasting(Trouble::new(Code::UrlInvalid, error).at(page.as_str()));
     let mut url =
         page.join("/robots.txt", &UrlOptions::default()).map_err(|error| invalid(error.to_string()))?;
@@ -278,12 +277,10 @@ async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result
             )
             .await
             .map_err(Failure::Wait)?;
-            let asking =
-                timeout(limits.total, fetcher.ask(&url, request.identity.next(), &limits, Beyond::Cut));
-            let answer = held.during(asking).await.unwrap_or_else(|_| {
-                Err(Trouble::new(Code::TimeoutTotal, format!("not done within {:?}", limits.total)))
-            });
-            held.finish(outcome_of_probe(&answer)).await;
+            let is_fair = budget.is_fair();
+            let asking = fetcher.ask(&url, request.identity.headers(), &limits, Beyond::Cut);
+            let answer = held.during(budget.run(asking)).await;
+            held.finish(outcome_of_probe(is_fair, &answer)).await;
             // A kept connection that broke is worth another, in a turn of its own.
             if !answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 break answer;
@@ -292,6 +289,9 @@ async fn fetch(fetcher: &Fetcher, page: &NormalUrl, request: &Request) -> Result
         let answer = match answer {
             Err(trouble) if is_lasting(trouble.code) => {
                 return Err(Failure::Lasting(trouble.at(url.as_str())));
+            }
+            Err(trouble) if trouble.code == Code::TimeoutTotal && !had_time => {
+                return Err(Failure::Wait(trouble.at(url.as_str())));
             }
             Err(trouble) => {
                 let detail = format!("its robots.txt: {}: {}", trouble.code, trouble.detail);
@@ -333,9 +333,10 @@ async fn unreachable(
 
 /// What a probe tells the gate: all that leaves the rules unknown is a failure of the host, so that its back-off says
 /// when the next one is due.
-fn outcome_of_probe(answer: &Result<crate::client::Answer, Trouble>) -> Outcome {
+fn outcome_of_probe(is_fair: bool, answer: &Result<crate::client::Answer, Trouble>) -> Outcome {
     match answer {
         Err(trouble) if trouble.stale || is_lasting(trouble.code) => outcome(answer),
+        Err(trouble) if trouble.code == Code::TimeoutTotal => outcome_within(is_fair, answer),
         Err(_) => Outcome::Failed,
         Ok(answer) if is_refusal(answer.status.as_u16()) => {
             Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) }

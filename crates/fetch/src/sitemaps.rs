@@ -1,6 +1,7 @@
 //! The sitemaps of a site, through the fetcher: from robots.txt, indexes followed, every request through the gate.
 
 use crate::{
+    budget::Budget,
     client::Fetcher,
     error::{Code, FetchError},
     request::Request,
@@ -88,7 +89,8 @@ impl Fetcher {
     /// The request's terms hold, its URL says which site. When robots.txt cannot be read this fails, unless the
     /// request asks for no robots.txt; then the usual place is as good as any.
     pub async fn sitemap_roots(&self, request: &Request) -> Result<Vec<NormalUrl>, FetchError> {
-        let named = match self.rules(&request.url, request).await {
+        let mut budget = Budget::new(request.limits.total);
+        let named = match self.rules(&request.url, request, &mut budget).await {
             Ok(rules) => rules.sitemaps().to_vec(),
             Err(error) if request.robots || is_the_gates(error.code) => return Err(error),
             Err(_) => Vec::new(),

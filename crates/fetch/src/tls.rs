@@ -14,8 +14,12 @@ use std::sync::Arc;
 )]
 pub struct RootError(String);
 
-pub(crate) fn config(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, RootError> {
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+/// Whether these are certificates that can be trusted besides, in PEM.
+pub fn check_roots(extra_roots: &[Vec<u8>]) -> Result<(), RootError> {
+    add_roots(&mut RootCertStore::empty(), extra_roots)
+}
+
+fn add_roots(roots: &mut RootCertStore, extra_roots: &[Vec<u8>]) -> Result<(), RootError> {
     for pem in extra_roots {
         let mut any = false;
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -27,6 +31,12 @@ pub(crate) fn config(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, RootError>
             return Err(RootError("it has no certificate".into()));
         }
     }
+    Ok(())
+}
+
+pub(crate) fn config(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, RootError> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    add_roots(&mut roots, extra_roots)?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| RootError(error.to_string()))?

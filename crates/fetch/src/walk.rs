@@ -2,7 +2,6 @@
 
 use crate::{
     client::{Answer, group_of},
-    cookies::Jar,
     error::{Code, FetchError, Trouble},
     request::{Fetched, Hop, Request, Timing},
 };
@@ -18,16 +17,15 @@ pub(crate) struct Walk<'r> {
     headers: HeaderMap,
     seen: HashSet<String>,
     hops: Vec<Hop>,
-    jar: Jar,
 }
 
 impl<'r> Walk<'r> {
     pub(crate) fn new(request: &'r Request) -> Self {
-        let mut headers = request.identity.next();
+        let mut headers = request.identity.headers();
         request.validators.add_to(&mut headers);
         let url = request.url.clone();
         let seen = HashSet::from([url.as_str().to_owned()]);
-        Self { request, url, headers, seen, hops: Vec::new(), jar: Jar::default() }
+        Self { request, url, headers, seen, hops: Vec::new() }
     }
 
     pub(crate) fn redirected(&self) -> bool {
@@ -51,11 +49,7 @@ impl<'r> Walk<'r> {
     }
 
     pub(crate) fn headers(&self) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        if let Some(cookies) = self.jar.header(&self.url) {
-            headers.insert(header::COOKIE, cookies);
-        }
-        headers
+        self.headers.clone()
     }
 
     /// Follows a redirect; `false` when the answer is none.
@@ -64,15 +58,12 @@ impl<'r> Walk<'r> {
         let Some(location) = answer.headers.get(header::LOCATION).filter(|_| redirect) else {
             return Ok(false);
         };
-        if self.request.cookies {
-            self.jar.keep(&self.url, &answer.headers);
-        }
         let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
         let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
             Trouble::new(Code::RedirectInvalid, format!("leads to `{location}`: {error}"))
         })?;
         self.hops.push(Hop { url: self.url.clone(), status: answer.status });
-        if !self.jar.has_changed() && !self.seen.insert(next.as_str().to_owned()) {
+        if !self.seen.insert(next.as_str().to_owned()) {
             return Err(Trouble::new(
                 Code::RedirectLoop,
                 format!("leads back to {next}", next = next.as_str()),
@@ -86,6 +77,9 @@ impl<'r> Walk<'r> {
             // What was known of the first page says nothing about another host's.
             self.headers.remove(header::IF_NONE_MATCH);
             self.headers.remove(header::IF_MODIFIED_SINCE);
+        }
+        if next.origin() != self.url.origin() {
+            // Another port may be somebody else's, and without TLS everybody on the way reads along.
             self.headers.remove(header::AUTHORIZATION);
             self.headers.remove(header::COOKIE);
         }
@@ -105,6 +99,58 @@ impl<'r> Walk<'r> {
             address: answer.address,
             timing,
             share: answer.share,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_content::url::normalise;
+    use http::{HeaderValue, StatusCode, Version};
+
+    /// The headers that are sent after a redirect from one place to another.
+    fn sent_along(from: &str, to: &str) -> HeaderMap {
+        let request = Request::new(normalise(from, &UrlOptions::default()).unwrap());
+        let mut walk = Walk::new(&request);
+        for name in [header::AUTHORIZATION, header::COOKIE, header::IF_NONE_MATCH, header::USER_AGENT] {
+            walk.headers.insert(name, HeaderValue::from_static("x"));
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::LOCATION, HeaderValue::from_str(to).unwrap());
+        let answer = Answer {
+            status: StatusCode::FOUND,
+            version: Version::HTTP_11,
+            headers,
+            body: Default::default(),
+            sent_bytes: 0,
+            address: ([127, 0, 0, 1], 80).into(),
+            timing: Timing::default(),
+        };
+        assert!(walk.step(&answer).unwrap(), "a redirect");
+        walk.headers()
+    }
+
+    #[test]
+    fn credentials_stay_with_their_scheme_host_and_port_and_validators_with_their_host() {
+        for (from, to, credentials, validators) in [
+            ("https://a.test/x", "/y", true, true),
+            ("https://a.test/x", "https://a.test:443/y", true, true),
+            ("https://a.test/x", "https://a.test:8443/y", false, true),
+            ("https://a.test/x", "http://a.test/y", false, true),
+            ("http://a.test/x", "https://a.test/y", false, true),
+            ("https://a.test/x", "https://b.test/y", false, false),
+            ("https://a.test/x", "https://www.a.test/y", false, false),
+        ] {
+            let sent = sent_along(from, to);
+            for (name, expected) in [
+                (header::AUTHORIZATION, credentials),
+                (header::COOKIE, credentials),
+                (header::IF_NONE_MATCH, validators),
+                (header::USER_AGENT, true),
+            ] {
+                assert_eq!(sent.contains_key(&name), expected, "{name} from {from} to {to}");
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
-    Allowed, FetchError, Fetcher, Setup, Waiting,
+    Allowed, FetchError, Fetcher, Waiting,
     robots::{AGENT, Decision, MAX_BYTES, Robots},
 };
 use serde::Serialize;
@@ -111,9 +111,7 @@ async fn of_sites(
     args: &CheckArgs,
     config: &Config,
 ) -> anyhow::Result<Result<Vec<(Arc<Robots>, String)>, FetchError>> {
-    let mut setup = Setup::new(open::gate(config).await?);
-    setup.guard = config.fetch.guard(&args.allow)?;
-    let fetcher = Fetcher::new(setup)?;
+    let fetcher = Fetcher::new(config.fetch.setup(open::gate(config).await?, &args.allow)?)?;
     let mut checked = Vec::with_capacity(pages.len());
     for page in pages {
         let mut request = config.fetch.request(page.clone())?;

@@ -2,8 +2,8 @@
 
 use super::value::{ByteSize, Count, Number, Span};
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Allowed, Guard, Identity, Limits, Memory, Request};
-use crawlway_store::gate::{self, MAX_GAP};
+use crawlway_fetch::{Allowed, Guard, Identity, Limits, Memory, Request, Setup, check_roots};
+use crawlway_store::gate::{self, Gate, MAX_GAP};
 use serde::Deserialize;
 use std::{
     num::{NonZeroU32, NonZeroUsize},
@@ -33,6 +33,7 @@ pub(crate) struct FetchSettings {
     max_redirects: Number,
     robots_max_wait: Span,
     allow: Vec<String>,
+    extra_roots: Vec<String>,
 }
 
 impl FetchSettings {
@@ -73,6 +74,13 @@ impl FetchSettings {
         self.check()
     }
 
+    /// How a fetcher is set up that passes this gate; these addresses may be dialled besides those of the settings.
+    pub(crate) fn setup(&self, gate: Arc<dyn Gate>, besides: &[Allowed]) -> anyhow::Result<Setup> {
+        let extra_roots = self.roots().map_err(anyhow::Error::msg)?;
+        let (guard, memory) = (self.guard(besides)?, self.pages_memory());
+        Ok(Setup { guard, extra_roots, memory, ..Setup::new(gate) })
+    }
+
     /// The guard with the exceptions of the settings, and these.
     pub(crate) fn guard(&self, besides: &[Allowed]) -> anyhow::Result<Guard> {
         let mut allowed = self.allowed().map_err(anyhow::Error::msg)?;
@@ -81,8 +89,18 @@ impl FetchSettings {
     }
 
     /// The memory that pages may take together.
-    pub(crate) fn pages_memory(&self) -> Memory {
+    fn pages_memory(&self) -> Memory {
         Memory::new(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
+    }
+
+    /// The certificates to trust besides those that browsers trust.
+    fn roots(&self) -> Result<Vec<Vec<u8>>, String> {
+        let read = |path: &String| {
+            let pem = std::fs::read(path).map_err(|error| format!("`{path}` cannot be read: {error}"))?;
+            check_roots(std::slice::from_ref(&pem)).map_err(|error| format!("`{path}`: {error}"))?;
+            Ok(pem)
+        };
+        self.extra_roots.iter().map(read).collect()
     }
 
     fn identity(&self) -> Result<Identity, String> {
@@ -102,6 +120,7 @@ impl FetchSettings {
     pub(super) fn check(&self) -> Result<(), String> {
         self.identity()?;
         self.allowed()?;
+        self.roots()?;
         if self.gap.0 > MAX_GAP {
             return Err("`gap`: expected a duration of up to \"1d\"".to_owned());
         }
@@ -119,5 +138,44 @@ impl FetchSettings {
             return Err("`memory`: expected 8MiB or more".to_owned());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::given;
+    use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+    use std::sync::Arc;
+
+    /// A certificate of an authority that nobody knows.
+    const AUTHORITY: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBezCCASGgAwIBAgIUXaIRj5iRX98W+okwgfO6un+hspswCgYIKoZIzj0EAwIw\n\
+EjEQMA4GA1UEAwwHRXhhbXBsZTAgFw0yNjExMTYxMzIwMDBaGA8yMTI2MTAyMzEz\n\
+MjAwMFowEjEQMA4GA1UEAwwHRXhhbXBsZTBZMBMGByqGSM49AgEGCCqGSM49AwEH\n\
+A0IABNNy5bKuquAsKU08zvRNuhcVl+heADaS/m8pKCQYJ0AVvvk0NGhL9utOskYC\n\
+It620BMFlI8GWjM0n9vMPJnRzZWjUzBRMB0GA1UdDgQWBBTNXb2L0iedlhMW8wf7\n\
+G/OHBnwgkTAfBgNVHSMEGDAWgBTNXb2L0iedlhMW8wf7G/OHBnwgkTAPBgNVHRMB\n\
+Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIHps9WIDbwzjTV8HM5dWGSdPo/7e\n\
+wWMRLLed4/6YXG1RAiEAh53MalhvBTGfG28Gj+G8ugOrJwD36fWNsV0yt6O+VQM=\n\
+-----END CERTIFICATE-----\\n";
+
+    #[test]
+    fn a_companys_own_authority_is_trusted_when_its_file_is_named() {
+        const KEY: &str = "CRAWLWAY_FETCH__EXTRA_ROOTS";
+        let path = std::env::temp_dir().join(format!("crawlway-extra-roots-{}.pem", std::process::id()));
+        let file = path.to_str().unwrap();
+        std::fs::write(&path, AUTHORITY).unwrap();
+        let fetch = given(&[(KEY, file)]).unwrap().config.fetch;
+        let gate = Arc::new(EmbeddedGate::open(GateOptions::default()).unwrap());
+        let setup = fetch.setup(gate.clone(), &[]).unwrap();
+        assert_eq!(setup.extra_roots, [AUTHORITY.as_bytes()]);
+        crawlway_fetch::Fetcher::new(setup).unwrap();
+        std::fs::write(&path, "nonsense").unwrap();
+        let refused = given(&[(KEY, file)]).unwrap_err().to_string();
+        assert!(refused.contains(KEY) && refused.contains("expected PEM"), "{refused}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(given(&[(KEY, file)]).unwrap_err().to_string().contains("cannot be read"));
+        assert!(given(&[]).unwrap().config.fetch.setup(gate, &[]).unwrap().extra_roots.is_empty());
     }
 }

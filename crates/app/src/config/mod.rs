@@ -185,6 +185,24 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn links_lose_tracking_parameters_and_the_case_of_paths_when_the_settings_say_so() {
+        let links = |given_ones: &[(&str, &str)]| {
+            let config = given(given_ones).unwrap().config;
+            let request = config.fetch.request("http://localhost/".parse().unwrap()).unwrap();
+            let options = config.search.settings(request).crawl.links;
+            let url = "https://example.org/News/Top?utm_source=mail&id=5&fbclid=x&ref=a";
+            crawlway_content::url::normalise(url, &options).unwrap().into_string()
+        };
+        assert_eq!(links(&[]), "https://example.org/News/Top?utm_source=mail&id=5&fbclid=x&ref=a");
+        let tracking = ("CRAWLWAY_SEARCH__DROP_TRACKING_PARAMETERS", "true");
+        assert_eq!(links(&[tracking]), "https://example.org/News/Top?id=5&ref=a");
+        let besides = ("CRAWLWAY_SEARCH__DROP_PARAMETERS", "ref");
+        assert_eq!(links(&[tracking, besides]), "https://example.org/News/Top?id=5");
+        let lower = ("CRAWLWAY_SEARCH__LOWERCASE_PATHS", "true");
+        assert_eq!(links(&[lower, tracking, besides]), "https://example.org/news/top?id=5");
+    }
+
+    #[test]
     fn all_problems_are_told_at_once() {
         let problems = given(&[
             ("CRAWLWAY_BROKER__KIND", "carrier-pigeon"),

@@ -25,6 +25,8 @@ pub(crate) struct SearchTable {
     claim: Span,
     publish_noindex: bool,
     drop_parameters: Vec<String>,
+    drop_tracking_parameters: bool,
+    lowercase_paths: bool,
     pub(crate) index: IndexKind,
     index_batch: Count,
     index_linger: Span,
@@ -91,7 +93,7 @@ impl SearchTable {
                 host_retry: self.host_retry_delay.0,
                 longest_retry: self.longest_retry.0,
                 publish_noindex: self.publish_noindex,
-                links: UrlOptions { drop_parameters: self.drop_parameters.clone(), ..UrlOptions::default() },
+                links: self.links(),
             },
             first_retry: self.retry_after.0,
             last_retry: self.longest_retry.0,
@@ -101,6 +103,18 @@ impl SearchTable {
             most_waiting: u64::from(self.most_waiting.0.get()),
             drain: self.drain.0,
         }
+    }
+
+    /// How links are brought into normal form.
+    fn links(&self) -> UrlOptions {
+        let mut options = if self.drop_tracking_parameters {
+            UrlOptions::without_tracking()
+        } else {
+            UrlOptions::default()
+        };
+        options.drop_parameters.extend_from_slice(&self.drop_parameters);
+        options.lowercase_paths = self.lowercase_paths;
+        options
     }
 
     pub(super) fn check(&self) -> Result<(), String> {

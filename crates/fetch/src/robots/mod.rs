@@ -123,6 +123,29 @@ impl Robots {
         &self.sitemaps
     }
 
+    /// How much memory it takes, about: what the vectors and texts have room for, and what an allocation costs besides.
+    pub(crate) fn memory(&self) -> usize {
+        const ALLOCATION: usize = 16;
+        let text = |length: usize| length + ALLOCATION;
+        let rules = self.groups.iter().flat_map(|group| &group.rules);
+        let patterns: usize =
+            rules.map(|rule| rule.pattern.texts().map(|t| text(t.len())).sum::<usize>()).sum();
+        let groups: usize =
+            self.groups.iter().map(|group| text(size_of_val(group) + size_of_val(&*group.rules))).sum();
+        let agents = self.agents.iter().map(|(token, mentions)| {
+            text(size_of_val(token) + size_of_val(mentions))
+                + text(token.len())
+                + text(size_of_val(&**mentions))
+        });
+        let sitemaps = self.sitemaps.iter().map(|place| text(size_of_val(place) + place.len()));
+        text(self.source.len())
+            + patterns
+            + groups
+            + size_of_val(&*self.delays)
+            + agents.sum::<usize>()
+            + sitemaps.sum::<usize>()
+    }
+
     /// The places that hold for an agent: those that name it, otherwise those for all.
     fn mentions(&self, agent: &str) -> &[Mention] {
         let token = product_token(agent.as_bytes());

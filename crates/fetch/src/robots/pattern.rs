@@ -31,6 +31,11 @@ impl Pattern {
         Some(Self { plain: plain.into_boxed_str(), query_encoded, anchored, octets })
     }
 
+    /// What it keeps.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.plain).chain(self.query_encoded.as_deref())
+    }
+
     pub(super) fn matches(&self, address: &Address) -> bool {
         if matches(&self.plain, self.anchored, &address.plain) {
             return true;

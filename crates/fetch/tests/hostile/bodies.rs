@@ -104,7 +104,7 @@ async fn an_endless_body_and_one_that_is_announced_too_large() {
     let chunked = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
-        for_ever(&mut stream, &b"5\r\nhello\r\n".repeat(1000)).await;
+        for_ever(&mut stream, &format!("28\r\n{}\r\n", "hello".repeat(8)).repeat(1000).into_bytes()).await;
     })
     .await;
     expect(fetch(&chunked.url("/")).await, Code::BodyTooLarge);

@@ -16,12 +16,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
 /// An authority of our own, and what it signs.
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -34,7 +34,7 @@ impl Authority {
     }
 
     /// A certificate for a name that ends in this year.
-    fn signs(&self, name: &str, until: i32, alpn: &[&[u8]]) -> Arc<ServerConfig> {
+    pub(crate) fn signs(&self, name: &str, until: i32, alpn: &[&[u8]]) -> Arc<ServerConfig> {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(until, 1, 1);
@@ -93,7 +93,7 @@ async fn serve(config: Arc<ServerConfig>) -> Server {
     .await
 }
 
-fn trusting(authority: &Authority) -> Fetcher {
+pub(crate) fn trusting(authority: &Authority) -> Fetcher {
     let mut setup = setup();
     setup.extra_roots = vec![authority.pem()];
     Fetcher::new(setup).expect("a fetcher")

@@ -3,6 +3,7 @@
 mod answers;
 mod bodies;
 mod certificates;
+mod floods;
 mod guard;
 mod ledger;
 mod politeness;
@@ -11,3 +12,4 @@ mod rules;
 mod server;
 mod setup;
 mod sitemaps;
+mod times;

@@ -260,3 +260,19 @@ async fn a_crawl_delay_makes_it_slower_never_faster_and_not_without_end() {
         assert_eq!(gaps, [configured, gap], "robots.txt first, then the page: {delay}");
     }
 }
+
+#[tokio::test]
+async fn robots_files_that_take_much_memory_give_way_to_newer_ones() {
+    // Nearly the most rules that half a megabyte can have, some 6 MiB in memory.
+    let robots = [&b"User-agent: x\n"[..], &b"Allow:/\n".repeat(60_000)].concat();
+    let (server, asked) = site(page("200 OK", "", &robots)).await;
+    let fetcher = fetcher();
+    let page_of = |number: usize| obedient(&format!("http://h{number}.test:{}/", server.address.port()));
+    for number in 0..12 {
+        within(&fetcher, &page_of(number)).await.expect("a page");
+    }
+    within(&fetcher, &page_of(11)).await.expect("a page");
+    assert_eq!(asked.load(Ordering::SeqCst), 12, "the newest is kept");
+    within(&fetcher, &page_of(0)).await.expect("a page");
+    assert_eq!(asked.load(Ordering::SeqCst), 13, "the oldest is not");
+}

@@ -13,7 +13,7 @@ use anyhow::bail;
 use becomes::Becomes;
 use clap::Args;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
-use crawlway_fetch::{Allowed, Fetcher, Setup, Waiting};
+use crawlway_fetch::{Allowed, Fetcher, Waiting};
 use std::{
     fs::File,
     io::{self, Read},
@@ -100,9 +100,7 @@ async fn from_the_web(
     request.waiting = Waiting::Here { at_most: LONGEST_WAIT };
     // One page on demand: an unreachable robots.txt is reported at once.
     request.robots_max_wait = Duration::ZERO;
-    let mut setup = Setup::new(open::gate(config).await?);
-    setup.guard = config.fetch.guard(&args.allow)?;
-    let fetcher = Fetcher::new(setup)?;
+    let fetcher = Fetcher::new(config.fetch.setup(open::gate(config).await?, &args.allow)?)?;
     let fetched = match fetcher.fetch(&request).await {
         Ok(fetched) => fetched,
         Err(error) => {
