@@ -64,6 +64,17 @@ pub(crate) async fn frame(State(frame): State<Frame>, request: Request, next: Ne
     answer
 }
 
+/// The answer to a request that does not get as far as [`frame`].
+pub(crate) fn problem_outside(problem: Problem) -> Response {
+    let id = uuid::Uuid::now_v7().to_string();
+    tracing::debug!(request_id = id, %problem, "request refused");
+    let mut answer = problem.into_answer(&id);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        answer.headers_mut().insert(REQUEST_ID, id);
+    }
+    answer
+}
+
 /// Writes the problem into the answer that carries one, keeping the headers that go with it.
 fn with_problem(mut answer: Response, id: &str) -> Response {
     let Some(problem) = answer.extensions_mut().remove::<Problem>() else { return answer };
