@@ -7,5 +7,6 @@ mod ends;
 mod health;
 mod inventory;
 mod lab;
+mod private;
 mod refuses;
 mod serves;

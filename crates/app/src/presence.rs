@@ -3,10 +3,11 @@
 //! The file is locked for as long as the gateway lives, so that what a killed one leaves behind is not taken for one
 //! that runs.
 
+use crate::private;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{File, OpenOptions, TryLockError, create_dir_all, remove_file},
+    fs::{File, OpenOptions, TryLockError, remove_file},
     io::{Read, Seek, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -59,7 +60,7 @@ pub(crate) fn announce(data: &Path, address: SocketAddr) -> anyhow::Result<Prese
     let path = data.join(FILE);
     let cannot = || format!("cannot write `{}`", path.display());
     // With everything in servers nobody has made it yet.
-    create_dir_all(data).with_context(|| format!("cannot make data directory `{}`", data.display()))?;
+    private::data_directory(data)?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.with_context(cannot)?;
     lock(&file).with_context(cannot)?;

@@ -4,6 +4,7 @@ use crate::{
     ask::{Place, StoredPages},
     config::Config,
     output::Output,
+    private,
 };
 use anyhow::Context;
 use clap::Args;
@@ -84,7 +85,11 @@ async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> an
     } else {
         path.to_owned()
     };
-    let file = if is_file { File::create(&written) } else { File::options().write(true).open(&written) };
+    let file = if is_file {
+        private::named_by_the_user(|| File::create(&written))
+    } else {
+        File::options().write(true).open(&written)
+    };
     let mut lines = BufWriter::new(file.with_context(|| failed(&written))?);
     let exported = write_pages(pages, wanted, &mut lines).await;
     if is_file {

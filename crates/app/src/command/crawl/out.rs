@@ -1,6 +1,6 @@
 //! `--out`: the file that pages are written to instead of the index.
 
-use crate::failure::UsageError;
+use crate::{failure::UsageError, private};
 use crawlway_flows::search::Export;
 use std::{convert::Infallible, fmt, io, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ impl Out {
         if self.is_standard_output() {
             return Ok(Arc::new(Export::to_stream("standard output", Box::new(io::stdout()), recrawl_after)));
         }
-        let opened = Export::open(&self.0, recrawl_after);
+        let opened = private::named_by_the_user(|| Export::open(&self.0, recrawl_after));
         opened.map(Arc::new).map_err(|error| UsageError(format!("--out: {error}")))
     }
 }
