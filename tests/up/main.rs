@@ -4,6 +4,7 @@
 
 mod asks;
 mod ends;
+mod full_disk;
 mod health;
 mod inventory;
 mod lab;

@@ -1,6 +1,6 @@
 //! Opens the stores that the settings ask for: records, seen URLs, the search index, the gate.
 
-use super::{must_be_a_directory, not_while_served};
+use super::{must_be_a_directory, needs, not_while_served};
 use crate::{
     config::{Config, GateKind, IndexKind, InventoryKind, MongoSettings, RecordKind, SeenKind},
     failure::UsageError,
@@ -90,11 +90,18 @@ impl Records {
     }
 
     /// Asks whether they can be used.
-    pub(crate) fn probe(&self) -> Probe {
+    pub(crate) fn probe(&self, config: &Config) -> Probe {
         let store = self.store.clone();
+        let data = (config.records.kind == RecordKind::Embedded).then(|| config.data_dir.clone());
         Probe::new(move || {
-            let store = store.clone();
-            async move { store.reachable().await }
+            let (store, data) = (store.clone(), data.clone());
+            async move {
+                store.reachable().await?;
+                match data {
+                    Some(data) => needs::can_be_written(data).await,
+                    None => Ok(()),
+                }
+            }
         })
     }
 
