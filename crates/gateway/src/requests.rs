@@ -64,6 +64,18 @@ pub(crate) async fn frame(State(frame): State<Frame>, request: Request, next: Ne
     answer
 }
 
+/// Refuses a body that says of itself that it is too large, before any of it is read.
+pub(crate) async fn announced(State(most): State<usize>, request: Request, next: Next) -> Response {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    // What cannot be read as a number that large is refused elsewhere.
+    let length = length.and_then(|length| length.parse::<u64>().ok());
+    if length.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most)) {
+        return Problem::too_large(format!("the body is larger than {most} bytes; send less at a time"))
+            .into_response();
+    }
+    next.run(request).await
+}
+
 /// The answer to a request that does not get as far as [`frame`].
 pub(crate) fn problem_outside(problem: Problem) -> Response {
     let id = uuid::Uuid::now_v7().to_string();

@@ -4,6 +4,7 @@ mod places;
 mod stream;
 mod unread;
 
+pub(crate) use places::network;
 pub(crate) use unread::KeptAnyway;
 
 use crate::{health, problem::Problem, requests};

@@ -69,7 +69,7 @@ impl Drop for Place {
 }
 
 /// Whom an address belongs to: of IPv6 one user has at least 64 bits.
-fn network(peer: IpAddr) -> IpAddr {
+pub(crate) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,

@@ -33,6 +33,24 @@ async fn a_body_beyond_the_limit_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_announced_beyond_the_limit_is_refused_before_it_is_sent() {
+    let lab = Lab::idle().await;
+    let (address, serving) = listen(&lab, Limits::default()).await;
+    let head = format!(
+        "POST /api/crawls HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        8 << 20
+    );
+    let answer = exchange(address, &head).await;
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("problem:too-large"), "{answer}");
+    // Who sends it all without looking is told as well.
+    let answer = exchange(address, &format!("{head}{}", "x".repeat(8 << 20))).await;
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("problem:too-large"), "{answer}");
+    lab.parts.stop.request();
+    serving.await.unwrap();
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_id_is_taken_over_if_it_can_do_no_harm() {
     let lab = Lab::idle().await;
     let with = async |id: &str| {
