@@ -5,11 +5,13 @@
 
 use crate::private;
 use anyhow::{Context, bail};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions, TryLockError, remove_file},
     io::{Read, Seek, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process, thread,
     time::Duration,
@@ -17,6 +19,8 @@ use std::{
 use url::Url;
 
 const FILE: &str = "gateway.json";
+/// May do everything anyway.
+const ROOT: u32 = 0;
 
 /// A gateway that runs on a data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +90,11 @@ fn lock(file: &File) -> anyhow::Result<()> {
 /// The gateway that runs on this data directory, if one does.
 pub(crate) fn running(data: &Path) -> Option<Running> {
     let mut file = File::open(data.join(FILE)).ok()?;
+    // Who made the file says where the token goes.
+    let (us, owner) = (geteuid().as_raw(), file.metadata().ok()?.uid());
+    if us != ROOT && owner != us && owner != ROOT {
+        return None;
+    }
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
         Ok(()) | Err(TryLockError::Error(_)) => return None,

@@ -3,7 +3,7 @@
 use crate::{
     ask::{Place, StoredPages},
     config::Config,
-    output::Output,
+    output::{self, Output},
     private,
 };
 use anyhow::Context;
@@ -59,7 +59,7 @@ pub(super) async fn run(args: ExportArgs, config: &Config, output: &mut Output) 
     let out = out.filter(|out| out.as_os_str() != "-");
     let pages = StoredPages::open(Place::of(config)?, wanted.crawl.is_some()).await?;
     let exported = match &out {
-        None => write_pages(&pages, wanted, &mut BufWriter::new(io::stdout())).await,
+        None => write_pages(&pages, wanted, &mut BufWriter::new(output::json_lines())).await,
         Some(path) => write_file(&pages, wanted, path).await,
     };
     pages.close().await?;
