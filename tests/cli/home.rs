@@ -4,6 +4,7 @@ use crawlway_broker::Broker;
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{
     fs, io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     thread,
@@ -68,6 +69,8 @@ impl Home {
     }
 
     pub(crate) fn open_broker(&self, options: Options) -> EmbeddedBroker {
+        // As the program makes it, or it would say that others could read it.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.data()).unwrap();
         EmbeddedBroker::open(&self.queue(), options).unwrap()
     }
 

@@ -138,6 +138,7 @@ fn a_data_directory_of_somebody_else() {
     assert!(said.contains("crawlway-data/queue") && said.contains("Permission denied"), "{said}");
 
     // It may be read, which is not enough.
+    set(&home.data(), 0o755);
     set(&home.queue(), 0o755);
     set(&home.queue().join("lock"), 0o444);
     let said = run_as_stranger(&home).refused(1);

@@ -55,6 +55,20 @@ fn text_from_elsewhere_does_not_reach_the_terminal_raw() {
 }
 
 #[test]
+fn json_on_a_terminal_has_nothing_in_it_that_the_terminal_obeys() {
+    let home = Home::new();
+    let host = ("CRAWLWAY_GATEWAY__ALLOWED_HOSTS", "a\u{9b}31mb\u{202e}c");
+    let (code, shown) = on_terminal(&home, "config show --json", "", &[host]);
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("a\\u009b31mb\\u202ec"), "{shown}");
+    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown}");
+    // Programs have always had it as it is.
+    let mut piped = home.command(&["config", "show", "--json"]);
+    let printed = piped.envs([host]).output().unwrap().stdout;
+    assert!(String::from_utf8(printed).unwrap().contains(host.1));
+}
+
+#[test]
 fn only_a_yes_is_a_yes() {
     let home = filled(three_minutes_ago());
     for answer in ["n\n", "\n", "sure\n"] {

@@ -369,3 +369,62 @@ fn what_needs_the_data_directory_for_itself_says_so() {
         assert!(said.contains(&format!("the gateway at http://{}", up.address)), "{line:?}: {said}");
     }
 }
+
+#[test]
+fn a_file_in_the_working_directory_does_not_say_where_a_token_of_the_environment_goes() {
+    let token = "a-token-of-16-bytes";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let lab = Lab::new(&format!("[gateway]\nurl = \"{url}\""));
+    let with = |line: &[&str], variables: &[(&str, &str)]| {
+        let mut program = lab.program(line);
+        program.envs(variables.iter().copied());
+        program.output().unwrap()
+    };
+    let variable = ("CRAWLWAY_GATEWAY__TOKEN", token);
+    for line in [&["queues"][..], &["health"], &["search", "word"], &["url", "list"]] {
+        let ran = with(line, &[variable]);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{line:?}: {said}");
+        for word in ["crawlway.toml:2", &url, "CRAWLWAY_GATEWAY__TOKEN", "--gateway", "CRAWLWAY_GATEWAY__URL"]
+        {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        assert!(!said.contains(token), "{said}");
+    }
+    assert!(listener.accept().is_err(), "nobody was asked");
+
+    // It goes where it was meant to go.
+    let token_beside = Lab::new(&format!("[gateway]\nurl = \"{url}\"\ntoken = \"{token}\""));
+    let programs = [
+        ("--gateway", lab.program(&["queues", "--gateway", &url])),
+        ("the variable", lab.program(&["queues"])),
+        ("--config", lab.program(&["queues", "--config", "crawlway.toml"])),
+        ("beside it", token_beside.program(&["queues"])),
+    ];
+    for (how, mut program) in programs {
+        if how != "beside it" {
+            program.env(variable.0, variable.1);
+        }
+        if how == "the variable" {
+            program.env("CRAWLWAY_GATEWAY__URL", &url);
+        }
+        let mut asking =
+            program.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let began = std::time::Instant::now();
+        let (mut stream, _) = loop {
+            match listener.accept() {
+                Ok(accepted) => break accepted,
+                Err(error) => assert!(began.elapsed().as_secs() < 60, "{how}: {error}"),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        stream.set_nonblocking(false).unwrap();
+        let mut head = vec![0; 4096];
+        let read = std::io::Read::read(&mut stream, &mut head).unwrap();
+        assert!(text(&head[..read]).contains(&format!("Bearer {token}")), "{how}");
+        drop(stream);
+        asking.wait().unwrap();
+    }
+}

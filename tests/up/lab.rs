@@ -52,6 +52,16 @@ impl Lab {
         program
     }
 
+    /// The program behind a piece of shell, such as `umask 022`.
+    pub(crate) fn program_after(&self, shell: &str, line: &[&str]) -> Command {
+        let plain = self.program(&[]);
+        let mut program = Command::new("/bin/sh");
+        program.args(["-c", &format!("{shell}; exec \"$0\" \"$@\""), PROGRAM]).args(line);
+        program.current_dir(self.home.path()).env_clear().stdin(Stdio::null());
+        program.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        program
+    }
+
     pub(crate) fn run(&self, line: &[&str]) -> Output {
         self.program(line).output().unwrap()
     }
@@ -63,7 +73,12 @@ impl Lab {
 
     /// The same with another command line.
     pub(crate) fn up_with(&self, line: &[&str]) -> Up {
-        let mut up = self.start(&mut self.program(line));
+        self.up_by(&mut self.program(line))
+    }
+
+    /// The same with a program that was made for it.
+    pub(crate) fn up_by(&self, program: &mut Command) -> Up {
+        let mut up = self.start(program);
         let mut line = String::new();
         BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it did not start: {line}"));

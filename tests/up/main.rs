@@ -4,8 +4,10 @@
 
 mod asks;
 mod ends;
+mod full_disk;
 mod health;
 mod inventory;
 mod lab;
+mod private;
 mod refuses;
 mod serves;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod docs;
+mod group;
 mod services;
 mod test;
 mod tidy;

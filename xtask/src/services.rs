@@ -172,12 +172,17 @@ impl Services {
         Ok(services)
     }
 
-    /// Runs a command that finds the servers in its environment, and waits for its end. If somebody asks us to
-    /// end, the command is asked too.
-    pub(crate) fn run(&mut self, command: &mut Command) -> Result<ExitStatus> {
+    /// Has a command find the servers in its environment.
+    pub(crate) fn equip(&self, command: &mut Command) {
         for (name, value) in self.table.iter().flat_map(|row| &row.variables) {
             command.env(name, value);
         }
+    }
+
+    /// Runs a command that finds the servers in its environment, and waits for its end. If somebody asks us to
+    /// end, the command is asked too.
+    pub(crate) fn run(&mut self, command: &mut Command) -> Result<ExitStatus> {
+        self.equip(command);
         let mut child = command.spawn()?;
         let mut told = false;
         loop {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::group;
 use crate::services::{Services, Terms};
 use crate::tidy;
 use crate::workspace::{self, Crate};
@@ -134,10 +135,11 @@ impl Step {
             deny_rustdoc_warnings(&mut command);
         }
         if self != Step::Test || !needs_servers(root, cargo_test_args)? {
-            return expect_success(command.status().context("starting cargo")?);
+            return expect_success(group::run(&mut command).context("running cargo")?);
         }
-        let mut services = Services::start(root, &[], Terms::default())?;
-        let end = services.run(&mut command).context("starting cargo");
+        let services = Services::start(root, &[], Terms::default())?;
+        services.equip(&mut command);
+        let end = group::run(&mut command).context("running cargo");
         let stopped = services.stop();
         expect_success(end?)?;
         stopped

@@ -10,6 +10,7 @@ mod open;
 mod opening;
 mod output;
 mod presence;
+mod private;
 mod quantity;
 mod serving;
 mod time;
@@ -19,6 +20,7 @@ use anyhow::Context;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    private::from_here_on();
     let line = match help::parse::<command::CommandLine>(std::env::args_os()) {
         Ok(line) => line,
         Err(told) => {

@@ -126,7 +126,7 @@ pub(crate) async fn stores(
         let parts: Vec<&str> = ["records"].into_iter().chain(open::kept_with_records(config)).collect();
         let records = opening.parts(&parts, open).await?;
         for part in parts {
-            opened(part, records.probe());
+            opened(part, records.probe(config));
         }
         let gate = match runs.asks_the_gate() {
             true => opening.part("gate", async || open::gate_with_records(config, &records).await).await?,
@@ -167,7 +167,7 @@ pub(crate) async fn stores(
             false => None,
         };
         if let Some(index) = &index {
-            opened("index", open::index_probe(index.clone()));
+            opened("index", open::index_probe(index.clone(), config));
         }
         anyhow::Ok(index)
     };

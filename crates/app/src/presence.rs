@@ -3,12 +3,15 @@
 //! The file is locked for as long as the gateway lives, so that what a killed one leaves behind is not taken for one
 //! that runs.
 
+use crate::private;
 use anyhow::{Context, bail};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{File, OpenOptions, TryLockError, create_dir_all, remove_file},
+    fs::{File, OpenOptions, TryLockError, remove_file},
     io::{Read, Seek, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process, thread,
     time::Duration,
@@ -16,6 +19,8 @@ use std::{
 use url::Url;
 
 const FILE: &str = "gateway.json";
+/// May do everything anyway.
+const ROOT: u32 = 0;
 
 /// A gateway that runs on a data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +64,7 @@ pub(crate) fn announce(data: &Path, address: SocketAddr) -> anyhow::Result<Prese
     let path = data.join(FILE);
     let cannot = || format!("cannot write `{}`", path.display());
     // With everything in servers nobody has made it yet.
-    create_dir_all(data).with_context(|| format!("cannot make data directory `{}`", data.display()))?;
+    private::data_directory(data)?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.with_context(cannot)?;
     lock(&file).with_context(cannot)?;
@@ -85,6 +90,11 @@ fn lock(file: &File) -> anyhow::Result<()> {
 /// The gateway that runs on this data directory, if one does.
 pub(crate) fn running(data: &Path) -> Option<Running> {
     let mut file = File::open(data.join(FILE)).ok()?;
+    // Who made the file says where the token goes.
+    let (us, owner) = (geteuid().as_raw(), file.metadata().ok()?.uid());
+    if us != ROOT && owner != us && owner != ROOT {
+        return None;
+    }
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
         Ok(()) | Err(TryLockError::Error(_)) => return None,

@@ -196,6 +196,7 @@ impl Shared {
             }
             self.engine.sync_journals();
             self.engine.prepare();
+            self.engine.look_whether_it_is_over();
             self.engine.bound_active_journal();
             self.engine.recycle();
             self.engine.start_relocating();
@@ -269,6 +270,10 @@ impl Broker for EmbeddedBroker {
 
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
         self.shared.engine.queues()
+    }
+
+    fn takes_messages(&self) -> Result<(), BrokerError> {
+        self.shared.engine.takes_messages()
     }
 
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {

@@ -65,6 +65,9 @@ async fn fill_drain_and_go_on(disk: &Path) {
         text.contains("full") && text.contains("free some space"),
         "says what is wrong and what to do: {text}"
     );
+    let health = broker.takes_messages().expect_err("health is told");
+    assert!(health.to_string().contains("full"), "{health}");
+    assert!(!health.to_string().contains(&disk.display().to_string()), "without saying where: {health}");
     assert!(accepted.len() > 1000, "the disk was filled, with {}", accepted.len());
 
     // Even with the very last byte taken, everything accepted is there, and can be settled.
@@ -83,6 +86,9 @@ async fn fill_drain_and_go_on(disk: &Path) {
         EmbeddedBroker::open(&directory, options()).expect("a full disk does not keep the queue shut");
     std::fs::remove_file(disk.join("rest")).expect("removed");
     // There is room again: by the settled segments, and by what was removed.
+    while broker.takes_messages().is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let mut later = BTreeSet::new();
     publish(&broker, &queue, 90_000, &mut later).await.expect("publishing goes on by itself");
     accepted.extend(later);

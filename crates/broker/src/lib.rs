@@ -59,6 +59,12 @@ pub trait Broker: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Says no when it is known that what is published now would not be kept, such as on a disk that is full, and publishes nothing
+    /// to find out. Yes promises nothing. It is what health asks; publishing may be tried all the same.
+    fn takes_messages(&self) -> Result<(), BrokerError> {
+        self.reachable()
+    }
+
     /// Publishes each message; `Ok` means that it is durable in every queue it was routed to.
     ///
     /// One message's failure does not stop the others. After [`PublishError::Unknown`] the message may

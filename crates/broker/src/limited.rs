@@ -191,6 +191,10 @@ impl<B: Broker> Broker for Limited<B> {
         self.inner.reachable()
     }
 
+    fn takes_messages(&self) -> Result<(), BrokerError> {
+        self.inner.takes_messages()
+    }
+
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
         if batch.iter().all(|message| self.limited(message).is_empty()) {
             return self.inner.publish(batch).await;

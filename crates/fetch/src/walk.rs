@@ -126,6 +126,7 @@ mod tests {
             sent_bytes: 0,
             address: ([127, 0, 0, 1], 80).into(),
             timing: Timing::default(),
+            share: crate::Memory::default().share(),
         };
         assert!(walk.step(&answer).unwrap(), "a redirect");
         walk.headers()

@@ -1,6 +1,6 @@
 //! The admin token: who may use the gateway once one is set.
 
-use crate::{openapi, problem::Problem};
+use crate::{openapi, problem::Problem, wrong_tokens::WrongTokens};
 use axum::{
     extract::{ConnectInfo, Request, State},
     middleware::Next,
@@ -9,7 +9,7 @@ use axum::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
-use std::{fmt, net::SocketAddr};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 /// What needs no token: orchestrators and scrapers have none.
 const OPEN: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
@@ -47,6 +47,20 @@ pub(crate) enum Caller {
     Stranger,
 }
 
+/// Who is let in, and what is known of those who were not.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    token: Option<Token>,
+    wrong: Arc<WrongTokens>,
+}
+
+impl Admission {
+    /// Lets in who has this token. An answer may take this long.
+    pub(crate) fn new(token: Option<Token>, time_limit: Duration) -> Self {
+        Self { token, wrong: Arc::new(WrongTokens::new(time_limit / 2)) }
+    }
+}
+
 /// Who asks. What a proxy passes on counts as a stranger's, since the proxy is on this machine and its callers need not be.
 fn caller(token: Option<&Token>, request: &Request) -> Caller {
     let headers = request.headers();
@@ -61,32 +75,34 @@ fn caller(token: Option<&Token>, request: &Request) -> Caller {
     if trusted { Caller::Trusted } else { Caller::Stranger }
 }
 
-/// Lets through who has the token, if there is one, and notes how much the caller is told.
-pub(crate) async fn check(State(token): State<Option<Token>>, mut request: Request, next: Next) -> Response {
-    let caller = caller(token.as_ref(), &request);
+/// Lets through who has the token, if there is one, and notes how much the caller is told. A wrong token is answered later and later.
+pub(crate) async fn check(State(admission): State<Admission>, mut request: Request, next: Next) -> Response {
+    let caller = caller(admission.token.as_ref(), &request);
     request.extensions_mut().insert(caller);
-    let Some(token) = token else { return next.run(request).await };
+    let Some(token) = admission.token else { return next.run(request).await };
     let path = request.uri().path();
-    if OPEN.contains(&path) || openapi::leads_to_page(request.method(), path) {
-        return next.run(request).await;
-    }
     // A browser that opens the documentation can only send what it asks its user for, so that there the token is also
     // taken as a password. Nowhere else: a browser would send it by itself, whoever made the request.
     let page = openapi::is_page(path);
     let given = bearer(request.headers()).or_else(|| page.then(|| password(request.headers())).flatten());
-    match given {
-        Some(given) if token.is(&given) => next.run(request).await,
-        given => {
-            let problem = match given {
-                Some(_) => "the token is not the one in `gateway.token`",
-                None => "send the token in `gateway.token` as `Authorization: Bearer TOKEN`",
-            };
-            let mut answer = Problem::unauthorised(problem).into_response();
-            let how = if page { "Basic realm=\"crawlway\", charset=\"UTF-8\"" } else { "Bearer" };
-            answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(how));
-            answer
-        }
+    let is_right = given.as_ref().is_some_and(|given| token.is(given));
+    let open = OPEN.contains(&path) || openapi::leads_to_page(request.method(), path);
+    if given.is_some() && !is_right {
+        // Also where none is needed: how much is told there says whether it was right.
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+        tokio::time::sleep(admission.wrong.delay(peer)).await;
     }
+    if is_right || open {
+        return next.run(request).await;
+    }
+    let problem = match given {
+        Some(_) => "the token is not the one in `gateway.token`",
+        None => "send the token in `gateway.token` as `Authorization: Bearer TOKEN`",
+    };
+    let mut answer = Problem::unauthorised(problem).into_response();
+    let how = if page { "Basic realm=\"crawlway\", charset=\"UTF-8\"" } else { "Bearer" };
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(how));
+    answer
 }
 
 fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {

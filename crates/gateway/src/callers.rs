@@ -79,6 +79,12 @@ fn refusal(hosts: &AllowedHosts, method: &Method, uri: &Uri, headers: &HeaderMap
             shown(foreign)
         )));
     }
+    // A proxy and we could each look at another one.
+    if headers.get_all(header::ORIGIN).iter().nth(1).is_some() {
+        return Some(Problem::foreign_origin(
+            "the request has more than one header `Origin`; send one, or none",
+        ));
+    }
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return None;
     }

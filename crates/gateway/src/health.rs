@@ -9,6 +9,11 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// Whether this is what an orchestrator asks, which is answered even when nothing else is.
+pub(crate) fn is_health(path: &str) -> bool {
+    matches!(path, "/health/live" | "/health/ready")
+}
+
 /// That the process lives.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Live {

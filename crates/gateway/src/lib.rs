@@ -29,6 +29,7 @@ mod serve;
 pub mod shape;
 mod starting;
 pub mod stored;
+mod wrong_tokens;
 
 pub use alone::inventory_router;
 pub use auth::Token;

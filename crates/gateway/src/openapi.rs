@@ -1,14 +1,18 @@
 //! The API described for programs (`/api/openapi.json`) and on a page (`/api/docs/`) that needs nothing from elsewhere.
 
-use crate::problem::{PROBLEM_JSON, Problem};
+use crate::{
+    problem::{PROBLEM_JSON, Problem},
+    serve::KeptAnyway,
+};
 use axum::{
-    Json, Router,
+    Extension, Router,
+    body::Bytes,
     extract::Path,
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
 use http::{HeaderValue, Method, header};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 use utoipa::{
     OpenApi, ToSchema,
     openapi::{
@@ -118,7 +122,12 @@ pub(crate) fn redirects<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 /// The routes of the description and its page.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(document: utoipa::openapi::OpenApi) -> Router<S> {
-    let document = Arc::new(document);
+    // Nothing in it can fail to be written, and it is written once.
+    let document: Bytes = serde_json::to_vec(&document).unwrap_or_default().into();
+    let described = move || async move {
+        let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        (kind, Extension(KeptAnyway), document)
+    };
     let config = Arc::new(
         Config::from(DOCUMENT)
             .try_it_out_enabled(true)
@@ -130,7 +139,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(document: utoipa::openapi
     let page = |path: String, config: Arc<Config<'static>>| async move { file(&path, config) };
     let first = config.clone();
     redirects()
-        .route(DOCUMENT, get(move || async move { Json(&*document).into_response() }))
+        .route(DOCUMENT, get(described))
         .route(PAGE, get(|| async { Redirect::permanent("/api/docs/") }))
         .route("/api/docs/", get(move || page(String::new(), first)))
         .route("/api/docs/{*file}", get(move |Path(path): Path<String>| page(path, config)))
@@ -144,7 +153,11 @@ fn file(path: &str, config: Arc<Config<'static>>) -> Response {
     let Some(file) = found else {
         return Problem::not_found("the page has no such file").into_response();
     };
-    let mut answer = file.bytes.into_owned().into_response();
+    // Most files are parts of the program.
+    let mut answer = match file.bytes {
+        Cow::Borrowed(bytes) => (Extension(KeptAnyway), Bytes::from_static(bytes)).into_response(),
+        Cow::Owned(bytes) => bytes.into_response(),
+    };
     let headers = answer.headers_mut();
     if let Ok(kind) = HeaderValue::from_str(&file.content_type) {
         headers.insert(header::CONTENT_TYPE, kind);

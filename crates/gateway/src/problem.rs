@@ -73,6 +73,7 @@ kinds! {
     publisher_not_ready = SERVICE_UNAVAILABLE, "publisher-not-ready", "Nothing can be published yet";
     queue_full = SERVICE_UNAVAILABLE, "queue-full", "The queue has as many as it takes";
     broker_down = SERVICE_UNAVAILABLE, "broker-down", "The broker does not take anything";
+    overloaded = SERVICE_UNAVAILABLE, "overloaded", "There are more connections than can be served";
     took_too_long = SERVICE_UNAVAILABLE, "took-too-long", "The answer was not ready in time";
 }
 

@@ -45,12 +45,13 @@ impl Probe {
         }))
     }
 
-    /// Asks a broker: whether it is connected, and how much is in one of its queues, which only the broker knows.
+    /// Asks a broker: whether it is connected and would take something, and how much is in one of its queues, which only the
+    /// broker knows.
     pub fn broker(broker: Arc<dyn Broker>) -> Self {
         Self::new(move || {
             let broker = broker.clone();
             async move {
-                broker.reachable()?;
+                broker.takes_messages()?;
                 let queues = broker.queues().await?;
                 // The frontier is shown among the queues, and is in the records.
                 match queues.iter().find(|queue| queue.name.as_str() != FRONTIER) {

@@ -64,6 +64,29 @@ pub(crate) async fn frame(State(frame): State<Frame>, request: Request, next: Ne
     answer
 }
 
+/// Refuses a body that says of itself that it is too large, before any of it is read.
+pub(crate) async fn announced(State(most): State<usize>, request: Request, next: Next) -> Response {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    // What cannot be read as a number that large is refused elsewhere.
+    let length = length.and_then(|length| length.parse::<u64>().ok());
+    if length.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most)) {
+        return Problem::too_large(format!("the body is larger than {most} bytes; send less at a time"))
+            .into_response();
+    }
+    next.run(request).await
+}
+
+/// The answer to a request that does not get as far as [`frame`].
+pub(crate) fn problem_outside(problem: Problem) -> Response {
+    let id = uuid::Uuid::now_v7().to_string();
+    tracing::debug!(request_id = id, %problem, "request refused");
+    let mut answer = problem.into_answer(&id);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        answer.headers_mut().insert(REQUEST_ID, id);
+    }
+    answer
+}
+
 /// Writes the problem into the answer that carries one, keeping the headers that go with it.
 fn with_problem(mut answer: Response, id: &str) -> Response {
     let Some(problem) = answer.extensions_mut().remove::<Problem>() else { return answer };

@@ -12,7 +12,11 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, UdpSocket},
+    time::Duration,
+};
 use tokio::{net::TcpStream, time::timeout};
 use url::Url;
 
@@ -50,6 +54,17 @@ impl Client {
     /// Asks the gateway at this address, which [`GatewaySettings::url`] has checked.
     pub(crate) fn new(base: Url, settings: &GatewaySettings) -> Self {
         Self { base, token: settings.token().to_owned(), patience: settings.time_limit() + PATIENCE }
+    }
+
+    /// The same for a gateway that is said to run on this machine: one elsewhere is asked without the token, which was not set for it.
+    pub(crate) fn of_this_machine(mut self) -> Self {
+        let host = self.base.host_str().unwrap_or_default();
+        let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        // Only an address of this machine can be taken.
+        if !ip.is_ok_and(|ip| ip.to_canonical().is_loopback() || UdpSocket::bind((ip, 0)).is_ok()) {
+            self.token.clear();
+        }
+        self
     }
 
     /// Where it is, for people.

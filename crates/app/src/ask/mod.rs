@@ -34,10 +34,15 @@ impl<'a> Place<'a> {
     /// The gateway that the settings name, or the one that runs on the data directory; else the data directory.
     pub(crate) fn of(config: &'a Config) -> anyhow::Result<Self> {
         let address = match (config.gateway.url(), presence::running(&config.data_dir)) {
-            (Some(url), _) => url.map_err(UsageError)?,
+            (Some(url), _) => {
+                config.gateway.check_token_is_for_url().map_err(UsageError)?;
+                url.map_err(UsageError)?
+            }
             (None, Some(running)) => running.url()?,
             (None, None) => return Ok(Self::Data(config)),
         };
-        Ok(Self::Gateway(Client::new(address, &config.gateway)))
+        let client = Client::new(address, &config.gateway);
+        // What runs on the data directory runs here.
+        Ok(Self::Gateway(if config.gateway.url().is_none() { client.of_this_machine() } else { client }))
     }
 }

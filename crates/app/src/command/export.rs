@@ -3,7 +3,8 @@
 use crate::{
     ask::{Place, StoredPages},
     config::Config,
-    output::Output,
+    output::{self, Output},
+    private,
 };
 use anyhow::Context;
 use clap::Args;
@@ -58,7 +59,7 @@ pub(super) async fn run(args: ExportArgs, config: &Config, output: &mut Output) 
     let out = out.filter(|out| out.as_os_str() != "-");
     let pages = StoredPages::open(Place::of(config)?, wanted.crawl.is_some()).await?;
     let exported = match &out {
-        None => write_pages(&pages, wanted, &mut BufWriter::new(io::stdout())).await,
+        None => write_pages(&pages, wanted, &mut BufWriter::new(output::json_lines())).await,
         Some(path) => write_file(&pages, wanted, path).await,
     };
     pages.close().await?;
@@ -84,7 +85,11 @@ async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> an
     } else {
         path.to_owned()
     };
-    let file = if is_file { File::create(&written) } else { File::options().write(true).open(&written) };
+    let file = if is_file {
+        private::named_by_the_user(|| File::create(&written))
+    } else {
+        File::options().write(true).open(&written)
+    };
     let mut lines = BufWriter::new(file.with_context(|| failed(&written))?);
     let exported = write_pages(pages, wanted, &mut lines).await;
     if is_file {

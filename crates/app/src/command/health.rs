@@ -46,7 +46,7 @@ struct Dependency {
 pub(super) async fn run(_: HealthArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let client = match Place::of(config)? {
         Place::Gateway(client) => client,
-        Place::Data(_) => Client::new(listens(config)?, &config.gateway),
+        Place::Data(_) => Client::new(listens(config)?, &config.gateway).of_this_machine(),
     };
     let told: Ready = client.look(&client.address(["health", "ready"])).await?;
     if output.is_json() {

@@ -1,6 +1,7 @@
 //! `[gateway]`: where the HTTP API listens, and who may use it.
 
 use super::{
+    layers::Origin,
     secret::Secret,
     value::{ByteSize, Span},
 };
@@ -24,6 +25,9 @@ pub(crate) struct GatewaySettings {
     max_body: ByteSize,
     time_limit: Span,
     serve_the_whole_network_unprotected: bool,
+    /// Why the token must not be sent to the gateway in `url`, if so.
+    #[serde(skip)]
+    token_is_for_another: Option<String>,
 }
 
 impl GatewaySettings {
@@ -48,6 +52,28 @@ impl GatewaySettings {
                             that one behind TLS is asked through a tunnel";
             read.ok_or_else(|| expected.to_owned())
         })
+    }
+
+    /// Notes where the address of the gateway and the token were given. A file that merely lies in the working directory must not
+    /// say where a token goes that was given elsewhere: whoever wrote the file would have it.
+    pub(super) fn note_origins(&mut self, url: &Origin, token: &Origin, file_was_named: bool) {
+        self.token_is_for_another = match (url, token) {
+            (Origin::File { .. }, Origin::Variable(variable)) if !file_was_named => Some(format!(
+                "the token in {variable} is not sent to {}, which is named in {url}: a file in the working directory must not \
+                 say where a token goes that was given elsewhere; name that gateway with --gateway or \
+                 CRAWLWAY_GATEWAY__URL, or the file with --config, or set `gateway.token` in the file, too",
+                self.url
+            )),
+            _ => None,
+        };
+    }
+
+    /// Refuses to send the token to the gateway in `url` if it was not set for that one.
+    pub(crate) fn check_token_is_for_url(&self) -> Result<(), String> {
+        match &self.token_is_for_another {
+            Some(why) if !self.token.expose().is_empty() => Err(why.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// The token that is asked for and sent; none if it is empty.

@@ -52,6 +52,11 @@ pub(super) struct Entry {
 }
 
 impl Sources {
+    /// Whether somebody said which file to read.
+    pub(super) fn names_a_file(&self) -> bool {
+        self.config_flag.is_some() || self.variables.iter().any(|(name, _)| name == FILE_VARIABLE)
+    }
+
     /// The file that was named, or the one in the working directory if there is one, with its text.
     pub(super) fn file(&self, problems: &mut Vec<Problem>) -> Option<(PathBuf, String)> {
         let variable = self.variables.iter().find(|(name, _)| name == FILE_VARIABLE);

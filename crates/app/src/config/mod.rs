@@ -99,7 +99,12 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
     }
     let entries = layers::merge(&defaults, &given);
     let together = |text| Problems(vec![Problem::together(text)]);
-    let config = Config::from_entries(&entries).map_err(together)?;
+    let mut config = Config::from_entries(&entries).map_err(together)?;
+    let origin = |name: &str| {
+        let entry = entries.iter().find(|entry| entry.key == ["gateway", name]);
+        entry.map_or(Origin::Default, |entry| entry.origin.clone())
+    };
+    config.gateway.note_origins(&origin("url"), &origin("token"), sources.names_a_file());
     config.check_sharing().map_err(together)?;
     Ok(Loaded { config, entries, file: file.map(|(path, _)| path) })
 }

@@ -5,6 +5,7 @@ use crate::{
     config::{ByteSize, Config, Span, secret::Secret},
     failure::UsageError,
     output::warn,
+    private,
     worker::worker_name,
 };
 use anyhow::{Context, bail};
@@ -241,6 +242,7 @@ pub(crate) async fn broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
         BrokerKind::Rabbitmq => Ok(Arc::new(rabbitmq(&config.broker.rabbitmq).await?)),
         BrokerKind::Embedded => {
             not_while_served(config)?;
+            private::data_directory(&config.data_dir)?;
             let directory = config.data_dir.join(QUEUE_DIRECTORY);
             let broker = EmbeddedBroker::open(&directory, config.broker.embedded.options())?;
             let Recovery { messages, lost_deliveries, torn_bytes, .. } = broker.recovery();

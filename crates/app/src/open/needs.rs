@@ -5,13 +5,20 @@ use crate::{
     worker::Runs,
 };
 use crawlway_gateway::{Need, Probe};
-use crawlway_store::{Gate, PageIndex, SeenUrls, UrlRecords, seen::Claim};
-use std::sync::Arc;
+use crawlway_store::{Gate, PageIndex, SeenUrls, StoreError, UrlRecords, seen::Claim};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    sync::Arc,
+};
 
 const EMBEDDED: &str = "embedded";
 const POSTGRESQL: &str = "postgresql";
 const REDIS: &str = "redis";
 const MONGODB: &str = "mongodb";
+
+/// How much is written to see whether that works, in bytes.
+const SAMPLE: usize = 4 << 10;
 
 /// The parts that a process with these stages needs.
 pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
@@ -92,9 +99,30 @@ pub(crate) fn gate_probe(gate: Arc<dyn Gate>) -> Probe {
 }
 
 /// Asks a search index that is not in the database of the records.
-pub(crate) fn index_probe(index: Arc<dyn PageIndex>) -> Probe {
+pub(crate) fn index_probe(index: Arc<dyn PageIndex>, config: &Config) -> Probe {
+    let data = config.data_dir.clone();
     Probe::new(move || {
-        let index = index.clone();
-        async move { index.count().await }
+        let (index, data) = (index.clone(), data.clone());
+        async move {
+            index.count().await?;
+            can_be_written(data).await
+        }
     })
+}
+
+/// Whether the disk with the data directory takes anything. What is written has no name, and nothing of it is left. The error does
+/// not say where that is, since strangers may read it.
+pub(super) async fn can_be_written(data: PathBuf) -> Result<(), StoreError> {
+    let write = move || tempfile::tempfile_in(data)?.write_all(&[0; SAMPLE]);
+    let written = tokio::task::spawn_blocking(write).await;
+    let failed = match written {
+        Ok(Ok(())) => return Ok(()),
+        // Without the name that was tried, which is in the text of the error.
+        Ok(Err(error)) => match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code).to_string(),
+            None => error.kind().to_string(),
+        },
+        Err(_) => "the attempt broke".to_owned(),
+    };
+    Err(StoreError::Unavailable { detail: format!("the data directory cannot be written: {failed}") })
 }

@@ -1,9 +1,10 @@
 //! Opens the stores that the settings ask for: records, seen URLs, the search index, the gate.
 
-use super::{must_be_a_directory, not_while_served};
+use super::{must_be_a_directory, needs, not_while_served};
 use crate::{
     config::{Config, GateKind, IndexKind, InventoryKind, MongoSettings, RecordKind, SeenKind},
     failure::UsageError,
+    private,
 };
 use anyhow::{Context, bail};
 use crawlway_gateway::Probe;
@@ -14,7 +15,7 @@ use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Where the embedded records are, below the data directory.
 const RECORDS_FILE: &str = "records.db";
@@ -45,8 +46,7 @@ pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLo
     if config.records.kind != RecordKind::Embedded || !config.broker.is_shared() {
         return Ok(None);
     }
-    fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
+    private::data_directory(&config.data_dir)?;
     match DirectoryLock::take(&config.data_dir) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::InUse { holder }) => {
@@ -91,11 +91,18 @@ impl Records {
     }
 
     /// Asks whether they can be used.
-    pub(crate) fn probe(&self) -> Probe {
+    pub(crate) fn probe(&self, config: &Config) -> Probe {
         let store = self.store.clone();
+        let data = (config.records.kind == RecordKind::Embedded).then(|| config.data_dir.clone());
         Probe::new(move || {
-            let store = store.clone();
-            async move { store.reachable().await }
+            let (store, data) = (store.clone(), data.clone());
+            async move {
+                store.reachable().await?;
+                match data {
+                    Some(data) => needs::can_be_written(data).await,
+                    None => Ok(()),
+                }
+            }
         })
     }
 
@@ -162,8 +169,7 @@ pub(crate) async fn existing_records(config: &Config) -> anyhow::Result<Records>
 pub(crate) async fn records(config: &Config, within: Option<Duration>) -> anyhow::Result<Records> {
     if config.records.kind == RecordKind::Embedded {
         not_while_served(config)?;
-        fs::create_dir_all(&config.data_dir)
-            .with_context(|| format!("cannot make data directory `{}`", config.data_dir.display()))?;
+        private::data_directory(&config.data_dir)?;
     }
     let options = record_options(config, within).map_err(UsageError)?;
     let store = SqlStore::open(options).await.context("cannot open the records")?;
@@ -230,6 +236,7 @@ pub(crate) fn index_with_records(records: &Records) -> anyhow::Result<Arc<dyn Pa
 
 async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
     not_while_served(config)?;
+    private::data_directory(&config.data_dir)?;
     let directory = config.data_dir.join(INDEX_DIRECTORY);
     let options =
         crawlway_search_index::Options { memory: config.search.index_memory(), ..Default::default() };
@@ -256,7 +263,10 @@ pub(crate) async fn own_gate(
     within: Option<Duration>,
 ) -> anyhow::Result<Option<Arc<dyn Gate>>> {
     Ok(match config.gate.kind {
-        GateKind::Embedded => Some(gate_in(config, Some(config.data_dir.join(GATE_DIRECTORY)))?),
+        GateKind::Embedded => {
+            private::data_directory(&config.data_dir)?;
+            Some(gate_in(config, Some(config.data_dir.join(GATE_DIRECTORY)))?)
+        }
         GateKind::Redis => {
             let store = redis(config, "gate.kind", within).await?;
             Some(Arc::new(store.gate(config.gate.policy()).await?))

@@ -1,8 +1,10 @@
 //! What the program says: results on standard output, for people or as JSON; warnings on standard error.
 
+mod raw;
 mod table;
 mod wrap;
 
+pub(crate) use raw::json_lines;
 pub(crate) use table::{Cell, Column, Table};
 pub(crate) use wrap::lines as wrapped;
 
@@ -51,7 +53,8 @@ impl Output {
         let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
         let columns = columns.filter(|columns| *columns > 0 && stdout.is_terminal());
         TELL_PROGRAMS.store(json, Ordering::Relaxed);
-        Self { stdout: BufWriter::new(Box::new(stdout)), json, colours, columns }
+        let stdout: Box<dyn Write + Send> = if json { json_lines() } else { Box::new(stdout) };
+        Self { stdout: BufWriter::new(stdout), json, colours, columns }
     }
 
     /// Says everything on standard error from here on, since something else is written to standard output.
@@ -141,7 +144,8 @@ pub(crate) fn error(text: &str) {
 pub(crate) fn error_with_causes(chain: &[String]) {
     match chain {
         [text, causes @ ..] if !causes.is_empty() && TELL_PROGRAMS.load(Ordering::Relaxed) => {
-            let _ = writeln!(io::stderr(), "{}", serde_json::json!({ "error": text, "causes": causes }));
+            let told = serde_json::json!({ "error": text, "causes": causes });
+            let _ = writeln!(io::stderr(), "{}", raw::escaped(&told.to_string()));
         }
         chain => error(&chain.join("\n  caused by: ")),
     }
@@ -173,9 +177,12 @@ pub(crate) fn many_lines(text: &str) -> String {
     escape(text, |c| c.is_control() && c != '\n' && c != '\t')
 }
 
+/// Marks that change the direction of the text around them can hide what it says.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn escape(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
-    // Marks that change the direction of the text around them can hide what it says.
-    let reorders = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if unsafe_character(c) || reorders(c) {
@@ -190,7 +197,7 @@ fn escape(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
 fn tell(kind: &str, text: &str) {
     // Nobody could be told that standard error is closed.
     let _ = if TELL_PROGRAMS.load(Ordering::Relaxed) {
-        writeln!(io::stderr(), "{}", serde_json::json!({ kind: text }))
+        writeln!(io::stderr(), "{}", raw::escaped(&serde_json::json!({ kind: text }).to_string()))
     } else {
         writeln!(io::stderr(), "{kind}: {text}")
     };

@@ -152,6 +152,13 @@ impl Engine {
             }
         }
         self.flush(log, &mut placed[unsynced..]);
+        let failed = placed.iter().find_map(|placed| match placed {
+            Err(CommitError::NotWritten(why) | CommitError::Unknown(why)) => Some(why.clone()),
+            Ok(_) => None,
+        });
+        if !placed.is_empty() {
+            self.note_outage(failed);
+        }
         (placed, std::mem::take(&mut log.ended))
     }
 

@@ -9,6 +9,7 @@ mod copies;
 mod dead;
 mod keep;
 mod log;
+mod outage;
 mod publish;
 mod receive;
 mod settle;
@@ -55,6 +56,8 @@ pub(crate) struct Engine {
     sizes: Sizes,
     log: Mutex<Log>,
     state: Mutex<State>,
+    /// Why the last write failed, until one succeeds.
+    outage: Mutex<Option<String>>,
 }
 
 /// A number that nobody else has.
@@ -74,7 +77,7 @@ impl Engine {
         let present = state.segments.keys().next_back().map_or(0, |last| last + 1);
         let next_segment = state.catalog.unused_segment.max(present);
         let log = Log::new(next_segment, sizes.first_segment, spares);
-        Self { disk, sizes, log: Mutex::new(log), state: Mutex::new(state) }
+        Self { disk, sizes, log: Mutex::new(log), state: Mutex::new(state), outage: Mutex::default() }
     }
 
     pub(crate) fn largest_message(&self) -> u64 {
@@ -190,12 +193,12 @@ impl Engine {
         BrokerError::Unavailable { detail: self.explain(error) }
     }
 
+    /// The same as text. It is told to strangers, too, so that it does not say where the queue is; the log does.
     pub(crate) fn explain(&self, error: &io::Error) -> String {
-        let path = self.disk.path().display();
         if crate::disk::is_full(error) {
-            format!("the disk with `{path}` is full; free some space and it goes on by itself")
+            "the disk of the queue is full; free some space and it goes on by itself".to_owned()
         } else {
-            format!("cannot use `{path}`: {error}")
+            format!("the files of the queue cannot be used: {error}")
         }
     }
 }

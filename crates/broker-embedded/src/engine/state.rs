@@ -270,6 +270,11 @@ impl State {
         self.reserve.is_held()
     }
 
+    /// Whether space was to be held back that the disk does not have.
+    pub(crate) fn is_short_of_disk(&self) -> bool {
+        self.reserve.is_wanting()
+    }
+
     /// Holds some disk space back for the day when the disk is full.
     pub(crate) fn fill_reserve(&mut self) {
         let disk = self.disk.clone();

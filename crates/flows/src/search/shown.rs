@@ -171,6 +171,10 @@ impl Broker for WithFrontier {
         self.broker.reachable()
     }
 
+    fn takes_messages(&self) -> Result<(), BrokerError> {
+        self.broker.takes_messages()
+    }
+
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
         self.broker.publish(batch).await
     }

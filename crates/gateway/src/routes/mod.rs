@@ -7,7 +7,7 @@ mod search;
 mod trails;
 
 use crate::{
-    auth::{self, Token},
+    auth::{self, Admission, Token},
     callers::{self, AllowedHosts},
     health,
     metrics::{self, RequestMeter, Telemetry},
@@ -86,10 +86,12 @@ pub(crate) fn framed<S: Clone + Send + Sync + 'static>(
     options: Options,
 ) -> Router {
     let frame = Frame { requests, time_limit: options.time_limit };
+    let admission = Admission::new(options.token, options.time_limit);
     router
         .with_state(state)
         .layer(DefaultBodyLimit::max(options.max_body))
-        .layer(middleware::from_fn_with_state(options.token, auth::check))
+        .layer(middleware::from_fn_with_state(options.max_body, requests::announced))
+        .layer(middleware::from_fn_with_state(admission, auth::check))
         .layer(middleware::from_fn_with_state(options.hosts, callers::check))
         .layer(middleware::from_fn_with_state(frame, requests::frame))
 }

@@ -5,6 +5,7 @@ use axum::body::Body;
 use crawlway_gateway::{Access, AllowedHosts, BindError, Options, Token, bind};
 use http::{Method, header};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 const TOKEN: &str = "a-token-of-the-test";
 
@@ -63,6 +64,32 @@ async fn the_token_is_sent_as_bearer_and_as_a_password_only_to_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn wrong_tokens_are_answered_later_and_later_and_the_right_one_at_once() {
+    let lab = guarded().await;
+    let with = async |token: &str| {
+        let request =
+            request(Method::GET, "/api/queues").header(header::AUTHORIZATION, format!("Bearer {token}"));
+        lab.send(request.body(Body::empty()).unwrap()).await
+    };
+    let began = Instant::now();
+    for _ in 0..5 {
+        with("a-wrong-token").await.problem(401, "unauthorised");
+    }
+    assert!(began.elapsed() > Duration::from_millis(1500), "{:?}", began.elapsed());
+    // From the same address, while a wrong one waits for its answer.
+    {
+        let wrong = with("a-wrong-token");
+        tokio::pin!(wrong);
+        tokio::select! {
+            _ = &mut wrong => panic!("a wrong token was not held back"),
+            right = with(TOKEN) => assert_eq!(right.status, 200),
+        }
+        wrong.await.problem(401, "unauthorised");
+    }
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_not_ours_is_refused_whatever_is_asked() {
     let hosts = AllowedHosts::new(&["crawl.example.org"], None);
     let lab = Lab::with(Options { hosts, ..Options::default() }).await;
@@ -110,6 +137,11 @@ async fn a_page_of_another_site_cannot_change_anything() {
         assert_eq!(from(Method::POST, pause, "origin", origin).await.status, 200, "{origin}");
     }
     assert_eq!(from(Method::GET, "/api/queues", "origin", "https://evil.test").await.status, 200);
+    // The first of two could be ours, and whoever stands before us may have looked at the other.
+    for origins in [["http://127.0.0.1:8081", "https://evil.test"], ["http://127.0.0.1:8081"; 2]] {
+        let twice = request(Method::POST, pause).header("origin", origins[0]).header("origin", origins[1]);
+        lab.send(twice.body(Body::empty()).unwrap()).await.problem(403, "foreign-origin");
+    }
     // What a form can send is not taken for JSON.
     let form = request(Method::POST, "/api/crawls").header(header::CONTENT_TYPE, "text/plain");
     let body = json!({ "seeds": ["http://a.test/"] }).to_string();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
 
 mod access;
+mod clients;
 mod crawls;
 mod dead;
 mod document;

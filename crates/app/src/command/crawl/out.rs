@@ -1,8 +1,8 @@
 //! `--out`: the file that pages are written to instead of the index.
 
-use crate::failure::UsageError;
+use crate::{failure::UsageError, output::json_lines, private};
 use crawlway_flows::search::Export;
-use std::{convert::Infallible, fmt, io, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// A file, or standard output.
 #[derive(Debug, Clone)]
@@ -16,9 +16,9 @@ impl Out {
     /// Opens it to be added to.
     pub(super) fn open(&self, recrawl_after: Duration) -> Result<Arc<Export>, UsageError> {
         if self.is_standard_output() {
-            return Ok(Arc::new(Export::to_stream("standard output", Box::new(io::stdout()), recrawl_after)));
+            return Ok(Arc::new(Export::to_stream("standard output", json_lines(), recrawl_after)));
         }
-        let opened = Export::open(&self.0, recrawl_after);
+        let opened = private::named_by_the_user(|| Export::open(&self.0, recrawl_after));
         opened.map(Arc::new).map_err(|error| UsageError(format!("--out: {error}")))
     }
 }
