@@ -7,7 +7,7 @@ use crate::{
 };
 use crawlway_testkit::servers;
 use serde_json::Value;
-use std::time::Duration;
+use std::{net::TcpListener, time::Duration};
 
 /// Tells a story with embedded stores, and once more with shared ones.
 macro_rules! stories {
@@ -313,4 +313,26 @@ fn plain(site: &Site, arguments: &[&str]) -> std::process::Command {
     }
     crawl.args(arguments);
     crawl
+}
+
+#[test]
+fn a_link_to_a_port_where_nothing_listens_holds_up_no_page_of_the_same_host() {
+    let mut site = Site::new();
+    site.variables = vec![
+        ("CRAWLWAY_GATE__BACK_OFF", "5s".to_owned()),
+        ("CRAWLWAY_GATE__LONGEST_BACK_OFF", "5m".to_owned()),
+    ];
+    fill(&site);
+    let dead = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap().port();
+    let (front, secure) = (format!("http://127.0.0.2:{dead}/"), site.url("/").replace("http", "https"));
+    site.page("/", "", "front start", &[&front, &secure, "/page-0", "/page-1", "/page-2"]);
+    let mut crawl =
+        site.crawl(&["--allow", &format!("127.0.0.0/8:{dead}"), "--gap", "20ms"]).spawn().unwrap();
+    let began = std::time::Instant::now();
+    while (0..3).any(|page| site.visits(&format!("/page-{page}/below")) == 0) {
+        assert!(began.elapsed() < Duration::from_secs(60), "pages wait for a port that is none of theirs");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    crawl.kill().unwrap();
+    crawl.wait().unwrap();
 }

@@ -15,6 +15,7 @@ use crate::{
     resolve::{Resolve, SystemResolver},
     robots::Robots,
     robots_cache::{RobotsCache, Rules},
+    siblings::Siblings,
     tally::Tally,
     tls,
     turn::turn,
@@ -80,6 +81,7 @@ pub struct Fetcher {
     robots: RobotsCache,
     tally: Tally,
     waits: Waits,
+    siblings: Siblings,
     clock: Clock,
     memory: Memory,
 }
@@ -133,6 +135,7 @@ impl Fetcher {
             robots: RobotsCache::default(),
             tally: Tally::default(),
             waits: Waits::default(),
+            siblings: Siblings::default(),
             clock: setup.clock,
             memory: setup.memory,
         })
@@ -188,7 +191,7 @@ impl Fetcher {
         match self.fetch_page(request, begin).await {
             Ok(fetched) => {
                 self.tally.answered(fetched.status);
-                self.waits.answered(fetched.url.host());
+                self.waits.answered(fetched.url.origin());
                 Ok(Ok(fetched))
             }
             Err(Ended::Failed(error)) => {
@@ -240,7 +243,13 @@ impl Fetcher {
             let is_fair = budget.is_fair();
             let asking = self.ask(&url, walk.headers(), &request.limits, Beyond::Refuse);
             let answer = held.during(budget.run(asking)).await;
-            held.finish(outcome_within(is_fair, &answer)).await;
+            held.finish(match &answer {
+                Err(trouble) if trouble.code.is_no_connection() && self.siblings.answer_for(&url) => {
+                    Outcome::Neutral
+                }
+                answer => outcome_within(is_fair, answer),
+            })
+            .await;
             if answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 continue;
             }
@@ -273,7 +282,10 @@ impl Fetcher {
         let line = RequestLine::begin(url);
         let answer = self.ask_once(url, headers, limits, beyond).await;
         match &answer {
-            Ok(answer) => line.answered(answer.status, answer.sent_bytes),
+            Ok(answer) => {
+                self.siblings.answered(url);
+                line.answered(answer.status, answer.sent_bytes);
+            }
             Err(trouble) => line.failed(trouble),
         }
         answer
@@ -387,6 +399,10 @@ impl Fetcher {
         budget: &mut Budget,
     ) -> Result<Rules, FetchError> {
         self.robots.rules(self, url, request, budget).await
+    }
+
+    pub(crate) fn siblings(&self) -> &Siblings {
+        &self.siblings
     }
 
     pub(crate) fn gate(&self) -> &Arc<dyn Gate> {

@@ -53,7 +53,7 @@ pub(crate) async fn send(
     }
 }
 
-fn authority(url: &url::Url) -> String {
+pub(crate) fn authority(url: &url::Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

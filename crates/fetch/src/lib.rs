@@ -24,6 +24,7 @@ mod request_log;
 pub mod resolve;
 pub mod robots;
 mod robots_cache;
+mod siblings;
 pub mod sitemap;
 mod sitemaps;
 mod tally;

@@ -217,7 +217,12 @@ impl RobotsCache {
                     State::Unreachable(outage) => Some(outage),
                     _ => None,
                 };
-                let forgotten_after = fetcher.gate().policy().grudge;
+                let policy = fetcher.gate().policy();
+                let forgotten_after = policy.grudge;
+                let next_probe = next_probe.unwrap_or_else(|| {
+                    let lasts = before.map_or(Duration::ZERO, |outage| outage.lasts(now));
+                    now + lasts.clamp(policy.back_off.first, policy.back_off.most.max(policy.back_off.first))
+                });
                 let mut outage = Outage::probed(before, detail, now, next_probe, forgotten_after);
                 let answer = outage.answer(request.ticket, request.robots_max_wait, now, url.as_str());
                 *state = State::Unreachable(outage);
@@ -239,8 +244,9 @@ impl RobotsCache {
 enum Failure {
     /// It was not its turn, or there was little time left for it, so that nothing is known of it.
     Wait(FetchError),
-    /// It cannot be reached for now; the rate limiter of the host that failed lets the next probe pass at this time.
-    Unreachable { detail: String, next_probe: Timestamp },
+    /// It cannot be reached for now; the rate limiter of the host that failed lets the next probe pass at this time. None where
+    /// another origin of the host answers, so that this one has a back-off of its own.
+    Unreachable { detail: String, next_probe: Option<Timestamp> },
     /// Another attempt would not change it.
     Lasting(FetchError),
 }
@@ -280,7 +286,7 @@ async fn fetch(
             let is_fair = budget.is_fair();
             let asking = fetcher.ask(&url, request.identity.headers(), &limits, Beyond::Cut);
             let answer = held.during(budget.run(asking)).await;
-            held.finish(outcome_of_probe(is_fair, &answer)).await;
+            held.finish(outcome_of_probe(is_fair, fetcher.siblings().answer_for(&url), &answer)).await;
             // A kept connection that broke is worth another, in a turn of its own.
             if !answer.as_ref().is_err_and(|trouble| trouble.stale) {
                 break answer;
@@ -295,11 +301,11 @@ async fn fetch(
             }
             Err(trouble) => {
                 let detail = format!("its robots.txt: {}: {}", trouble.code, trouble.detail);
-                return Err(unreachable(fetcher, &group, ticket, request, detail).await);
+                return Err(unreachable(fetcher, &group, ticket, request, &url, detail).await);
             }
             Ok(answer) if is_refusal(answer.status.as_u16()) => {
                 let detail = format!("its robots.txt answered {}", answer.status.as_u16());
-                return Err(unreachable(fetcher, &group, ticket, request, detail).await);
+                return Err(unreachable(fetcher, &group, ticket, request, &url, detail).await);
             }
             Ok(answer) => answer,
         };
@@ -325,16 +331,26 @@ async fn unreachable(
     group: &Group,
     ticket: Ticket,
     request: &Request,
+    url: &NormalUrl,
     detail: String,
 ) -> Failure {
+    if fetcher.siblings().answer_for(url) {
+        return Failure::Unreachable { detail, next_probe: None };
+    }
     let next_probe = next_turn(fetcher.gate(), fetcher.clock(), group, ticket, &request.pace).await;
-    Failure::Unreachable { detail, next_probe }
+    Failure::Unreachable { detail, next_probe: Some(next_probe) }
 }
 
 /// What a probe tells the gate: all that leaves the rules unknown is a failure of the host, so that its back-off says
-/// when the next one is due.
-fn outcome_of_probe(is_fair: bool, answer: &Result<crate::client::Answer, Trouble>) -> Outcome {
+/// when the next one is due. Unless another origin of the host answers: then it is this one's affair.
+fn outcome_of_probe(
+    is_fair: bool,
+    sibling_answers: bool,
+    answer: &Result<crate::client::Answer, Trouble>,
+) -> Outcome {
     match answer {
+        Err(_) if sibling_answers => Outcome::Neutral,
+        Ok(answer) if sibling_answers && is_refusal(answer.status.as_u16()) => Outcome::Neutral,
         Err(trouble) if trouble.stale || is_lasting(trouble.code) => outcome(answer),
         Err(trouble) if trouble.code == Code::TimeoutTotal => outcome_within(is_fair, answer),
         Err(_) => Outcome::Failed,

@@ -37,6 +37,11 @@ impl Outage {
         Self { since, last_probe: now, next_probe, detail, counted: HashSet::new() }
     }
 
+    /// How long it has lasted so far.
+    pub(crate) fn lasts(&self, now: Timestamp) -> Duration {
+        now.since(self.since)
+    }
+
     /// Whether it is time for the next probe.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.next_probe <= now || self.next_probe > now + MAX_PAUSE

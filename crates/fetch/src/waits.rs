@@ -1,6 +1,9 @@
 //! Which hosts are waited for, and why: what the progress of a crawl says when nothing is being fetched.
 
-use crate::error::{Code, FetchError};
+use crate::{
+    error::{Code, FetchError},
+    exchange::authority,
+};
 use crawlway_store::{Timestamp, gate::Why};
 use std::{
     collections::HashMap,
@@ -60,21 +63,21 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// A host has answered: it is not waited for.
-    pub(crate) fn answered(&self, host: &str) {
+    /// An origin has answered: it is not waited for.
+    pub(crate) fn answered(&self, origin: &str) {
         if self.many.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        hosts.remove(host);
+        hosts.remove(origin.split_once("://").map_or(origin, |(_, authority)| authority));
         self.many.store(hosts.len(), Ordering::Relaxed);
     }
 
     /// A fetch has failed; if that was because its host is to be asked later, that is noted.
     pub(crate) fn failed(&self, error: &FetchError) {
         let (Some(until), Some(cause)) = (error.not_before, cause(error)) else { return };
-        let host = url::Url::parse(&error.url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let Some(host) = host else { return };
+        let Ok(url) = url::Url::parse(&error.url) else { return };
+        let host = authority(&url);
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= MOST_HOSTS {
             let now = Timestamp::now();

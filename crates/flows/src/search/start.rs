@@ -164,8 +164,6 @@ impl Lacking<'_> {
                 wanted.extend(gone.map(|(url, _)| url));
             }
             if !wanted.is_empty() {
-                // What others have fetched lately is wanted, too.
-                change_terms(frontier, id, |terms| terms.state.fresh_since = Some(now.as_millis())).await?;
                 many += frontier.reopen(id, &Reopen::Urls(wanted)).await?;
             }
             after = page.next;
@@ -197,9 +195,9 @@ async fn set_terms(
     let mut definition = asked.definition.clone();
     definition.state = TermsState {
         seeds_given_at: now.as_millis(),
-        fresh_since: asked.fresh.then_some(now.as_millis()),
+        // What others have put elsewhere lately is wanted in a file, too.
+        fresh_since: (asked.fresh || asked.file.is_some()).then_some(now.as_millis()),
         not_indexed: asked.file.is_some(),
-        marked_since: now.as_millis(),
         sitemaps_unread: definition.sitemaps,
         ..TermsState::default()
     };
@@ -221,9 +219,8 @@ async fn set_terms(
         // What was to be fetched afresh and was not yet is fetched afresh now.
         definition.state.fresh_since = definition.state.fresh_since.or(before.state.fresh_since);
         definition.state.joined_hosts = before.state.joined_hosts;
-        if before.recrawl_after >= definition.recrawl_after {
-            definition.state.marked_since = before.state.marked_since;
-        }
+        let is_longer = definition.recrawl_after > before.recrawl_after;
+        definition.state.marked_since = if is_longer { now.as_millis() } else { before.state.marked_since };
     }
     let terms = NewTerms {
         replaces: stored.revision,

@@ -1,5 +1,6 @@
 //! Trails as programs see them.
 
+use crawlway_content::NormalUrl;
 use crawlway_store::{
     End, Timestamp, TrailEntry,
     frontier::{Entry, EntryState},
@@ -135,7 +136,7 @@ impl From<Entry> for FrontierEntry {
             crawl,
             item,
             url,
-            host,
+            host: _,
             depth,
             found_on,
             added_at,
@@ -146,6 +147,7 @@ impl From<Entry> for FrontierEntry {
             outcome,
             canonical,
         } = entry;
+        let host = url.parse::<NormalUrl>().map(|url| url.host().to_owned()).unwrap_or_default();
         Self {
             crawl: crawl.to_string(),
             item,

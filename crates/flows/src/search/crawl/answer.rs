@@ -87,9 +87,9 @@ fn of_error(
     let at: Option<NormalUrl> = error.url.parse().ok();
     match error.code {
         Code::GateWait | Code::GateOpen | Code::RobotsWait
-            if at.as_ref().is_some_and(|at| at.host() != url.host()) =>
+            if at.as_ref().is_some_and(|at| at.origin() != url.origin()) =>
         {
-            // Waiting for another host would hold up everything of this one.
+            // Waiting for another site would hold up everything of this one.
             Ok(Answer::Elsewhere { url: at.unwrap_or_else(|| url.clone()), why: error.detail })
         }
         Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::NotYet {

@@ -110,7 +110,8 @@ pub(crate) fn follow_kept(page: &PageLinks, scope: &Scope, now: Timestamp) -> Ve
 pub(crate) fn new_url(url: NormalUrl, depth: u32, chain: u32, found_on: Option<&str>) -> NewUrl {
     NewUrl {
         item: MessageId::random().as_str().to_owned(),
-        host: url.host().to_owned(),
+        // Origins share a host's rate limit, and need not share its outages.
+        host: url.origin().to_owned(),
         url: url.into_string(),
         depth,
         chain,
