@@ -108,7 +108,8 @@ fn where_there_is_no_terminal_lines_say_how_far_it_is_and_what_it_waits_for() {
                 .map_while(Result::ok)
                 .for_each(|line| heard.lock().unwrap().push(line));
         });
-        let waits = |line: &String| line.contains("127.0.0.2 in back-off until ") && line.contains(" UTC");
+        let wait = format!("127.0.0.2:{} in back-off until ", site.port);
+        let waits = |line: &String| line.contains(&wait) && line.contains(" UTC");
         until("a line says what it waits for", || said.lock().unwrap().iter().any(&waits));
         terminate(&child);
         finish(child);

@@ -18,10 +18,12 @@ fn what_was_crawled_lately_is_left_alone_and_what_is_due_is_asked_whether_it_cha
     assert!(first["new"].as_bool().unwrap() && first["indexed"].as_u64() > Some(150), "{first}");
     let visits = lab.visits();
 
-    // The same again, at once: the seed and what had failed are tried again, everything else was crawled lately.
+    // The same again, at once: the seed, what had failed and what robots.txt forbade are tried again, everything else was crawled lately.
     let again = crawl("1d");
     assert!(!again["new"].as_bool().unwrap(), "it is the same crawl: {again}");
-    assert_eq!(again["again"].as_u64(), Some(1 + first["counts"]["dead"].as_u64().unwrap()), "{again}");
+    let count = |name: &str| first["counts"]["outcomes"][name].as_u64().unwrap_or(0);
+    let tried = 1 + first["counts"]["dead"].as_u64().unwrap() + count("disallowed");
+    assert_eq!(again["again"].as_u64(), Some(tried), "{again}");
     assert!(again["recent"].as_u64() > Some(150), "the others are left as they are: {again}");
     assert!(lab.visits() < visits + 150, "pages that were crawled lately were not asked for");
 

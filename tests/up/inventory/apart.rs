@@ -150,6 +150,7 @@ fn a_queue_that_somebody_declared_anew_without_its_limit_is_not_published_to_unt
         (503, &json!("urn:crawlway:problem:broker-down")),
         "{refused:?}"
     );
+    // What was asked a moment ago is not asked again at once.
     api.wait("/health/ready", |ready| ready["ready"] == false);
     host.manage("DELETE", "queues", "url_inventory", "");
     let location = api.wait_accepted(&site.url("/ok/again"));

@@ -19,6 +19,9 @@ use tokio::sync::Notify;
 /// Reads of neighbouring records are joined up to this many bytes.
 const LARGEST_READ: usize = 1 << 20;
 
+/// A receive takes no further message once it has so many bytes.
+const ENOUGH_BYTES: u64 = 32 << 20;
+
 /// What a receive found, and when it is worth looking again.
 #[derive(Debug)]
 pub(crate) struct Received {
@@ -123,9 +126,12 @@ impl State {
         let allowance = queue.spec.prefetch.saturating_sub(queue.in_flight) as usize;
         let mut slots = Vec::new();
         let mut events = Vec::new();
+        let mut bytes = 0;
         while slots.len() < max.min(allowance)
+            && bytes < ENOUGH_BYTES
             && let Some(slot) = queue.pop(&mut self.slab)
         {
+            bytes += u64::from(self.slab.get(slot).payload);
             slots.push(slot);
             events.push((self.slab.get(slot).place, Event::Delivered));
         }

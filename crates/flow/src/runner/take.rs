@@ -25,6 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// With room for so many, one look is good until the next: nobody publishes as many meanwhile, and a broker on another
 /// machine takes its time to count.
 const MUCH_ROOM: u64 = 1000;
+/// Batches that have so many bytes wait for no more items, so that large ones do not fill the memory.
+const BATCH_BYTES: usize = 32 << 20;
 /// How long it is waited for more places when all were taken, so that one call takes many items. It is no time beside what
 /// an item takes that made another wait.
 const PLACES_TOGETHER: Duration = Duration::from_millis(4);
@@ -129,7 +131,9 @@ impl<S: Stage> Engine<S> {
             return gathered;
         }
         let (until, haste) = (Instant::now() + self.settings.linger, self.stop.haste());
-        while gathered.len() < want && !self.stop.is_hurried(haste) {
+        let bytes =
+            |gathered: &[Delivery]| gathered.iter().map(|item| item.message.body.len()).sum::<usize>();
+        while gathered.len() < want && bytes(&gathered) < BATCH_BYTES && !self.stop.is_hurried(haste) {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
