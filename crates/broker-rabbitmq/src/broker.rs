@@ -178,6 +178,10 @@ impl Broker for RabbitBroker {
         self.engine.depth(queue).await
     }
 
+    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.engine.waiting(queue).await
+    }
+
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         let (engine, queue) = (self.engine.clone(), queue.clone());
         self.whole(async move { engine.purge(&queue).await }).await?

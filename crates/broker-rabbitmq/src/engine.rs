@@ -28,6 +28,8 @@ const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// More than a process holds; what others took over is never asked for here.
 const MOST_FORGIVEN: usize = 100_000;
+/// How long one is remembered when there are many: what does not come back here by then, others have.
+const FORGIVEN_FOR: Duration = Duration::from_secs(600);
 /// How long to wait before the second try to connect, and at most before any later one.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -52,7 +54,7 @@ pub(crate) struct Engine {
     rooms: Mutex<HashMap<QueueName, Arc<Room>>>,
     /// What this process held when a connection was lost, or put back itself: no worker was lost with it, should it come
     /// back here.
-    forgiven: Mutex<HashSet<(QueueName, MessageId, u32)>>,
+    forgiven: Mutex<HashMap<(QueueName, MessageId, u32), Instant>>,
     /// Wakes whoever makes queues again.
     pub(crate) unmade: Notify,
     /// One of us at a time goes through the dead letters of a queue.
@@ -337,13 +339,15 @@ impl Engine {
     /// The same, from wherever it came.
     pub(crate) fn note_requeued(&self, queue: &QueueName, arrived: &Arrived) {
         let mut forgiven = lock(&self.forgiven);
-        if forgiven.len() < MOST_FORGIVEN {
-            forgiven.insert((
-                queue.clone(),
-                arrived.carried.message.id.clone(),
-                arrived.carried.history.attempt,
-            ));
+        if forgiven.len() >= MOST_FORGIVEN {
+            // Others took them since.
+            forgiven.retain(|_, since| since.elapsed() < FORGIVEN_FOR);
         }
+        if forgiven.len() >= MOST_FORGIVEN {
+            forgiven.clear();
+        }
+        let (id, attempt) = (arrived.carried.message.id.clone(), arrived.carried.history.attempt);
+        forgiven.insert((queue.clone(), id, attempt), Instant::now());
     }
 
     /// Whether it came back although no worker was lost; that is true once.
@@ -352,7 +356,8 @@ impl Engine {
         if forgiven.is_empty() {
             return false;
         }
-        forgiven.remove(&(queue.clone(), arrived.carried.message.id.clone(), arrived.carried.history.attempt))
+        let (id, attempt) = (arrived.carried.message.id.clone(), arrived.carried.history.attempt);
+        forgiven.remove(&(queue.clone(), id, attempt)).is_some()
     }
 
     /// Notes that a message that was forgiven cannot come back, or is in somebody's hands again. Says whether it was.

@@ -96,6 +96,12 @@ pub trait Broker: Debug + Send + Sync {
     /// How much waits, is in flight, delayed and dead.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError>;
 
+    /// About how many messages wait in a queue: all that are ready, and maybe those that wait for their time. Cheap enough to be
+    /// asked before each take, which [`depth`](Broker::depth) is not everywhere.
+    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        Ok(self.depth(queue).await?.waiting())
+    }
+
     /// Throws away what waits (ready and delayed) and says how many that were. Neither deliveries in
     /// flight nor dead letters are touched.
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError>;

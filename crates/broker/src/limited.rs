@@ -231,6 +231,10 @@ impl<B: Broker> Broker for Limited<B> {
         self.inner.depth(queue).await
     }
 
+    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.inner.waiting(queue).await
+    }
+
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         self.inner.purge(queue).await
     }

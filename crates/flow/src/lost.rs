@@ -7,8 +7,8 @@ use crawlway_store::{End, TrailEntry, Trails};
 
 /// How many dead letters are looked at together.
 const PAGE: usize = 200;
-/// What the reasons of the lost have in common, on every backend.
-const LOST: &str = "worker was lost";
+/// What the last errors of the lost have in common, on every backend: `its worker was lost`, `the lease was lost`.
+const LOST: &str = "was lost";
 
 /// A queue, and whose items are in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub async fn close_trails_of_the_lost(
 ) -> Result<u64, ReplayError> {
     let mut closed = 0;
     for ItemsOf { queue, flow, stage } in queues {
-        let filter = DeadFilter { reason: Some(LOST.to_owned()), ..DeadFilter::all() };
+        let filter = DeadFilter { error: Some(LOST.to_owned()), ..DeadFilter::all() };
         let mut after = None;
         loop {
             let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE).await?;

@@ -312,9 +312,9 @@ impl<S: Stage> Engine<S> {
             return;
         }
         // A broker that does not say how much waits does not take more either, so that nothing is lost by going on.
-        while let Ok(depth) = self.parts.broker.depth(&hold_back.queue).await {
-            if depth.waiting() < hold_back.most {
-                let much = hold_back.most - depth.waiting() >= MUCH_ROOM;
+        while let Ok(waiting) = self.parts.broker.waiting(&hold_back.queue).await {
+            if waiting < hold_back.most {
+                let much = hold_back.most - waiting >= MUCH_ROOM;
                 *self.much_room.lock().unwrap_or_else(PoisonError::into_inner) = much.then(Instant::now);
                 return;
             }

@@ -1,9 +1,9 @@
 //! Leases: kept while an item is held, wherever it is, and respected when they are lost.
 
 use crate::support::*;
-use crawlway_broker::MaxLength;
+use crawlway_broker::{Broker, MaxLength};
 use crawlway_clock::ManualClock;
-use crawlway_flow::Settings;
+use crawlway_flow::{ItemsOf, Settings, close_trails_of_the_lost};
 use crawlway_store::End;
 use std::{
     sync::{
@@ -175,4 +175,23 @@ async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
     assert_eq!(world.broker.extends.load(SeqCst), beats);
     clock.advance(LEASE * 2);
     assert_eq!(world.depth("q").await.ready, 1, "it comes again");
+}
+
+#[tokio::test]
+async fn the_trail_of_an_item_that_died_with_its_worker_is_closed_by_the_next_process() {
+    let spec = spec("q").lease(LEASE).max_attempts(2);
+    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["a", "b"]).await;
+    for _ in 0..2 {
+        // Taken, and never settled, as by a worker that was killed.
+        let taken = world.broker.receive(&spec.name, 2, Duration::ZERO).await.unwrap();
+        assert_eq!(taken.len(), 2);
+        clock.advance(LEASE * 2);
+    }
+    eventually("they are dead", async || world.broker.depth(&spec.name).await.unwrap().dead == 2).await;
+    let queues = [ItemsOf { queue: spec.name.clone(), flow: "flow", stage: "stage" }];
+    let close = || close_trails_of_the_lost(&*world.broker, &*world.trails, &world.clock, "worker", &queues);
+    assert_eq!(close().await.unwrap(), 2);
+    assert_eq!(close().await.unwrap(), 0, "once is enough");
+    assert_eq!(world.trails.of("a").iter().map(|entry| entry.end).collect::<Vec<_>>(), [End::Dead]);
 }

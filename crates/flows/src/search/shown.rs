@@ -206,6 +206,13 @@ impl Broker for WithFrontier {
         self.broker.depth(queue).await
     }
 
+    async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        if Self::is_frontier(queue) {
+            return Ok(self.depth(queue).await?.waiting());
+        }
+        self.broker.waiting(queue).await
+    }
+
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         if Self::is_frontier(queue) {
             return Err(Self::refused(queue));

@@ -194,7 +194,11 @@ impl Inventory {
         let load = self.load(id);
         let loaded = if else_known || inner.down.load(Ordering::Relaxed) {
             // The load goes on, and the next read has it.
-            tokio::time::timeout(ANSWER_WITHIN, load).await.unwrap_or_else(|_| Err(late(ANSWER_WITHIN)))
+            tokio::time::timeout(ANSWER_WITHIN, load).await.unwrap_or_else(|_| {
+                // As far as is known; the load corrects it.
+                inner.down.store(true, Ordering::Relaxed);
+                Err(late(ANSWER_WITHIN))
+            })
         } else {
             load.await
         };
