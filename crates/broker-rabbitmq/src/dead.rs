@@ -56,9 +56,20 @@ impl Engine {
         let turn = turn.lock_owned().await;
         let session = self.session().await?;
         self.lock_graves(&session, queue).await?;
-        let left = self.count(&session, &names::dead(queue)).await?;
-        let lane = session.lane().await?;
-        Ok(Walk { engine: self, session, queue, lane, left, kept: Vec::new(), _turn: turn })
+        let begun = async {
+            let left = self.count(&session, &names::dead(queue)).await?;
+            Ok((left, session.lane().await?))
+        };
+        match begun.await {
+            Ok((left, lane)) => {
+                Ok(Walk { engine: self, session, queue, lane, left, kept: Vec::new(), _turn: turn })
+            }
+            Err(error) => {
+                // Or nobody could go through them as long as this connection lasts.
+                let _ = unlock_graves(&session, queue).await;
+                Err(error)
+            }
+        }
     }
 
     /// An exclusive queue is a lock that the server lets go of with its holder's connection.
@@ -176,7 +187,10 @@ impl Walk<'_> {
 
     async fn drop_matching(&mut self, filter: &DeadFilter) -> Result<u64, BrokerError> {
         let mut dropped = Vec::new();
-        while let Some(found) = self.next().await? {
+        let most = filter.at_most().unwrap_or(usize::MAX);
+        while dropped.len() < most
+            && let Some(found) = self.next().await?
+        {
             match filter.matches(&found.letter) {
                 true => dropped.push(found.tag),
                 false => self.kept.push(found.tag),
@@ -188,13 +202,19 @@ impl Walk<'_> {
 
     async fn replay(&mut self, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
         let mut replayed = Replayed::default();
+        // Who names them need not go further than the last one.
+        let (most, mut matched) = (filter.at_most().unwrap_or(usize::MAX), 0);
         loop {
             let mut some: Vec<Found> = Vec::new();
             while some.len() < TOGETHER
+                && matched < most
                 && let Some(found) = self.next().await?
             {
                 match filter.matches(&found.letter) {
-                    true => some.push(found),
+                    true => {
+                        matched += 1;
+                        some.push(found);
+                    }
                     false => self.kept.push(found.tag),
                 }
             }
@@ -251,14 +271,16 @@ impl Walk<'_> {
             within(self.engine.options.confirm_timeout, "basic.nack", noted).await
         };
         let given_back = given_back.await;
-        let unlocked = self
-            .session
-            .ask("queue.delete", async |channel| {
-                let name = short(&names::dead_lock(self.queue));
-                channel.queue_delete(name, QueueDeleteOptions::default()).await
-            })
-            .await;
+        let unlocked = unlock_graves(&self.session, self.queue).await;
         given_back?;
-        unlocked.map(drop)
+        unlocked
     }
+}
+
+/// Lets others go through the dead letters of a queue.
+async fn unlock_graves(session: &Session, queue: &QueueName) -> Result<(), LinkError> {
+    let deleted = session.ask("queue.delete", async |channel| {
+        channel.queue_delete(short(&names::dead_lock(queue)), QueueDeleteOptions::default()).await
+    });
+    deleted.await.map(drop)
 }

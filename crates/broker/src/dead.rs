@@ -2,7 +2,7 @@
 
 use crate::{Message, PublishError, QueueName, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// Names one dead letter for as long as it is one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,6 +52,8 @@ pub struct DeadLetter {
 pub struct DeadFilter {
     /// Just this one.
     pub id: Option<DeadId>,
+    /// Those of these; none means that any will do.
+    pub ids: BTreeSet<DeadId>,
     /// Those of this message.
     pub message_id: Option<String>,
     /// The reason contains this text, whatever the case.
@@ -75,6 +77,20 @@ impl DeadFilter {
         Self { id: Some(id), ..Self::default() }
     }
 
+    /// These dead letters.
+    pub fn these(ids: impl IntoIterator<Item = DeadId>) -> Self {
+        Self { ids: ids.into_iter().collect(), ..Self::default() }
+    }
+
+    /// How many letters can be meant at most, if they are named one by one.
+    pub fn at_most(&self) -> Option<usize> {
+        match (&self.id, self.ids.len()) {
+            (Some(_), _) => Some(1),
+            (None, 0) => None,
+            (None, many) => Some(many),
+        }
+    }
+
     /// Whether this letter is meant.
     pub fn matches(&self, letter: &DeadLetter) -> bool {
         let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
@@ -82,6 +98,7 @@ impl DeadFilter {
             failure.as_ref().is_some_and(|failure| contains(&failure.error, part))
         };
         self.id.as_ref().is_none_or(|id| *id == letter.id)
+            && (self.ids.is_empty() || self.ids.contains(&letter.id))
             && self.message_id.as_ref().is_none_or(|id| id == letter.message.id.as_str())
             && self.reason.as_ref().is_none_or(|part| contains(&letter.reason, part))
             && self.error.as_ref().is_none_or(|part| {

@@ -1,9 +1,12 @@
 //! Replaying dead letters so that their trails go on.
 
-use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadLetter, MessageId, QueueName, Replayed};
+use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadId, DeadLetter, MessageId, QueueName, Replayed};
 use crawlway_clock::Clock;
 use crawlway_store::{End, StoreError, TrailEntry, Trails};
-use std::{cmp::Ordering, collections::HashSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeSet, HashSet},
+};
 
 /// How many letters are looked at together.
 const PAGE: usize = 256;
@@ -69,17 +72,21 @@ pub async fn replay(
             .map(|letter| note(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
             .collect();
         trails.record(&notes).await?;
-        for (place, letter) in due.iter().enumerate() {
-            if clock.now() <= started {
-                at_once.insert(letter.message.id.clone());
-            }
-            let one = broker.replay(queue, &DeadFilter::one(letter.id.clone())).await;
-            let why = match &one {
+        if clock.now() <= started {
+            at_once.extend(due.iter().map(|letter| letter.message.id.clone()));
+        }
+        if !due.is_empty() {
+            let these = DeadFilter::these(due.iter().map(|letter| letter.id.clone()));
+            let some = broker.replay(queue, &these).await;
+            let why = match &some {
                 Ok(Replayed { stopped: None, .. }) => None,
                 Ok(Replayed { stopped: Some(error), .. }) => Some(error.to_string()),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(why) = why {
+                // Those that are still there. If that cannot be asked, they may be any of them.
+                let left = broker.dead_letters(queue, &these, None, due.len()).await;
+                let left = left.map_or_else(|_| these.ids.clone(), |left| ids(&left.letters));
                 let still = |letter: &&DeadLetter| {
                     note(
                         letter,
@@ -88,12 +95,13 @@ pub async fn replay(
                         &format!("{}; could not be replayed: {why}", letter.reason),
                     )
                 };
-                trails.record(&due[place..].iter().map(still).collect::<Vec<_>>()).await?;
+                let still = due.iter().filter(|letter| left.contains(&letter.id)).map(still);
+                trails.record(&still.collect::<Vec<_>>()).await?;
             }
-            let one = one?;
-            all.count += one.count;
-            if one.stopped.is_some() {
-                all.stopped = one.stopped;
+            let some = some?;
+            all.count += some.count;
+            if some.stopped.is_some() {
+                all.stopped = some.stopped;
                 return Ok(all);
             }
         }
@@ -102,4 +110,8 @@ pub async fn replay(
             None => return Ok(all),
         }
     }
+}
+
+fn ids(letters: &[DeadLetter]) -> BTreeSet<DeadId> {
+    letters.iter().map(|letter| letter.id.clone()).collect()
 }

@@ -199,6 +199,15 @@ impl State {
                 None,
             );
         }
+        if !filter.ids.is_empty() {
+            let mut numbers: Vec<u64> = filter.ids.iter().filter_map(number_of).collect();
+            numbers.sort_unstable();
+            numbers.retain(|number| after.is_none_or(|after| *number > after));
+            let next = numbers.get(CHUNK).map(|_| numbers[CHUNK - 1]);
+            numbers.truncate(CHUNK);
+            let found = numbers.into_iter().filter_map(|number| Some((number, *dead.get(&number)?)));
+            return (found.collect(), next);
+        }
         let start = after.map_or(0, |after| after.saturating_add(1));
         let (mut chunk, mut bytes) = (Vec::new(), 0);
         for (number, slot) in dead.range(start..below.max(start)) {

@@ -154,7 +154,8 @@ impl Trial<'_> {
             if found == want {
                 assert_eq!(depth.waiting(), want.0 + want.2, "what waits is ready or delayed");
                 let waiting = self.broker().waiting(queue).await;
-                let about = waiting.as_ref().is_ok_and(|waiting| (want.0..=want.0 + want.2).contains(waiting));
+                let about =
+                    waiting.as_ref().is_ok_and(|waiting| (want.0..=want.0 + want.2).contains(waiting));
                 assert!(about, "{when}: what waits in `{queue}` is {waiting:?}, with a depth of {want:?}");
                 return;
             }

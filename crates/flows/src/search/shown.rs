@@ -109,6 +109,9 @@ impl WithFrontier {
         {
             return Ok(vec![item.clone()]);
         }
+        if !filter.ids.is_empty() && *filter == DeadFilter::these(filter.ids.clone()) {
+            return Ok(filter.ids.iter().map(|DeadId(item)| item.clone()).collect());
+        }
         let all = self.matching(filter, None, usize::MAX).await?;
         Ok(all.letters.into_iter().map(|letter| letter.id.0).collect())
     }

@@ -70,6 +70,7 @@ impl Which {
         let all = self.all;
         let filter = DeadFilter {
             id: None,
+            ids: Default::default(),
             message_id: self.message_id,
             reason: self.reason,
             error: self.error,
@@ -126,6 +127,7 @@ async fn list(
     }
     let filter = DeadFilter {
         id: None,
+        ids: Default::default(),
         message_id: query.message_id,
         reason: query.reason,
         error: query.error,

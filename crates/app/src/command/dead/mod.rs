@@ -158,6 +158,7 @@ impl FilterArgs {
     fn into_filter(self, id: Option<String>) -> DeadFilter {
         DeadFilter {
             id: id.map(DeadId),
+            ids: Default::default(),
             message_id: self.message_id,
             reason: self.reason,
             error: self.error,
