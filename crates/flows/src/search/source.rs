@@ -256,6 +256,7 @@ mod tests {
             chain: 0,
             found_on: None,
             insist: false,
+            in_any_case: false,
             budget: None,
         }
     }
