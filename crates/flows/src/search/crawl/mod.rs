@@ -452,15 +452,19 @@ impl CrawlStage {
         {
             return Ok(terms.clone());
         }
-        let stored = self.frontier.crawl(crawl).await?;
-        let (revision, created_at) =
-            stored.as_ref().map_or_else(Default::default, |crawl| (crawl.revision, crawl.created_at));
-        let definition: Option<Definition> =
-            stored.and_then(|crawl| serde_json::from_str(&crawl.definition).ok());
-        let Some(definition) = definition else {
-            let reason = format!("the crawl `{crawl}` of this item is unknown, or of a newer version");
+        let Some(stored) = self.frontier.crawl(crawl).await? else {
+            let reason = format!("the crawl `{crawl}` of this item is unknown; it was deleted");
             return Err(StageError::Permanent { reason });
         };
+        let (revision, created_at) = (stored.revision, stored.created_at);
+        // Workers of that version may be at work beside this one, and its URLs are theirs.
+        let newer = |error: serde_json::Error| StageError::Ours {
+            error: format!(
+                "the terms of crawl `{crawl}` are of a newer version, whose workers have to crawl it; use that version \
+                 here, too: {error}"
+            ),
+        };
+        let definition: Definition = serde_json::from_str(&stored.definition).map_err(newer)?;
         let terms = Arc::new(Terms {
             revision,
             scope: Scope::new(&definition),
