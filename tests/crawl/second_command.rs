@@ -35,6 +35,7 @@ stories! {
     a_crawl_that_was_killed_is_interrupted_until_the_same_command,
     what_robots_txt_forbade_is_crawled_once_it_does_not,
     a_short_recrawl_after_counts_for_its_own_command_alone,
+    links_beyond_what_may_wait_are_left_out_and_come_when_there_is_room,
 }
 
 fn on_shared_stores(name: &str, story: fn(&Site)) {
@@ -104,6 +105,33 @@ fn a_wider_scope_takes_in_what_was_left_out(site: &Site) {
     assert_eq!(site.visits("/page-1"), 1, "no page was fetched again for that");
     let narrower = site.crawled(&["--depth", "0"]);
     assert_eq!((&narrower["state"], &narrower["indexed"]), (&"finished".into(), &1.into()), "{narrower}");
+}
+
+fn links_beyond_what_may_wait_are_left_out_and_come_when_there_is_room(site: &Site) {
+    let pages: Vec<String> = (0..10).map(|page| format!("/page-{page}")).collect();
+    let locations: Vec<String> =
+        pages.iter().map(|page| format!("<url><loc>{}</loc></url>", site.url(page))).collect();
+    site.put("/sitemap.xml", Answer::page(&format!("<urlset>{}</urlset>", locations.concat())));
+    site.page("/", "", "front start", &["/list"]);
+    site.page("/list", "", "list", &pages.iter().map(String::as_str).collect::<Vec<_>>());
+    for page in &pages {
+        site.page(page, "", "common", &[]);
+    }
+    let few = |arguments: &[&str]| {
+        let mut few = site.crawl(arguments);
+        few.env("CRAWLWAY_SEARCH__MAX_WAITING_URLS", "4");
+        json(&finish(few.spawn().unwrap()), 0)
+    };
+    let left_out = |told: &Value| told["counts"]["left_out"]["too_many_waiting"].as_u64();
+    let links = few(&["--name", "links"]);
+    assert_eq!((left_out(&links), count(&links, "fetched")), (Some(6), 6), "{links}");
+    let all = site.crawled(&["--name", "links"]);
+    assert_eq!((&all["state"], count(&all, "fetched")), (&"finished".into(), 12), "{all}");
+    assert_eq!(site.visits("/list"), 1, "its links were kept");
+    let sitemap = few(&["--name", "sitemap", "--sitemaps", "--depth", "0"]);
+    assert!(left_out(&sitemap) >= Some(6), "{sitemap}");
+    let all = site.crawled(&["--name", "sitemap", "--sitemaps", "--depth", "0"]);
+    assert_eq!((&all["state"], count(&all, "done")), (&"finished".into(), 11), "{all}");
 }
 
 fn another_crawl_of_the_same_site_reaches_every_page(site: &Site) {

@@ -128,6 +128,7 @@ impl Bench {
             chain: 1,
             found_on: Some(item(n / 20)),
             insist: false,
+            in_any_case: false,
             budget: None,
         }
     }

@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0009.sql"), only: Some(Dialect::Postgres) },
     Step { text: include_str!("schema/0010.sql"), only: None },
     Step { text: include_str!("schema/0011.sql"), only: Some(Dialect::Postgres) },
+    Step { text: include_str!("schema/0012.sql"), only: None },
 ];
 
 struct Step {

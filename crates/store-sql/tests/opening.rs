@@ -3,12 +3,17 @@
 
 mod harness;
 
-use crawlway_store::{Frontier, StoreError};
+use crawlway_store::{Frontier, StoreError, frontier::Added};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
-use harness::{Ground, crawl, look};
+use harness::{Ground, crawl, look, url};
 use std::time::{Duration, Instant};
 
-on_both!(what_was_stored_is_there_after_opening_again, a_newer_database_is_refused, many_open_at_once);
+on_both!(
+    what_was_stored_is_there_after_opening_again,
+    a_newer_database_is_refused,
+    many_open_at_once,
+    what_waits_in_a_database_of_before_is_counted,
+);
 
 async fn what_was_stored_is_there_after_opening_again(ground: &Ground) {
     let store = ground.open().await;
@@ -25,6 +30,20 @@ async fn a_newer_database_is_refused(ground: &Ground) {
     ground.execute("INSERT INTO crawlway_schema (step, made_with) VALUES (999, '9.9.9')").await;
     let refused = SqlStore::open(ground.options()).await.expect_err("a newer database");
     assert!(matches!(&refused, StoreError::Invalid { problem } if problem.contains("999")), "{refused}");
+}
+
+async fn what_waits_in_a_database_of_before_is_counted(ground: &Ground) {
+    let store = ground.open().await;
+    let c = crawl(&store, "c", None).await;
+    store.add(&c, &[url("a", "1"), url("a", "2"), url("b", "1")]).await.unwrap();
+    store.close().await;
+    ground.execute("ALTER TABLE hosts DROP COLUMN waiting").await;
+    ground.execute("DELETE FROM crawlway_schema WHERE step = 12").await;
+    let mut options = ground.options();
+    options.policy.most_waiting_of_host = 2;
+    let store = SqlStore::open(options).await.expect("it is brought up to date");
+    let added = store.add(&c, &[url("a", "3"), url("b", "2")]).await.unwrap();
+    assert_eq!(added, [Added::OverBudget, Added::New]);
 }
 
 async fn many_open_at_once(ground: &Ground) {

@@ -190,3 +190,27 @@ async fn old_entries_go_and_their_subjects_with_them(ground: &Ground) {
     assert_eq!(left.iter().map(|trail| trail[0].item.as_str()).collect::<Vec<_>>(), ["i0", "i9", "i8"]);
     assert_eq!(left[0][0].subject.as_deref(), Some("u"));
 }
+
+/// Whatever is inserted into `seen` then fails at the commit, and no sooner.
+const FAILING_COMMITS: &str =
+    "CREATE TABLE refusals (num INTEGER REFERENCES crawls (num) DEFERRABLE INITIALLY DEFERRED);
+     CREATE TRIGGER refuse AFTER INSERT ON seen BEGIN INSERT INTO refusals VALUES (-1); END";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mark_of_a_page_whose_claim_was_undone_lands_on_no_other_page() {
+    let ground = Ground::sqlite().await;
+    let store = ground.open().await;
+    ground.execute(FAILING_COMMITS).await;
+    let undone = store.claim(&[claim("a", "first")], TERM).await;
+    assert!(undone.is_err(), "the commit is refused: {undone:?}");
+    // Whoever comes next undoes it.
+    assert_eq!(store.known(&["a".to_owned()]).await.unwrap(), [false]);
+    ground.execute("DROP TRIGGER refuse").await;
+    // Its row gets the number that was given back.
+    assert_eq!(store.claim(&[claim("b", "second")], TERM).await.unwrap(), [Claimed::Ours]);
+    store.mark(&[seen("a", "first")]).await.unwrap();
+    let other = store.claim(&[claim("b", "third")], TERM).await.unwrap();
+    assert!(matches!(&other[..], [Claimed::Taken { owner, .. }] if owner == "second"), "{other:?}");
+    let own = store.claim(&[claim("a", "third")], TERM).await.unwrap();
+    assert!(matches!(&own[..], [Claimed::Seen { owner, .. }] if owner == "first"), "{own:?}");
+}

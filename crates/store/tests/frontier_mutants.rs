@@ -43,6 +43,10 @@ crawlway_conformance::finds! {
         who_is_over_budget_is_not_known: OverBudgetIsKnown;
         what_was_left_out_is_counted_by_reason: LeftOutUnderOneName;
         an_unknown_crawl_is_refused: UnknownCrawlIsMade;
+        no_more_wait_than_a_crawl_may_have: WaitsWithoutEnd, TooManyIsFinal;
+        no_more_of_one_host_wait_than_it_may_have: HostWaitsWithoutEnd;
+        what_waits_is_counted_through_every_step: FlightsFillTheRoom;
+        a_small_page_limit_keeps_few_waiting: PageLimitKeepsAll;
     }
     taking {
         no_more_than_asked_for: OneMoreThanAsked;

@@ -33,6 +33,8 @@ pub(crate) struct SearchTable {
     index_memory: ByteSize,
     max_message: ByteSize,
     most_waiting: Count,
+    max_waiting_urls: Count,
+    max_waiting_urls_per_host: Count,
     drain: Span,
     traps: Traps,
 }
@@ -68,7 +70,12 @@ impl SearchTable {
 
     /// How the frontier treats URLs.
     pub(crate) fn policy(&self) -> FrontierPolicy {
-        FrontierPolicy { lease: self.lease.0, max_attempts: self.max_attempts.0.get() }
+        FrontierPolicy {
+            lease: self.lease.0,
+            max_attempts: self.max_attempts.0.get(),
+            most_waiting: u64::from(self.max_waiting_urls.0.get()),
+            most_waiting_of_host: u64::from(self.max_waiting_urls_per_host.0.get()),
+        }
     }
 
     /// Memory for pages that are being indexed, in bytes.

@@ -137,7 +137,10 @@ impl FrontierSource {
             },
             Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
             Verdict::Requeue => Ending::Defer { until: self.clock.now() },
-            Verdict::Defer { until } if !ended.holds_group => Ending::Wait { until: *until },
+            // What is out of order here need not be so elsewhere: other workers go on with the host.
+            Verdict::Defer { until } if !ended.holds_group || ended.outcome == "waited" => {
+                Ending::Wait { until: *until }
+            }
             Verdict::Defer { until } => Ending::Defer { until: *until },
             Verdict::Dead { reason } => Ending::Dead { reason: reason.clone(), rest },
         }
@@ -256,6 +259,7 @@ mod tests {
             chain: 0,
             found_on: None,
             insist: false,
+            in_any_case: false,
             budget: None,
         }
     }

@@ -11,7 +11,10 @@ use crawlway_content::NormalUrl;
 use crawlway_fetch::{Code, FetchError, Fetcher, Request, SitemapCaps, Waiting};
 use crawlway_store::{
     CrawlId, Frontier, SeenUrls, StoreError, Ticket,
-    frontier::{Added, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewTerms, NewUrl, Reopen},
+    frontier::{
+        Added, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewTerms, NewUrl, Reopen,
+        TOO_MANY_WAITING,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -94,7 +97,7 @@ pub async fn begin(
         .seeds
         .iter()
         .filter_map(|seed| seed.parse::<NormalUrl>().ok())
-        .map(|seed| new_url(seed, 0, 0, None))
+        .map(|seed| NewUrl { in_any_case: true, ..new_url(seed, 0, 0, None) })
         .collect();
     let mut added = add(frontier, &id, &seeds).await?;
     if !new {
@@ -209,7 +212,11 @@ async fn set_terms(
     };
     let mut was_not_indexed = false;
     if let Ok(before) = serde_json::from_str::<Definition>(&stored.definition) {
-        definition.state.rescan = before.state.rescan || !before.has_same_scope(&definition);
+        // What was left out because too many waited is found again in the links of known pages.
+        let has_room = frontier.policy().most_waiting(definition.max_pages) > stored.counts.waiting;
+        let left_out = stored.counts.left_out.contains_key(TOO_MANY_WAITING);
+        definition.state.rescan =
+            before.state.rescan || !before.has_same_scope(&definition) || left_out && has_room;
         was_not_indexed = before.state.not_indexed && asked.file.is_none();
         // Until all of it is made to wait again.
         definition.state.not_indexed |= was_not_indexed;
@@ -360,6 +367,6 @@ async fn sitemaps(
         .map(|(file, error)| Unread { why: format!("{}: {error}", file.url), passing: error.is_passing() });
     let unread = unread.collect();
     let pages =
-        found.pages.into_iter().map(|page| Scope::tidy(page.url)).filter(|url| scope.has(url).is_ok());
+        found.pages.into_iter().map(|page| Scope::tidy(page.url)).filter(|url| scope.takes(url).is_ok());
     Ok((pages.map(|url| new_url(url, 0, 0, None)).collect(), unread))
 }

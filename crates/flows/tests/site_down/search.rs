@@ -4,7 +4,10 @@ use crate::{
     site::{PAGES, Site},
     world::{MINUTE, World},
 };
-use crawlway_store::{CrawlId, Frontier, frontier::CrawlState};
+use crawlway_store::{
+    CrawlId, Frontier, Trails,
+    frontier::{CrawlState, Entry, NewTerms},
+};
 use std::time::Duration;
 
 /// Waits until the crawl is finished, for no longer than one more back-off and some, and expects every page.
@@ -90,4 +93,36 @@ async fn without_robots_txt_the_attempts_at_a_page_outlast_ten_minutes_of_refuse
     everything_is_crawled(&world, &crawl, &site).await;
     assert_eq!(site.asked("/robots.txt"), 0);
     going.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_cannot_read_the_terms_of_a_newer_version_leaves_its_urls_to_others() {
+    let (world, site) = (World::embedded().await, Site::up());
+    let crawl = world.begin(&site.url("/")).await;
+    let readable = world.look(&crawl).await.definition;
+    let newer = readable.replacen('{', "{\"since_a_later_version\":true,", 1);
+    let set = async |definition: &str| {
+        let replaces = world.look(&crawl).await.revision;
+        let terms = NewTerms { replaces, definition: definition.to_owned(), max_pages: None };
+        world.records.set_terms(&crawl, &terms).await.unwrap().expect("nobody else changes them");
+    };
+    set(&newer).await;
+    let going = world.crawl(true).await;
+    let waited =
+        async || !world.records.of_item(&seed_of(&world, &site).await.item).await.unwrap().is_empty();
+    world.pass(MINUTE, waited).await;
+    world.pass_all(2 * MINUTE).await;
+    let seed = seed_of(&world, &site).await;
+    let trail = world.records.of_item(&seed.item).await.unwrap();
+    let told = trail.last().and_then(|entry| entry.error.clone()).unwrap_or_default();
+    assert!(told.contains("newer version") && told.contains("since_a_later_version"), "{trail:?}");
+    let counts = world.look(&crawl).await.counts;
+    assert_eq!((seed.attempts, counts.dead, site.pages_asked()), (0, 0, 0), "{counts:?}");
+    set(&readable).await;
+    everything_is_crawled(&world, &crawl, &site).await;
+    going.end().await;
+}
+
+async fn seed_of(world: &World, site: &Site) -> Entry {
+    world.records.find(&site.url("/")).await.unwrap().remove(0)
 }

@@ -11,14 +11,14 @@ use crate::{
     key::Key,
     keys::Kind,
     link::{Arg, Lasts, Tx},
-    rows::Rows,
+    rows::{Rows, storable},
     store::{SqlStore, transact},
 };
 use crawlway_store::{
-    StoreError,
-    frontier::{Added, Budget, CrawlId, NewUrl},
+    FrontierPolicy, StoreError,
+    frontier::{Added, Budget, CrawlId, NewUrl, TOO_MANY_WAITING},
 };
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
     let crawl = crawls::number(store, id).await?;
@@ -31,7 +31,8 @@ pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Resu
     // A link is found again, on its page, which is not done yet. A seed is somebody's word.
     let seeds = urls.iter().any(|url| url.found_on.is_none());
     let lasts = if seeds { Lasts::PowerCut } else { Lasts::Process };
-    let added = transact!(lasts, store, tx, add_new(tx, crawl, urls, &keys, &unsure, now))?;
+    let policy = store.0.policy;
+    let added = transact!(lasts, store, tx, add_new(tx, policy, crawl, urls, &keys, &unsure, now))?;
     for (key, added) in keys.iter().zip(&added) {
         if *added != Added::OverBudget {
             store.0.known.note(crawl, *key);
@@ -60,6 +61,7 @@ async fn known_of(tx: &mut Tx, crawl: i64, keys: &BTreeSet<Key>) -> Result<Vec<K
 
 async fn add_new(
     tx: &mut Tx,
+    policy: FrontierPolicy,
     crawl: i64,
     urls: &[NewUrl],
     keys: &[Key],
@@ -68,8 +70,10 @@ async fn add_new(
 ) -> Result<Vec<Added>, Fault> {
     let mut known: HashSet<Key> = keys.iter().filter(|key| !unsure.contains(key)).copied().collect();
     known.extend(known_of(tx, crawl, unsure).await?);
-    let fresh = urls.iter().zip(keys).filter(|(_, key)| !known.contains(key));
-    let mut budgets = used(tx, crawl, fresh.filter_map(|(url, _)| url.budget.as_ref())).await?;
+    let fresh: Vec<&NewUrl> =
+        urls.iter().zip(keys).filter(|(_, key)| !known.contains(key)).map(|(url, _)| url).collect();
+    let mut budgets = used(tx, crawl, fresh.iter().filter_map(|url| url.budget.as_ref())).await?;
+    let mut room = Room::find(tx, policy, crawl, &fresh).await?;
     let mut tally = Tally::default();
     let mut new = Vec::new();
     let mut answers = Vec::with_capacity(urls.len());
@@ -78,14 +82,23 @@ async fn add_new(
             answers.push(Added::Known);
             continue;
         }
-        if let Some(budget) = &url.budget {
+        let mut charged = url.budget.as_ref().map(|budget| {
             let used = budgets.entry(Key::of(&budget.kind)).or_default();
-            if u64::try_from(*used).unwrap_or(0) >= budget.most {
-                tally.left_out(crawl, &budget.reason);
-                answers.push(Added::OverBudget);
-                continue;
-            }
-            *used += 1;
+            (budget, used)
+        });
+        let spent =
+            charged.as_ref().filter(|(budget, used)| u64::try_from(**used).unwrap_or(0) >= budget.most);
+        let too_many = match spent {
+            Some((budget, _)) => Some(budget.reason.as_str()),
+            None => (!room.take(url)).then_some(TOO_MANY_WAITING),
+        };
+        if let Some(reason) = too_many {
+            tally.left_out(crawl, reason);
+            answers.push(Added::OverBudget);
+            continue;
+        }
+        if let Some((_, used)) = &mut charged {
+            **used += 1;
         }
         known.insert(*key);
         new.push((place, url, *key));
@@ -93,12 +106,12 @@ async fn add_new(
     }
     if !new.is_empty() {
         let names = new.iter().map(|(_, url, _)| url.host.as_str()).collect();
-        let numbers = hosts::numbers(tx, crawl, &names).await?;
+        hosts::make_missing(tx, crawl, &names, &mut room.hosts).await?;
         let mut rows = Vec::with_capacity(new.len());
         for ((_, url, key), num) in new.iter().zip(allocate(tx, new.len()).await?) {
-            let name = crate::rows::storable(&url.host);
+            let name = storable(&url.host);
             let missing = || Fault::InTheWay(format!("host `{name}` is not there yet"));
-            let host = *numbers.get(name.as_ref()).ok_or_else(missing)?;
+            let host = room.hosts.get(name.as_ref()).ok_or_else(missing)?.num;
             rows.push((*key, num, host, *url));
         }
         let inserted = insert(tx, crawl, &mut rows, now).await?;
@@ -125,7 +138,7 @@ async fn add_new(
         tx.added(new.len()).await?;
         let mut changes = HostChanges::default();
         for (_, _, host, _) in &rows {
-            changes.touch(*host);
+            changes.waiting(*host, 1);
         }
         hosts::lock(tx, changes.hosts()).await?;
         changes.make(tx).await?;
@@ -133,6 +146,59 @@ async fn add_new(
     }
     tally.make(tx, Turn::Resume, now).await?;
     Ok(answers)
+}
+
+/// How many more may wait.
+struct Room<'u> {
+    /// Of the crawl.
+    left: u64,
+    /// The hosts that there are, by name.
+    hosts: HashMap<String, hosts::Known>,
+    /// How many are added of each host.
+    added: HashMap<&'u str, u64>,
+    most_of_host: u64,
+}
+
+impl<'u> Room<'u> {
+    async fn find(
+        tx: &mut Tx,
+        policy: FrontierPolicy,
+        crawl: i64,
+        fresh: &[&'u NewUrl],
+    ) -> Result<Self, Fault> {
+        static WAITING: Sql = Sql::new("SELECT waiting, max_pages FROM crawls WHERE num = $1");
+        let mut room = Self {
+            left: 0,
+            hosts: HashMap::new(),
+            added: HashMap::new(),
+            most_of_host: policy.most_waiting_of_host,
+        };
+        if fresh.is_empty() {
+            return Ok(room);
+        }
+        if let Some(row) = tx.run(&WAITING, vec![Arg::Int(crawl)]).await?.first() {
+            let max_pages = row.opt_int(1)?.map(|most| u64::try_from(most).unwrap_or(0));
+            room.left = policy.most_waiting(max_pages).saturating_sub(row.count(0)?);
+        }
+        let names = fresh.iter().map(|url| url.host.as_str()).collect();
+        room.hosts = hosts::known(tx, crawl, &names).await?;
+        Ok(room)
+    }
+
+    /// Whether there is room for a URL, which then has it.
+    fn take(&mut self, url: &'u NewUrl) -> bool {
+        let host = storable(&url.host);
+        let waiting =
+            self.hosts.get(host.as_ref()).map_or(0, |host| u64::try_from(host.waiting).unwrap_or(0));
+        let added = self.added.get(url.host.as_str()).copied().unwrap_or(0);
+        let is_full = self.left == 0 || waiting.saturating_add(added) >= self.most_of_host;
+        if is_full && !url.in_any_case {
+            return false;
+        }
+        self.left = self.left.saturating_sub(1);
+        *self.added.entry(&url.host).or_default() += 1;
+        true
+    }
 }
 
 /// How much of the budgets is used, and nobody else changes it until the end of the transaction.

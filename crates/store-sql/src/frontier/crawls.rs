@@ -258,7 +258,7 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
     let counts = tally.of(num);
     for row in find(tx).await? {
         nums.row().int(row.int(0)?);
-        changes.touch(row.int(1)?);
+        changes.waiting(row.int(1)?, 1);
         counts.waiting += 1;
         if row.int(2)? == DONE {
             counts.done -= 1;
@@ -314,6 +314,7 @@ pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Re
     tx.run(&INSIST, vec![Arg::Int(num), Arg::Int(now)]).await?;
     let mut changes = HostChanges::default();
     changes.in_flight(host, if state == 1 { -1 } else { 0 });
+    changes.waiting(host, if state == 0 { 0 } else { 1 });
     changes.make(tx).await?;
     let mut tally = Tally::default();
     let counts = tally.of(crawl);

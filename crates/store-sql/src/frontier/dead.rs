@@ -115,7 +115,7 @@ pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> 
     for row in tx.run(&FIND, vec![Arg::Rows(wanted())]).await? {
         rows.row().int(row.int(0)?);
         were.insert(row.text(3)?, true);
-        changes.touch(row.int(2)?);
+        changes.waiting(row.int(2)?, i64::from(then == Then::Waits));
         let counts = tally.of(row.int(1)?);
         counts.dead -= 1;
         match then {

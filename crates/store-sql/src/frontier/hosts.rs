@@ -4,7 +4,7 @@ use crate::{
     dialect::Sql,
     fault::Fault,
     link::{Arg, Tx},
-    rows::Rows,
+    rows::{Rows, storable},
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,13 +15,14 @@ pub(super) struct HostChanges(BTreeMap<i64, Change>);
 #[derive(Debug, Default, Clone, Copy)]
 struct Change {
     in_flight: i64,
+    waiting: i64,
     rest_until: i64,
 }
 
 impl HostChanges {
-    /// Something of the host waits or no longer waits.
-    pub(super) fn touch(&mut self, host: i64) {
-        self.0.entry(host).or_default();
+    /// So many more of the host wait, or fewer.
+    pub(super) fn waiting(&mut self, host: i64, by: i64) {
+        self.0.entry(host).or_default().waiting += by;
     }
 
     pub(super) fn in_flight(&mut self, host: i64, by: i64) {
@@ -40,21 +41,25 @@ impl HostChanges {
 
     /// Makes the changes, and finds out anew when each host may be asked. The rows must be locked, by an
     /// earlier statement than this: on PostgreSQL a statement does not see what was committed while it waited.
+    ///
+    /// A process of an earlier version beside this one does not count what waits; the count is right again when nothing does.
     pub(super) async fn make(self, tx: &mut Tx) -> Result<(), Fault> {
         static MAKE: Sql = Sql::new(
             "UPDATE hosts SET
                  in_flight = hosts.in_flight + r.by_many,
                  rest_until = {greatest}(hosts.rest_until, r.rest),
+                 waiting = CASE WHEN EXISTS (SELECT 1 FROM entries e WHERE e.host = hosts.num AND e.state = 0)
+                                THEN {greatest}(1, hosts.waiting + r.by_waiting) ELSE 0 END,
                  next_at = (SELECT {greatest}(hosts.rest_until, r.rest, e.due) FROM entries e
                             WHERE e.host = hosts.num AND e.state = 0 ORDER BY e.due LIMIT 1)
-             FROM {rows host int, by_many int, rest int} r WHERE hosts.num = r.host",
+             FROM {rows host int, by_many int, by_waiting int, rest int} r WHERE hosts.num = r.host",
         );
         if self.0.is_empty() {
             return Ok(());
         }
         let mut rows = Rows::new();
         for (host, change) in self.0 {
-            rows.row().int(host).int(change.in_flight).int(change.rest_until);
+            rows.row().int(host).int(change.in_flight).int(change.waiting).int(change.rest_until);
         }
         tx.run(&MAKE, vec![Arg::Rows(rows)]).await?;
         Ok(())
@@ -99,40 +104,56 @@ pub(super) async fn lock_of_entries(
     Ok(())
 }
 
-/// The numbers of hosts, new ones made.
-pub(super) async fn numbers(
+/// A host that there is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub(super) num: i64,
+    /// How many of its URLs wait.
+    pub(super) waiting: i64,
+}
+
+/// Those of these hosts that there are, by name.
+pub(super) async fn known(
     tx: &mut Tx,
     crawl: i64,
     names: &BTreeSet<&str>,
-) -> Result<HashMap<String, i64>, Fault> {
+) -> Result<HashMap<String, Known>, Fault> {
     // CROSS keeps SQLite from going through all hosts of the crawl, and through the batch for each.
     static FIND: Sql = Sql::new(
-        "SELECT h.name, h.num FROM {rows name text} r CROSS JOIN hosts h WHERE h.crawl = $2 AND h.name = r.name",
+        "SELECT h.name, h.num, h.waiting
+         FROM {rows name text} r CROSS JOIN hosts h WHERE h.crawl = $2 AND h.name = r.name",
     );
+    let rows = tx.run(&FIND, vec![Arg::Rows(named(names.iter().copied())), Arg::Int(crawl)]).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, Known { num: row.int(1)?, waiting: row.int(2)? }))).collect()
+}
+
+/// Makes those of these hosts that are not known, and adds them to what is.
+pub(super) async fn make_missing(
+    tx: &mut Tx,
+    crawl: i64,
+    names: &BTreeSet<&str>,
+    known: &mut HashMap<String, Known>,
+) -> Result<(), Fault> {
     static MAKE: Sql = Sql::new(
         "INSERT INTO hosts (crawl, name, in_flight, rest_until)
          SELECT $2, r.name, 0, 0 FROM {rows name text} r WHERE true
          ON CONFLICT (crawl, name) DO NOTHING",
     );
-    let named = |names: &mut dyn Iterator<Item = &str>| {
-        let mut rows = Rows::new();
-        for name in names {
-            rows.row().text(name);
-        }
-        rows
-    };
-    let mut numbers = HashMap::with_capacity(names.len());
-    // The second time round finds what was just made, by us or by somebody else.
-    for made in [false, true] {
-        let rows = named(&mut names.iter().copied());
-        for row in tx.run(&FIND, vec![Arg::Rows(rows), Arg::Int(crawl)]).await? {
-            numbers.insert(row.text(0)?, row.int(1)?);
-        }
-        if made || numbers.len() >= names.len() {
-            break;
-        }
-        let missing = named(&mut names.iter().copied().filter(|name| !numbers.contains_key(*name)));
-        tx.run(&MAKE, vec![Arg::Rows(missing), Arg::Int(crawl)]).await?;
+    let is_missing = |name: &&&str| !known.contains_key(storable(name).as_ref());
+    let missing: BTreeSet<&str> = names.iter().filter(is_missing).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
     }
-    Ok(numbers)
+    tx.run(&MAKE, vec![Arg::Rows(named(missing.iter().copied())), Arg::Int(crawl)]).await?;
+    // By us, or by somebody else.
+    known.extend(self::known(tx, crawl, &missing).await?);
+    Ok(())
+}
+
+fn named<'n>(names: impl Iterator<Item = &'n str>) -> Rows {
+    let mut rows = Rows::new();
+    for name in names {
+        rows.row().text(name);
+    }
+    rows
 }

@@ -90,6 +90,7 @@ async fn lose(
             rows.row().int(num).int(DEAD).int(now).text(&why).text(&what);
         } else {
             counts.waiting += 1;
+            changes.waiting(host, 1);
             rows.row().int(num).int(WAITING).int(0).opt_text(None).text(&what);
         }
     }

@@ -269,6 +269,7 @@ async fn hold(tx: &mut Tx, chosen: &[Chosen], lease: i64) -> Result<(), Fault> {
     let mut tally = Tally::default();
     for chosen in chosen {
         changes.in_flight(chosen.host, 1);
+        changes.waiting(chosen.host, -1);
         let counts = tally.of(chosen.crawl);
         counts.waiting -= 1;
         counts.in_flight += 1;

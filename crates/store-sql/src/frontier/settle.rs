@@ -85,6 +85,7 @@ pub(super) async fn settle(
                     )
                 } else {
                     counts.waiting += 1;
+                    changes.waiting(url.host, 1);
                     let attempt = u32::try_from(url.attempts + 1).unwrap_or(u32::MAX);
                     let due = Some(after(now, *pause));
                     (SettledAs::Retrying { attempt }, Change { state: WAITING, due, error, ..change })
@@ -92,6 +93,7 @@ pub(super) async fn settle(
             }
             Ending::Defer { until } => {
                 counts.waiting += 1;
+                changes.waiting(url.host, 1);
                 changes.rest(url.host, millis(*until));
                 deferred.push(num);
                 let due = Some(millis(*until));
@@ -99,6 +101,7 @@ pub(super) async fn settle(
             }
             Ending::Wait { until } => {
                 counts.waiting += 1;
+                changes.waiting(url.host, 1);
                 let due = Some(millis(*until));
                 (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
             }

@@ -18,7 +18,8 @@ use std::{
 };
 
 /// The rows of claims that were made lately, so that marking a page as crawled, which comes next, needs not look for it.
-/// A row may be gone meanwhile; its number is never another's.
+/// A row may be gone meanwhile, or its transaction may be undone and its number given to another: so a row is only changed
+/// if it has the hash, too.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Mutex<HashMap<Key, i64>>);
 
@@ -132,7 +133,7 @@ impl Default for Changes {
 impl Changes {
     fn put(&mut self, key: Key, num: Option<i64>, owner: &str, until: i64) {
         match num {
-            Some(num) => self.known.row().int(num).text(owner).int(until),
+            Some(num) => self.known.row().int(num).key(key).text(owner).int(until),
             None => {
                 self.new_keys.push(key);
                 self.new.row().key(key).text(owner).int(until)
@@ -161,7 +162,8 @@ impl Changes {
     async fn change(&mut self, tx: &mut Tx, crawled: i64, now: i64) -> Result<HashSet<i64>, Fault> {
         static CHANGE: Sql = Sql::new(
             "UPDATE seen SET owner = r.new_owner, until = r.new_until, crawled = $2, marked_at = $3
-             FROM {rows num int, new_owner text, new_until int} r WHERE seen.num = r.num RETURNING num",
+             FROM {rows num int, hash key, new_owner text, new_until int} r
+             WHERE seen.num = r.num AND seen.hash = r.hash RETURNING num",
         );
         let known = std::mem::replace(&mut self.known, Rows::new());
         if known.is_empty() {

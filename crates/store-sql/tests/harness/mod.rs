@@ -10,7 +10,12 @@ use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use sqlx::{Connection, Executor, PgConnection};
 use std::{sync::Arc, time::Duration};
 
-pub(crate) const POLICY: FrontierPolicy = FrontierPolicy { lease: Duration::from_secs(60), max_attempts: 3 };
+pub(crate) const POLICY: FrontierPolicy = FrontierPolicy {
+    lease: Duration::from_secs(60),
+    max_attempts: 3,
+    most_waiting: 1_000_000,
+    most_waiting_of_host: 1_000_000,
+};
 
 /// A place for a database of its own.
 pub(crate) struct Ground {
@@ -99,6 +104,7 @@ pub(crate) fn url(host: &str, path: &str) -> NewUrl {
         chain: 0,
         found_on: None,
         insist: false,
+        in_any_case: false,
         budget: None,
     }
 }

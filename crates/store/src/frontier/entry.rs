@@ -22,9 +22,14 @@ pub struct NewUrl {
     pub found_on: Option<String>,
     /// The page is wanted under this URL, even if it names another as the proper one.
     pub insist: bool,
+    /// It is taken however many wait: somebody has asked for it, or it stands in for a page that does not wait any more.
+    pub in_any_case: bool,
     /// The budget that it is charged to, if there is one.
     pub budget: Option<Budget>,
 }
+
+/// Under which name a URL is counted in [`super::CrawlCounts::left_out`] for which too many wait already.
+pub const TOO_MANY_WAITING: &str = "too_many_waiting";
 
 /// So many URLs of one kind, and no more: the guard against sites that make up URLs without end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +49,7 @@ pub enum Added {
     New,
     /// The crawl knew it.
     Known,
-    /// Its budget was used up. It is not known, and charged nothing.
+    /// Its budget was used up, or too many wait already. It is not known, and charged nothing.
     OverBudget,
 }
 

@@ -15,7 +15,7 @@ mod entry;
 pub use crawl::{Crawl, CrawlCounts, CrawlId, CrawlIdError, CrawlState, NewCrawl, NewTerms};
 pub use entry::{
     Added, Budget, DeadUrl, DeadUrls, Ending, Entries, Entry, EntryFilter, EntryState, NewUrl, PageFacts,
-    PageLinks, Receipt, Reopen, SettledAs, Taken, Validators,
+    PageLinks, Receipt, Reopen, SettledAs, TOO_MANY_WAITING, Taken, Validators,
 };
 
 use crate::{StoreError, Timestamp};
@@ -28,11 +28,34 @@ pub struct FrontierPolicy {
     pub lease: Duration,
     /// How many attempts a URL gets; when the last one fails, or its worker dies in it, it is dead.
     pub max_attempts: u32,
+    /// How many URLs of one crawl may wait before those that are found are left out; see
+    /// [`most_waiting`](FrontierPolicy::most_waiting).
+    pub most_waiting: u64,
+    /// The same for one host of a crawl.
+    pub most_waiting_of_host: u64,
+}
+
+/// A crawl with a page limit keeps no more URLs waiting than so many for each page,
+const WAITING_PER_PAGE: u64 = 100;
+/// and so many in any case.
+const WAITING_IN_ANY_CASE: u64 = 10_000;
+
+impl FrontierPolicy {
+    /// How many URLs of a crawl with this page limit may wait. Most of those of a small one would never be fetched.
+    pub fn most_waiting(&self, max_pages: Option<u64>) -> u64 {
+        let needed = max_pages.map(|most| most.saturating_mul(WAITING_PER_PAGE).max(WAITING_IN_ANY_CASE));
+        needed.map_or(self.most_waiting, |needed| needed.min(self.most_waiting))
+    }
 }
 
 impl Default for FrontierPolicy {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(60), max_attempts: 5 }
+        Self {
+            lease: Duration::from_secs(60),
+            max_attempts: 5,
+            most_waiting: 10_000_000,
+            most_waiting_of_host: 1_000_000,
+        }
     }
 }
 
@@ -81,6 +104,9 @@ pub trait Frontier: Debug + Send + Sync {
 
     /// Adds URLs to a crawl, in this order. A URL that the crawl knows is left as it is. One that is new sets a
     /// finished crawl running again, or makes it limited if its page limit is used up.
+    ///
+    /// A new URL that is not [wanted in any case](NewUrl::in_any_case) is left out while as many wait as the policy
+    /// allows. Several who add at the same time may each add a batch before they see that of the others.
     ///
     /// An unknown crawl is [`StoreError::Invalid`].
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError>;
@@ -156,4 +182,20 @@ pub trait Frontier: Debug + Send + Sync {
 
     /// Throws away the dead of these item ids: they are known as done from then on. Says which were dead.
     async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_limit_bounds_what_is_kept_waiting_for_it() {
+        let policy = FrontierPolicy { most_waiting: 1_000_000, ..FrontierPolicy::default() };
+        assert_eq!(policy.most_waiting(None), 1_000_000);
+        assert_eq!(policy.most_waiting(Some(50)), 10_000, "a small crawl sees some of its site all the same");
+        assert_eq!(policy.most_waiting(Some(5_000)), 500_000);
+        assert_eq!(policy.most_waiting(Some(u64::MAX)), 1_000_000);
+        let small = FrontierPolicy { most_waiting: 3, ..policy };
+        assert_eq!(small.most_waiting(Some(50)), 3);
+    }
 }

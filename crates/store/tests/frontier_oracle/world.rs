@@ -3,7 +3,7 @@
 use super::faults::Fault;
 use crawlway_store::frontier::{
     Added, Crawl, CrawlCounts, CrawlId, CrawlState, DeadUrl, Entry, EntryState, NewCrawl, NewUrl, PageFacts,
-    Receipt, Taken, Validators,
+    Receipt, TOO_MANY_WAITING, Taken, Validators,
 };
 use crawlway_store::{FrontierPolicy, Timestamp};
 use std::collections::{BTreeMap, HashMap};
@@ -167,6 +167,7 @@ impl World {
             }
         };
         let fault = self.fault;
+        let too_many = !new.in_any_case && self.has_too_many(crawl, &new.host);
         let Some(row) = self.crawls.get_mut(crawl) else { return Added::New };
         if let Some(place) = known {
             if fault == Fault::KnownIsCharged {
@@ -188,6 +189,10 @@ impl World {
                 }
                 return Added::OverBudget;
             }
+        }
+        if too_many {
+            *row.left_out.entry(TOO_MANY_WAITING.to_owned()).or_default() += 1;
+            return Added::OverBudget;
         }
         charge(row);
         let mut new = new.clone();
@@ -217,6 +222,27 @@ impl World {
             self.resume(crawl, now);
         }
         Added::New
+    }
+
+    /// Whether so many URLs of a crawl, or of this host in it, wait that no more are wanted.
+    fn has_too_many(&self, crawl: &CrawlId, host: &str) -> bool {
+        let Some(row) = self.crawls.get(crawl).filter(|_| !self.has(Fault::WaitsWithoutEnd)) else {
+            return false;
+        };
+        if self.has(Fault::TooManyIsFinal) && row.left_out.contains_key(TOO_MANY_WAITING) {
+            return true;
+        }
+        let waits = |row: &&Row| {
+            let flies = row.state == EntryState::InFlight && self.has(Fault::FlightsFillTheRoom);
+            row.crawl == *crawl && (row.state == EntryState::Waiting || flies)
+        };
+        let max_pages = row.new.max_pages.filter(|_| !self.has(Fault::PageLimitKeepsAll));
+        let (mut all, mut of_host) = (0, 0);
+        for row in self.rows.iter().filter(waits) {
+            all += 1;
+            of_host += u64::from(row.new.host == host && !self.has(Fault::HostWaitsWithoutEnd));
+        }
+        all >= self.policy.most_waiting(max_pages) || of_host >= self.policy.most_waiting_of_host
     }
 
     fn rest_of(&self, row: &Row) -> Timestamp {

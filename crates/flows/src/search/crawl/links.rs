@@ -117,6 +117,7 @@ pub(crate) fn new_url(url: NormalUrl, depth: u32, chain: u32, found_on: Option<&
         chain,
         found_on: found_on.map(str::to_owned),
         insist: false,
+        in_any_case: false,
         budget: None,
     }
 }

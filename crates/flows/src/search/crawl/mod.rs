@@ -293,14 +293,14 @@ impl CrawlStage {
                 let target = self.tidy(target);
                 self.join(&mut terms, &job, &target, now).await?;
                 crawled.unfindable.push(job.url);
-                if let Err(scope) = terms.scope.has(&target) {
+                if let Err(scope) = terms.scope.takes(&target) {
                     crawled.no_page = true;
                     note.no_page = true;
                     let detail = format!("redirected to {target}: {scope}");
                     return Ok(done(out_of_scope(), Some(detail), crawled, note));
                 }
                 let detail = format!("redirected to {target}, which is not to be asked now: {why}");
-                crawled.links.push(new_url(target.clone(), job.depth, job.chain, Some(id)));
+                crawled.links.push(instead(&target, (job.depth, job.chain), id));
                 note.facts.canonical = Some(target.as_str().to_owned());
                 crawled.left_out_for = Some(target.into_string());
                 crawled.redirected = true;
@@ -344,11 +344,11 @@ impl CrawlStage {
             && canonical != here
             && canonical != url
             && !job.insist
-            && terms.scope.has(&canonical).is_ok()
+            && terms.scope.takes(&canonical).is_ok()
             && !left_out::is_known_to_have_no_page(&*self.frontier, &job.crawl, canonical.as_str()).await?
         {
             let detail = format!("names {canonical} as its proper URL");
-            crawled.links.push(new_url(canonical.clone(), job.depth, job.chain, Some(id)));
+            crawled.links.push(instead(&canonical, (job.depth, job.chain), id));
             note.facts.canonical = Some(canonical.as_str().to_owned());
             crawled.left_out_for = Some(canonical.into_string());
             crawled.unfindable.push(here.into_string());
@@ -452,15 +452,19 @@ impl CrawlStage {
         {
             return Ok(terms.clone());
         }
-        let stored = self.frontier.crawl(crawl).await?;
-        let (revision, created_at) =
-            stored.as_ref().map_or_else(Default::default, |crawl| (crawl.revision, crawl.created_at));
-        let definition: Option<Definition> =
-            stored.and_then(|crawl| serde_json::from_str(&crawl.definition).ok());
-        let Some(definition) = definition else {
-            let reason = format!("the crawl `{crawl}` of this item is unknown, or of a newer version");
+        let Some(stored) = self.frontier.crawl(crawl).await? else {
+            let reason = format!("the crawl `{crawl}` of this item is unknown; it was deleted");
             return Err(StageError::Permanent { reason });
         };
+        let (revision, created_at) = (stored.revision, stored.created_at);
+        // Workers of that version may be at work beside this one, and its URLs are theirs.
+        let newer = |error: serde_json::Error| StageError::Ours {
+            error: format!(
+                "the terms of crawl `{crawl}` are of a newer version, whose workers have to crawl it; use that version \
+                 here, too: {error}"
+            ),
+        };
+        let definition: Definition = serde_json::from_str(&stored.definition).map_err(newer)?;
         let terms = Arc::new(Terms {
             revision,
             scope: Scope::new(&definition),
@@ -587,6 +591,11 @@ fn skipped(job: CrawlJob, id: &str, scope: &Scope, mark: Mark, now: Timestamp) -
         });
     }
     done
+}
+
+/// A URL that is crawled instead of the item's own.
+fn instead(url: &NormalUrl, (depth, chain): (u32, u32), id: &str) -> NewUrl {
+    NewUrl { in_any_case: true, ..new_url(url.clone(), depth, chain, Some(id)) }
 }
 
 /// What the page was this time, or else last time.

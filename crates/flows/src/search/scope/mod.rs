@@ -87,6 +87,14 @@ impl Scope {
         Ok(())
     }
 
+    /// Whether a URL that somebody else names is taken in, its depth aside; else why not.
+    pub(crate) fn takes(&self, url: &NormalUrl) -> Result<(), &'static str> {
+        if traps::is_too_long(url, &self.traps) {
+            return Err(traps::TOO_LONG);
+        }
+        self.has(url)
+    }
+
     /// Whether a URL of the crawl's own, so many links away from a seed, is still in the scope; else why not.
     pub(crate) fn still_has(&self, url: &NormalUrl, depth: u32) -> Result<(), &'static str> {
         if self.max_depth.is_some_and(|most| depth > most) {

@@ -86,10 +86,18 @@ pub(super) fn without_session(url: NormalUrl) -> NormalUrl {
     normalise(&cleaned, &options).unwrap_or(url)
 }
 
+/// Why a URL is left out that is too long.
+pub(super) const TOO_LONG: &str = "trap.long_url";
+
+/// Whether a URL is longer than the frontier is to keep.
+pub(super) fn is_too_long(url: &NormalUrl, traps: &Traps) -> bool {
+    url.as_str().len() > traps.longest_url
+}
+
 /// Why a URL looks like a trap, if it does.
 pub(super) fn caught(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps) -> Option<&'static str> {
-    if url.as_str().len() > traps.longest_url {
-        return Some("trap.long_url");
+    if is_too_long(url, traps) {
+        return Some(TOO_LONG);
     }
     let path = path(url);
     let mut times: HashMap<&str, usize> = HashMap::new();

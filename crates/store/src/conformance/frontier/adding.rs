@@ -1,9 +1,9 @@
 //! Cases: adding is idempotent, and budgets hold.
 
 use super::Harness;
-use super::trial::{SECOND, Trial, dead, done, retry, url, works};
-use crate::StoreError;
-use crate::frontier::{Added, Budget, CrawlId, EntryState, NewUrl, Validators};
+use super::trial::{LEASE, SECOND, Trial, dead, done, retry, url, works};
+use crate::frontier::{Added, Budget, CrawlId, EntryState, NewUrl, Reopen, TOO_MANY_WAITING, Validators};
+use crate::{FrontierPolicy, StoreError};
 use std::{collections::BTreeMap, time::Duration};
 
 pub(super) async fn a_new_url_is_handed_out_as_it_was_added(h: &mut dyn Harness) {
@@ -139,4 +139,103 @@ pub(super) async fn an_unknown_crawl_is_refused(h: &mut dyn Harness) {
     t.seed(&id, "b.example").await;
     let taken = t.take("the other crawl is not concerned").await;
     t.settle(&taken, retry(Duration::ZERO)).await;
+}
+
+fn named(host: &str, paths: std::ops::Range<usize>) -> Vec<NewUrl> {
+    paths.map(|path| url(host, &path.to_string())).collect()
+}
+
+pub(super) async fn no_more_wait_than_a_crawl_may_have(h: &mut dyn Harness) {
+    let t = Trial::open_with(h, FrontierPolicy { most_waiting: 3, ..FrontierPolicy::default() }).await;
+    let id = t.start("crawl", None).await;
+    let batch = named("a.example", 0..5);
+    let two_too_many = [Added::New, Added::New, Added::New, Added::OverBudget, Added::OverBudget];
+    assert_eq!(t.add(&id, &batch).await, two_too_many, "three and no more");
+    assert_eq!(t.four(&id).await, [3, 0, 0, 0], "three wait");
+    assert_eq!(t.add(&id, &batch[..1]).await, [Added::Known], "what is known needs no room");
+    let left_out = t.counts(&id).await.left_out;
+    assert_eq!(left_out, BTreeMap::from([(TOO_MANY_WAITING.to_owned(), 2)]), "they are counted");
+    let in_any_case = NewUrl { in_any_case: true, ..url("a.example", "seed") };
+    assert_eq!(t.add(&id, &[in_any_case]).await, [Added::New], "it is wanted in any case");
+    let other = t.start("other", None).await;
+    assert_eq!(t.add(&other, &batch[..1]).await, [Added::New], "the room is of one crawl");
+    for taken in t.next(3, 2).await.iter().filter(|taken| taken.crawl == id) {
+        t.settle(taken, done()).await;
+    }
+    assert_eq!(t.four(&id).await, [2, 0, 2, 0], "two are done");
+    let spent = NewUrl { budget: charged("", "calendar", 0).budget, ..batch[3].clone() };
+    let more = [spent, batch[3].clone(), batch[4].clone()];
+    let one = [Added::OverBudget, Added::New, Added::OverBudget];
+    assert_eq!(t.add(&id, &more).await, one, "what was left out is not known, and there is room for one");
+    assert_eq!(t.counts(&id).await.left_out["too_many_calendar"], 1, "a budget has its own reason");
+}
+
+pub(super) async fn no_more_of_one_host_wait_than_it_may_have(h: &mut dyn Harness) {
+    let t =
+        Trial::open_with(h, FrontierPolicy { most_waiting_of_host: 2, ..FrontierPolicy::default() }).await;
+    let id = t.start("crawl", None).await;
+    let mut batch = named("a.example", 0..3);
+    batch.extend(named("b.example", 0..1));
+    let added = [Added::New, Added::New, Added::OverBudget, Added::New];
+    assert_eq!(t.add(&id, &batch).await, added, "two of a host, and others hold nobody up");
+    assert_eq!(t.add(&id, &named("a.example", 3..4)).await, [Added::OverBudget], "also in another batch");
+    let other = t.start("other", None).await;
+    assert_eq!(t.add(&other, &batch[2..3]).await, [Added::New], "a host is of one crawl");
+    let left_out = t.counts(&id).await.left_out;
+    assert_eq!(left_out, BTreeMap::from([(TOO_MANY_WAITING.to_owned(), 2)]), "they are counted");
+}
+
+pub(super) async fn what_waits_is_counted_through_every_step(h: &mut dyn Harness) {
+    let policy = FrontierPolicy { most_waiting_of_host: 1, ..FrontierPolicy::default() };
+    let mut t = Trial::open_with(h, policy).await;
+    let id = t.start("crawl", None).await;
+    let mut paths = 0..;
+    // There is room for one, or for none.
+    let mut new = || url("a.example", &paths.next().unwrap_or(0).to_string());
+    let [first, second, third] = [new(), new(), new()];
+    assert_eq!(t.add(&id, &[first, second.clone()]).await, [Added::New, Added::OverBudget], "one waits");
+    let taken = t.take("it waits").await;
+    assert_eq!(
+        t.add(&id, &[second.clone(), third.clone()]).await,
+        [Added::New, Added::OverBudget],
+        "it flies"
+    );
+    t.settle(&taken, retry(Duration::ZERO)).await;
+    assert_eq!(t.four(&id).await, [2, 0, 0, 0], "what comes back is taken back, whatever waits");
+    assert_eq!(t.add(&id, std::slice::from_ref(&third)).await, [Added::OverBudget], "two wait");
+    for ending in [dead(), done()] {
+        let taken = t.take("two wait").await;
+        t.settle(&taken, ending).await;
+    }
+    assert_eq!(t.add(&id, &[third, new()]).await, [Added::New, Added::OverBudget], "none waited");
+    let dead: Vec<String> = t.dead(None, 10).await.into_iter().map(|dead| dead.item).collect();
+    assert_eq!(works(t.frontier.replay(&dead).await, "replaying"), [true], "one was dead");
+    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "it waits again");
+    let held = t.next(2, 2).await;
+    assert_eq!(held.len(), 2, "both fly");
+    t.pass(LEASE).await;
+    works(t.frontier.take_back().await, "taking back");
+    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what was lost waits");
+    t.end_all(done).await;
+    assert_eq!(t.add(&id, &[new(), new()]).await, [Added::New, Added::OverBudget], "nothing waited");
+    let reopened = works(t.frontier.reopen(&id, &Reopen::Urls(vec![second.url.clone()])).await, "reopening");
+    assert_eq!(reopened, 1, "it was done");
+    t.settle(&t.next(1, 2).await[0], done()).await;
+    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "one waits of two");
+    t.end_all(done).await;
+    assert!(works(t.frontier.insist(&id, &second.url).await, "insisting"), "nobody insisted before");
+    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what is insisted on waits");
+}
+
+pub(super) async fn a_small_page_limit_keeps_few_waiting(h: &mut dyn Harness) {
+    const KEPT: usize = 10_000;
+    let t = Trial::open(h).await;
+    let id = t.start("small", Some(5)).await;
+    let batch: Vec<NewUrl> =
+        (0..KEPT + 2).map(|number| url(&format!("{}.example", number % 50), &number.to_string())).collect();
+    let added = t.add(&id, &batch).await;
+    let many = |which: Added| added.iter().filter(|added| **added == which).count();
+    assert_eq!((many(Added::New), many(Added::OverBudget)), (KEPT, 2), "more than five pages will ever need");
+    t.set_limit(&id, None).await;
+    assert_eq!(t.add(&id, &batch[KEPT..]).await, [Added::New; 2], "without a limit they are wanted");
 }

@@ -49,6 +49,10 @@ macro_rules! frontier_conformance_suite {
                 who_is_over_budget_is_not_known,
                 what_was_left_out_is_counted_by_reason,
                 an_unknown_crawl_is_refused,
+                no_more_wait_than_a_crawl_may_have,
+                no_more_of_one_host_wait_than_it_may_have,
+                what_waits_is_counted_through_every_step,
+                a_small_page_limit_keeps_few_waiting,
             }
             taking {
                 no_more_than_asked_for,

@@ -37,6 +37,7 @@ pub(super) fn url(host: &str, path: &str) -> NewUrl {
         chain: 0,
         found_on: None,
         insist: false,
+        in_any_case: false,
         budget: None,
     }
 }
@@ -80,7 +81,12 @@ pub(super) struct Trial<'h> {
 
 impl<'h> Trial<'h> {
     pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
-        let policy = FrontierPolicy { lease: LEASE, max_attempts: ATTEMPTS };
+        Self::open_with(harness, FrontierPolicy::default()).await
+    }
+
+    /// A frontier that keeps as many waiting as this policy says.
+    pub(super) async fn open_with(harness: &'h mut dyn Harness, policy: FrontierPolicy) -> Self {
+        let policy = FrontierPolicy { lease: LEASE, max_attempts: ATTEMPTS, ..policy };
         let frontier = harness.fresh(policy).await;
         assert_eq!(frontier.policy(), policy, "a frontier says what it was opened with");
         Self { harness, frontier }
