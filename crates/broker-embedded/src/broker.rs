@@ -258,6 +258,18 @@ impl Shared {
     }
 }
 
+impl EmbeddedBroker {
+    /// Does what waits for the disk away from the threads that everything else waits for.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared) -> Result<T, BrokerError> + Send + 'static,
+    ) -> Result<T, BrokerError> {
+        let shared = self.shared.clone();
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.unwrap_or_else(|error| Err(BrokerError::Unavailable { detail: error.to_string() }))
+    }
+}
+
 #[async_trait::async_trait]
 impl Broker for EmbeddedBroker {
     fn guarantees(&self) -> Guarantees {
@@ -265,7 +277,8 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
-        self.shared.engine.declare(queues)
+        let queues = queues.to_vec();
+        self.aside(move |shared| shared.engine.declare(&queues)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
@@ -322,7 +335,25 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
-        let settling = self.shared.engine.settle(verdicts, self.shared.clock.now());
+        let is_copied = |(_, verdict): &(Receipt, Verdict)| {
+            matches!(verdict, Verdict::Retry { .. } | Verdict::Dead { .. })
+        };
+        let settling = if verdicts.iter().any(is_copied) {
+            // The messages are read for their copies.
+            let many = verdicts.len();
+            let settling = self.aside(move |shared| Ok(shared.engine.settle(verdicts, shared.clock.now())));
+            match settling.await {
+                Ok(settling) => settling,
+                Err(error) => {
+                    let detail = error.to_string();
+                    return (0..many)
+                        .map(|_| Err(SettleError::Unavailable { detail: detail.clone() }))
+                        .collect();
+                }
+            }
+        } else {
+            self.shared.engine.settle(verdicts, self.shared.clock.now())
+        };
         self.shared.submit_burials();
         let (request, outcomes) = settling.into_parts();
         outcomes.resolve(self.shared.written(request).await)
@@ -341,17 +372,20 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        let purged = self.shared.engine.purge(queue, self.shared.clock.now());
+        let queue = queue.clone();
+        let purged = self.aside(move |shared| shared.engine.purge(&queue, shared.clock.now())).await;
         self.shared.submit_burials();
         purged
     }
 
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        self.shared.engine.set_paused(queue, true)
+        let queue = queue.clone();
+        self.aside(move |shared| shared.engine.set_paused(&queue, true)).await
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        self.shared.engine.set_paused(queue, false)
+        let queue = queue.clone();
+        self.aside(move |shared| shared.engine.set_paused(&queue, false)).await
     }
 
     async fn dead_letters(
@@ -361,7 +395,8 @@ impl Broker for EmbeddedBroker {
         after: Option<&DeadId>,
         limit: usize,
     ) -> Result<DeadPage, BrokerError> {
-        self.shared.engine.dead_letters(queue, filter, after, limit)
+        let (queue, filter, after) = (queue.clone(), filter.clone(), after.cloned());
+        self.aside(move |shared| shared.engine.dead_letters(&queue, &filter, after.as_ref(), limit)).await
     }
 
     async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
@@ -369,7 +404,8 @@ impl Broker for EmbeddedBroker {
         let mut after = None;
         let below = self.shared.engine.deaths_so_far();
         loop {
-            let step = self.shared.engine.replay(queue, filter, after, below)?;
+            let (name, which) = (queue.clone(), filter.clone());
+            let step = self.aside(move |shared| shared.engine.replay(&name, &which, after, below)).await?;
             for record in self.shared.written(step.request).await {
                 match record {
                     Ok(()) => replayed.count += 1,
@@ -385,7 +421,8 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
-        self.shared.engine.drop_dead(queue, filter)
+        let (queue, filter) = (queue.clone(), filter.clone());
+        self.aside(move |shared| shared.engine.drop_dead(&queue, &filter)).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {
