@@ -53,7 +53,8 @@ fn good_messages_go_on_and_bad_ones_are_kept_with_the_reason() {
         }
         broker.close().await.unwrap();
     });
-    lab.crawl_to_the_end();
+    let told = lab.crawl_to_the_end();
+    assert_eq!(told["not_indexed"], bad.len(), "what died on the way into the index is told: {told}");
 
     let found = lab.indexed();
     for number in 0..40 {

@@ -99,7 +99,8 @@ async fn end(worker: &Worker, started: &Started, began: Instant) -> anyhow::Resu
         false => Vec::new(),
     };
     let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
-    Ok((Crawled { failed_seeds, ..crawled(worker, started, crawl, began.elapsed()) }, left))
+    let not_indexed = worker.broker.depth(&worker.queue.name).await?.dead;
+    Ok((Crawled { failed_seeds, not_indexed, ..crawled(worker, started, crawl, began.elapsed()) }, left))
 }
 
 /// What a crawl by this process has come to.
@@ -123,6 +124,7 @@ pub(in crate::command) fn crawled(
         indexed: ended(worker, "index", "indexed"),
         written: ended(worker, "export", "exported"),
         counts: crawl.counts.into(),
+        not_indexed: 0,
         out: None,
         was_not_indexed: started.was_not_indexed,
         rest: "the same command goes on with the rest".to_owned(),

@@ -68,10 +68,11 @@ JSON:
   {\"crawl\", \"state\": \"running\" | \"finished\" | \"limited\" | \"paused\" | \"cancelled\", \"new\",
     \"added\", \"again\", \"recent\", \"skipped\", \"joined_hosts\", \"failed_seeds\": [{\"url\", \"outcome\",
     \"reason\"}], \"seconds\", \"indexed\", \"written\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
-    \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}}
+    \"dead\", \"fetched\", \"outcomes\": {WORD: n}, \"left_out\": {WORD: n}}, \"not_indexed\"}
   `indexed` is how many pages this run has put into the index, `written` how many into the file of
   --out, `recent` how many were left as they are, `skipped` how many another crawl has fetched lately,
-  `outcomes` are of the whole crawl. With `--out -` it goes to standard error.
+  `outcomes` are of the whole crawl, `not_indexed` how many pages of all crawls became dead letters
+  on their way into the index. With `--out -` it goes to standard error.
 
 Exit codes: 0 nothing is left to do, or the page limit is reached; 1 it failed, or no given URL could be crawled; 2 the command line or a setting is wrong;
 3 it was asked to stop before the end."

@@ -68,6 +68,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         }
     };
     progress.end();
+    let shown: Queue = client.get(&client.address(["api", "queues", queue.as_str()])).await?;
     let since = |outcome: &str| since(&crawl.counts.outcomes, &begun.outcomes, outcome);
     let (indexed, skipped) = (since("published"), since("seen"));
     let ended = matches!(crawl.state, CrawlState::Finished | CrawlState::Limited);
@@ -86,6 +87,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         indexed: indexed.saturating_sub(crawl.to_be_indexed.unwrap_or(0)),
         written: 0,
         counts: crawl.counts,
+        not_indexed: shown.dead,
         out: None,
         was_not_indexed: false,
         rest: format!(

@@ -31,6 +31,8 @@ pub(in crate::command) struct Crawled {
     /// How many lines were written to the file that was asked for.
     pub(super) written: u64,
     pub(super) counts: Counts,
+    /// How many pages were published and given up on their way into the index, of all crawls.
+    pub(super) not_indexed: u64,
     /// The file, if pages were written to one.
     #[serde(skip)]
     pub(super) out: Option<String>,
@@ -123,6 +125,13 @@ impl Crawled {
         for seed in &self.failed_seeds {
             output.line(&format!("  {} ({}): {}", seed.url, seed.outcome, seed.reason))?;
             output.line(&format!("    {}", remedy(seed)))?;
+        }
+        if self.not_indexed > 0 {
+            let pages = counted(self.not_indexed, "page was", "pages were");
+            output.line(&format!(
+                "{pages} published and could not be put into the index, of all crawls; why: crawlway dead list \
+                 crawler_queue"
+            ))?;
         }
         if self.counts.dead > 0 {
             output.line(
