@@ -72,12 +72,12 @@ fn a_valid_config_is_said_to_be() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 97 settings are given, the others have their defaults\n"
+        "ok: no config file; 0 of 99 settings are given, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 97 settings are given, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 99 settings are given, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
 }

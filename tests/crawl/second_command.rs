@@ -364,3 +364,17 @@ fn a_link_to_a_port_where_nothing_listens_holds_up_no_page_of_the_same_host() {
     crawl.kill().unwrap();
     crawl.wait().unwrap();
 }
+
+#[test]
+fn what_was_kept_long_enough_is_thrown_away_shortly_after_the_start() {
+    let site = Site::new();
+    site.page("/", "", "front start", &["/slow"]);
+    site.put("/slow", Answer::page("<title>slow</title>").late(Duration::from_secs(8)));
+    let mut crawl = site.crawl(&[]);
+    crawl.env("CRAWLWAY_RETENTION__TRAILS", "1ms").env("CRAWLWAY_LOG__LEVEL", "info");
+    let output = finish(crawl.spawn().unwrap());
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = log.lines().find(|line| line.contains("threw away what was kept long enough"));
+    assert!(line.is_some_and(|line| !line.contains("trail_entries=0")), "{log}");
+    assert_eq!(json(&output, 0)["state"], "finished");
+}

@@ -5,6 +5,7 @@ use crate::{
     open,
     opening::{self, Opening},
     output::warn,
+    retention::Retention,
 };
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
@@ -95,6 +96,8 @@ pub(crate) struct Worker {
     pub(crate) readiness: Readiness,
     pub(crate) wake: Arc<dyn Fn() + Send + Sync>,
     running: JoinHandle<()>,
+    /// Throws away what was kept long enough.
+    tidying: JoinHandle<()>,
     /// Set once a stage broke, which then has the others stop as if that had been asked for.
     broken: Arc<AtomicBool>,
     stop: Stop,
@@ -292,6 +295,14 @@ impl Worker {
                 stopped.requested().await;
             }
         });
+        let retention = Retention {
+            settings: config.retention,
+            frontier: records.frontier.clone(),
+            seen: seen.clone(),
+            trails: records.trails.clone(),
+            clock: Clock::System,
+        };
+        let tidying = tokio::spawn(retention.run(stop.clone()));
         Ok(Self {
             broker,
             records,
@@ -306,6 +317,7 @@ impl Worker {
             readiness: opening.readiness.clone(),
             wake,
             running,
+            tidying,
             broken,
             stop,
             put_off,
@@ -366,6 +378,7 @@ impl Worker {
             // They were not finished, and whoever runs next goes on with them.
             self.records.frontier.set_state(crawl, CrawlState::Running).await?;
         }
+        self.tidying.abort();
         let closed = self.broker.close().await;
         let index = match &self.index {
             Some(index) => index.close().await,

@@ -13,9 +13,18 @@ use crate::{
 };
 use crawlway_store::{End, StoreError, Timestamp, TrailEntry, Trails};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
 };
+
+/// Done and dead are the ends at 0 and 5 of `End::ALL`. What may be open is few, and its entries are found by its item: two who
+/// record at the same time, or a late report, may leave something there that has ended.
+static OPEN: Sql = Sql::new(
+    "SELECT o.item FROM open_trails o
+     WHERE EXISTS (SELECT 1 FROM trails t WHERE t.item = o.item AND t.at >= o.at)
+       AND NOT EXISTS (SELECT 1 FROM trails t WHERE t.item = o.item AND t.at >= o.at AND t.ended IN (0, 5))
+     ORDER BY o.item LIMIT $1",
+);
 
 #[async_trait::async_trait]
 impl Trails for SqlStore {
@@ -50,13 +59,6 @@ impl Trails for SqlStore {
     }
 
     async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
-        // Done and dead are the ends at 0 and 5 of `End::ALL`. The index alone answers this.
-        static OPEN: Sql = Sql::new(
-            "SELECT item FROM trails GROUP BY item
-             HAVING max(CASE WHEN ended NOT IN (0, 5) THEN at ELSE -1 END)
-                  > max(CASE WHEN ended IN (0, 5) THEN at ELSE -1 END)
-             ORDER BY item LIMIT $1",
-        );
         let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(whole(most as u64))]))?;
         Ok(rows.iter().map(|row| row.text(0)).collect::<Result<_, Fault>>()?)
     }
@@ -74,6 +76,10 @@ impl Trails for SqlStore {
               WHERE {hashed subjects s r.hash} AND s.item = r.item
               AND NOT EXISTS (SELECT 1 FROM trails t WHERE t.item = r.item))",
         );
+        static NO_LONGER_OPEN: Sql = Sql::new(
+            "DELETE FROM open_trails WHERE item IN (SELECT r.item FROM {rows item text} r)
+             AND NOT EXISTS (SELECT 1 FROM trails t WHERE t.item = open_trails.item AND t.at >= open_trails.at)",
+        );
         static ABOUT: Sql = Sql::new(
             "SELECT DISTINCT t.item, t.subject FROM trails t
              WHERE t.num IN (SELECT o.num FROM trails o WHERE o.at < $1 ORDER BY o.at LIMIT $2)
@@ -85,7 +91,17 @@ impl Trails for SqlStore {
             for row in tx.run(&ABOUT, args()).await? {
                 about.row().text(&row.text(0)?).key(row.key(1)?);
             }
-            let gone = tx.run(&EXPIRE, args()).await?.len();
+            let gone = tx.run(&EXPIRE, args()).await?;
+            if !gone.is_empty() {
+                let items =
+                    gone.iter().map(|row| row.text(0)).collect::<Result<BTreeSet<String>, Fault>>()?;
+                let mut rows = Rows::new();
+                for item in &items {
+                    rows.row().text(item);
+                }
+                tx.run(&NO_LONGER_OPEN, vec![Arg::Rows(rows)]).await?;
+            }
+            let gone = gone.len();
             if !about.is_empty() {
                 self.0.subjects.forget();
                 tx.run(&FORGET, vec![Arg::Rows(about)]).await?;
@@ -160,8 +176,42 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
         }
     }
     tx.run(&ADD, vec![Arg::Rows(rows)]).await?;
+    note_open(tx, entries).await?;
     let alone = tx.alone_since();
     Ok(subjects.iter().filter_map(|(key, item)| alone.map(|alone| (part(alone, item), *key))).collect())
+}
+
+/// Notes whose trail may be open by these entries, and whose is not any more.
+async fn note_open(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
+    // On PostgreSQL this locks the row, so that whoever removes it looks at the later time.
+    static OPENED: Sql = Sql::new(
+        "INSERT INTO open_trails (item, at) SELECT r.item, r.at FROM {rows item text, at int} r WHERE true
+         ON CONFLICT (item) DO UPDATE SET at = {greatest}(open_trails.at, excluded.at)",
+    );
+    static CLOSED: Sql = Sql::pair(
+        "DELETE FROM open_trails WHERE item IN
+         (SELECT o.item FROM {rows item text, at int} r CROSS JOIN open_trails o WHERE o.item = r.item AND o.at <= r.at)",
+        "DELETE FROM open_trails USING {rows item text, at int} r
+         WHERE open_trails.item = r.item AND open_trails.at <= r.at",
+    );
+    let (mut opened, mut closed): (BTreeMap<_, i64>, BTreeMap<_, i64>) = Default::default();
+    for entry in entries {
+        let times = if entry.end.closes() { &mut closed } else { &mut opened };
+        let latest = times.entry(storable(&entry.item)).or_insert(i64::MIN);
+        *latest = (*latest).max(millis(entry.at));
+    }
+    opened.retain(|item, at| closed.get(item).is_none_or(|closed| *closed < *at));
+    // Items in one order, as all who record have it, so that no two wait for each other.
+    for (sql, times) in [(&OPENED, opened), (&CLOSED, closed)] {
+        if !times.is_empty() {
+            let mut rows = Rows::new();
+            for (item, at) in &times {
+                rows.row().text(item).int(*at);
+            }
+            tx.run(sql, vec![Arg::Rows(rows)]).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
@@ -201,4 +251,23 @@ fn entry(row: &Row, item: &str) -> Result<TrailEntry, Fault> {
         note,
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Place, SqlOptions, dialect::Dialect};
+
+    #[tokio::test]
+    async fn who_asks_what_is_open_does_not_look_through_all_trails() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(folder.path().join("store.db"));
+        let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
+        let mut tx = store.reading().await.unwrap();
+        let plan = format!("EXPLAIN QUERY PLAN {}", OPEN.text(Dialect::Sqlite));
+        let rows = tx.run_once(plan, vec![Arg::Int(10)]).await.unwrap();
+        let steps: Vec<String> = rows.iter().map(|row| row.text(3).unwrap()).collect();
+        assert!(steps.iter().any(|step| step.contains("SEARCH t ")), "{steps:?}");
+        assert!(!steps.iter().any(|step| step.starts_with("SCAN t")), "{steps:?}");
+    }
 }

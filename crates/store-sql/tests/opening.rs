@@ -3,7 +3,7 @@
 
 mod harness;
 
-use crawlway_store::{Frontier, StoreError, frontier::Added};
+use crawlway_store::{End, Frontier, StoreError, Timestamp, TrailEntry, Trails, frontier::Added};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use harness::{Ground, crawl, look, url};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ on_both!(
     a_newer_database_is_refused,
     many_open_at_once,
     what_waits_in_a_database_of_before_is_counted,
+    trails_that_are_open_in_a_database_of_before_stay_so,
 );
 
 async fn what_was_stored_is_there_after_opening_again(ground: &Ground) {
@@ -32,18 +33,50 @@ async fn a_newer_database_is_refused(ground: &Ground) {
     assert!(matches!(&refused, StoreError::Invalid { problem } if problem.contains("999")), "{refused}");
 }
 
+/// Makes the database one of an earlier release, with what is in it.
+async fn back_to_step_11(ground: &Ground) {
+    ground.execute("ALTER TABLE hosts DROP COLUMN waiting").await;
+    ground.execute("DROP TABLE open_trails").await;
+    ground.execute("DELETE FROM crawlway_schema WHERE step > 11").await;
+}
+
 async fn what_waits_in_a_database_of_before_is_counted(ground: &Ground) {
     let store = ground.open().await;
     let c = crawl(&store, "c", None).await;
     store.add(&c, &[url("a", "1"), url("a", "2"), url("b", "1")]).await.unwrap();
     store.close().await;
-    ground.execute("ALTER TABLE hosts DROP COLUMN waiting").await;
-    ground.execute("DELETE FROM crawlway_schema WHERE step = 12").await;
+    back_to_step_11(ground).await;
     let mut options = ground.options();
     options.policy.most_waiting_of_host = 2;
     let store = SqlStore::open(options).await.expect("it is brought up to date");
     let added = store.add(&c, &[url("a", "3"), url("b", "2")]).await.unwrap();
     assert_eq!(added, [Added::OverBudget, Added::New]);
+}
+
+async fn trails_that_are_open_in_a_database_of_before_stay_so(ground: &Ground) {
+    let store = ground.open().await;
+    let entry = |item: &str, at: u64, end: End| TrailEntry {
+        item: item.to_owned(),
+        subject: None,
+        flow: "search".to_owned(),
+        stage: "crawl".to_owned(),
+        at: Timestamp::from_millis(at),
+        end,
+        outcome: end.to_string(),
+        attempt: 1,
+        took_ms: 1,
+        worker: "w".to_owned(),
+        replays: 0,
+        note: None,
+        error: None,
+    };
+    store.record(&[entry("open", 5, End::Passed), entry("done", 5, End::Passed)]).await.unwrap();
+    store.record(&[entry("done", 6, End::Done), entry("again", 1, End::Dead)]).await.unwrap();
+    store.record(&[entry("again", 2, End::Replayed)]).await.unwrap();
+    store.close().await;
+    back_to_step_11(ground).await;
+    let store = ground.open().await;
+    assert_eq!(Trails::open(&store, 10).await.unwrap(), ["again", "open"]);
 }
 
 async fn many_open_at_once(ground: &Ground) {

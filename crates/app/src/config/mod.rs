@@ -14,6 +14,7 @@ mod problem;
 mod queue;
 mod records;
 mod redis;
+mod retention;
 mod search;
 pub(crate) mod secret;
 mod shape;
@@ -30,8 +31,11 @@ pub(crate) use metrics::MetricsSettings;
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use records::{RecordKind, RecordSettings};
 pub(crate) use redis::{RedisSettings, SeenKind, SeenSettings};
+pub(crate) use retention::RetentionSettings;
 pub(crate) use search::{IndexKind, SearchTable};
 pub(crate) use show::{Setting, as_toml, settings};
+#[cfg(test)]
+pub(crate) use value::Keep;
 pub(crate) use value::{ByteSize, Span};
 
 use crate::{log::LogSettings, open::BrokerSettings};
@@ -59,6 +63,7 @@ pub(crate) struct Config {
     pub(crate) records: RecordSettings,
     pub(crate) seen: SeenSettings,
     pub(crate) redis: RedisSettings,
+    pub(crate) retention: RetentionSettings,
     pub(crate) search: SearchTable,
     pub(crate) inventory: InventoryTable,
     pub(crate) gateway: GatewaySettings,

@@ -14,6 +14,11 @@ pub(crate) struct ByteSize(pub(crate) u64);
 #[serde(try_from = "toml::Value")]
 pub(crate) struct Span(pub(crate) Duration);
 
+/// How long something is kept; `None` for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+pub(crate) struct Keep(pub(crate) Option<Duration>);
+
 /// How many, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "toml::Value")]
@@ -49,6 +54,19 @@ impl TryFrom<toml::Value> for Span {
     fn try_from(value: toml::Value) -> Result<Self, String> {
         let duration = value.as_str().and_then(parse_duration);
         duration.map(Self).ok_or_else(|| format!("expected {DURATION}"))
+    }
+}
+
+impl TryFrom<toml::Value> for Keep {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        match value.as_str() {
+            Some("forever") => Ok(Self(None)),
+            text => text
+                .and_then(parse_duration)
+                .map(|duration| Self(Some(duration)))
+                .ok_or_else(|| format!("expected {DURATION}, or \"forever\"")),
+        }
     }
 }
 

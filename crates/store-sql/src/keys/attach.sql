@@ -29,6 +29,11 @@ CREATE TEMP TRIGGER key_of_subject AFTER INSERT ON main.subjects BEGIN
     ON CONFLICT (hash, kind, part) DO UPDATE SET num = excluded.num;
 END;
 
+CREATE TEMP TRIGGER no_key_of_entry AFTER DELETE ON main.entries BEGIN
+    DELETE FROM new_keys WHERE hash = old.hash AND kind = 0 AND part = old.crawl;
+    DELETE FROM keys WHERE hash = old.hash AND kind = 0 AND part = old.crawl;
+END;
+
 CREATE TEMP TRIGGER no_key_of_seen AFTER DELETE ON main.seen BEGIN
     DELETE FROM new_keys WHERE hash = old.hash AND kind = 1 AND part = 0 AND num = old.num;
     DELETE FROM keys WHERE hash = old.hash AND kind = 1 AND part = 0 AND num = old.num;
