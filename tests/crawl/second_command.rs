@@ -36,6 +36,7 @@ stories! {
     what_robots_txt_forbade_is_crawled_once_it_does_not,
     a_short_recrawl_after_counts_for_its_own_command_alone,
     links_beyond_what_may_wait_are_left_out_and_come_when_there_is_room,
+    pages_of_one_sitemap_are_crawled_while_the_next_is_read_and_a_kill_loses_none,
 }
 
 fn on_shared_stores(name: &str, story: fn(&Site)) {
@@ -245,6 +246,34 @@ fn sitemaps_of_a_site_that_was_down_are_read_when_it_is_back(site: &Site) {
     site.put("/robots.txt", Answer::status(404));
     let told = json(&finish(crawl), 0);
     assert_eq!((&told["added"], site.found("only")), (&2.into(), vec!["/hidden".to_owned()]), "{told}");
+}
+
+fn pages_of_one_sitemap_are_crawled_while_the_next_is_read_and_a_kill_loses_none(site: &Site) {
+    site.page("/", "", "front start", &[]);
+    let sitemap = |page: &str| {
+        site.page(page, "", "only in a sitemap", &[]);
+        Answer::page(&format!("<urlset><url><loc>{}</loc></url></urlset>", site.url(page)))
+    };
+    let index = ["/a.xml", "/b.xml"].map(|file| format!("<sitemap><loc>{}</loc></sitemap>", site.url(file)));
+    site.put("/sitemap.xml", Answer::page(&format!("<sitemapindex>{}</sitemapindex>", index.concat())));
+    site.put("/a.xml", sitemap("/hidden-a"));
+    site.put("/b.xml", sitemap("/hidden-b").late(Duration::from_secs(30)));
+    let mut crawl = site.crawl(&["--sitemaps", "--in-flight", "4"]).spawn().unwrap();
+    let began = std::time::Instant::now();
+    while site.visits("/hidden-a") == 0 || site.visits("/b.xml") == 0 {
+        assert!(
+            began.elapsed() < Duration::from_secs(15),
+            "its page is not asked for before the next file is read"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    crawl.kill().unwrap();
+    crawl.wait().unwrap();
+    site.put("/b.xml", sitemap("/hidden-b"));
+    let told = site.crawled(&["--sitemaps"]);
+    assert_eq!(told["state"], "finished", "{told}");
+    assert_eq!(site.found("only"), ["/hidden-a", "/hidden-b"]);
+    assert_eq!((site.visits("/a.xml"), site.visits("/b.xml")), (1, 2), "what was read is not read again");
 }
 
 fn a_crawl_that_was_killed_is_interrupted_until_the_same_command(site: &Site) {

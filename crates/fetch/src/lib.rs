@@ -41,6 +41,8 @@ pub use limits::Limits;
 pub use memory::{Memory, NoShare, Share};
 pub use pool::Keep;
 pub use request::{Fetched, Hop, Identity, IdentityError, Request, Timing, USER_AGENT, Validators, Waiting};
-pub use sitemaps::{SitemapCaps, SitemapFailure, SitemapFile, SitemapPage, Sitemaps};
+pub use sitemaps::{
+    SitemapCaps, SitemapFailure, SitemapFile, SitemapPage, SitemapRead, SitemapWalk, Sitemaps,
+};
 pub use tls::{RootError, check_roots};
 pub use waits::{HostWait, WaitCause};

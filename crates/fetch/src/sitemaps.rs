@@ -121,69 +121,137 @@ impl Fetcher {
     ///
     /// A file that cannot be read is told among the files and holds up no other. Only the gate stops the walk:
     /// when it is not our turn and the request would rather wait elsewhere, this fails, and nothing that was read
-    /// is kept. Who waits elsewhere takes [`Fetcher::sitemap_roots`] and [`Fetcher::sitemap`] one at a time.
+    /// is kept. Who waits elsewhere, or does not want all pages in memory, walks file by file ([`Fetcher::sitemap_walk`]).
     pub async fn sitemaps(&self, request: &Request, caps: SitemapCaps) -> Result<Sitemaps, FetchError> {
         let mut found = Sitemaps::default();
-        let mut seen_pages = HashSet::new();
-        let roots = self.sitemap_roots(request).await?;
-        let mut seen_files: HashSet<String> = roots.iter().map(|url| url.as_str().to_owned()).collect();
-        let mut waiting: VecDeque<(NormalUrl, usize)> = roots.into_iter().map(|url| (url, 0)).collect();
-        while let Some((url, depth)) = waiting.pop_front() {
-            if found.files.len() >= caps.files || found.pages.len() >= caps.pages {
-                found.truncated = true;
-                break;
-            }
-            let read = match self.sitemap(&of(request, &url)).await {
-                Err(SitemapFailure::Fetch(error)) if is_the_gates(error.code) => return Err(error),
-                Err(failure) => Err(failure),
-                Ok(sitemap) => {
-                    found.truncated |= sitemap.truncated();
-                    match sitemap.links {
-                        Links::Urls(entries) => Ok(found.add(entries, &url, caps.pages, &mut seen_pages)),
-                        Links::Index(children) if depth >= MAX_DEPTH => {
-                            found.truncated |= !children.is_empty();
-                            Ok(children.len())
-                        }
-                        Links::Index(children) => {
-                            let count = children.len();
-                            // No more are remembered than may be asked for.
-                            let room = caps.files.saturating_sub(found.files.len() + waiting.len());
-                            let mut new = unseen(children, &url, &mut seen_files, room);
-                            found.truncated |= new.len() > room;
-                            new.truncate(room);
-                            waiting.extend(new.into_iter().map(|url| (url, depth + 1)));
-                            Ok(count)
-                        }
-                    }
-                }
-            };
-            found.files.push(SitemapFile { url, depth, read });
+        let mut seen = HashSet::new();
+        let mut walk = self.sitemap_walk(request, caps).await?;
+        while let Some(SitemapRead { file, pages }) = self.next_sitemap(&mut walk).await? {
+            found.files.push(file);
+            found.pages.extend(pages.into_iter().filter(|page| seen.insert(page.url.as_str().to_owned())));
         }
+        found.truncated = walk.truncated;
         Ok(found)
+    }
+
+    /// Begins a walk through the sitemaps of a site.
+    pub async fn sitemap_walk(
+        &self,
+        request: &Request,
+        caps: SitemapCaps,
+    ) -> Result<SitemapWalk, FetchError> {
+        let roots = self.sitemap_roots(request).await?;
+        Ok(SitemapWalk {
+            request: request.clone(),
+            caps,
+            seen: roots.iter().map(|url| url.as_str().to_owned()).collect(),
+            waiting: roots.into_iter().map(|url| (url, 0)).collect(),
+            files: 0,
+            pages: 0,
+            truncated: false,
+        })
+    }
+
+    /// Reads the next file of a walk; `None` at its end. When it is not our turn, this fails, and the file is still the next one.
+    pub async fn next_sitemap(&self, walk: &mut SitemapWalk) -> Result<Option<SitemapRead>, FetchError> {
+        let Some((url, depth)) = walk.waiting.pop_front() else { return Ok(None) };
+        if walk.files >= walk.caps.files || walk.pages >= walk.caps.pages {
+            walk.truncated = true;
+            walk.waiting.clear();
+            return Ok(None);
+        }
+        let mut pages = Vec::new();
+        let read = match self.sitemap(&of(&walk.request, &url)).await {
+            Err(SitemapFailure::Fetch(error)) if is_the_gates(error.code) => {
+                walk.waiting.push_front((url, depth));
+                return Err(error);
+            }
+            Err(failure) => Err(failure),
+            Ok(sitemap) => {
+                walk.truncated |= sitemap.truncated();
+                match sitemap.links {
+                    Links::Urls(entries) => {
+                        let count = entries.len();
+                        pages = walk.pages_of(entries, &url);
+                        Ok(count)
+                    }
+                    Links::Index(children) => Ok(walk.follow(children, &url, depth)),
+                }
+            }
+        };
+        walk.files += 1;
+        Ok(Some(SitemapRead { file: SitemapFile { url, depth, read }, pages }))
     }
 }
 
-impl Sitemaps {
-    fn add(
-        &mut self,
-        entries: Vec<Entry>,
-        base: &NormalUrl,
-        most: usize,
-        seen: &mut HashSet<String>,
-    ) -> usize {
-        let count = entries.len();
+/// A way through the sitemaps of a site, file by file, so that no more than one is in memory.
+#[derive(Debug)]
+pub struct SitemapWalk {
+    request: Request,
+    caps: SitemapCaps,
+    /// The files that were met.
+    seen: HashSet<String>,
+    /// Those still to be read, and how many indexes led to each.
+    waiting: VecDeque<(NormalUrl, usize)>,
+    files: usize,
+    pages: usize,
+    truncated: bool,
+}
+
+/// A file of a walk that was read, or could not be.
+#[derive(Debug)]
+pub struct SitemapRead {
+    /// The file.
+    pub file: SitemapFile,
+    /// The pages that it names, in its order.
+    pub pages: Vec<SitemapPage>,
+}
+
+impl SitemapWalk {
+    /// The file that is read next.
+    pub fn upcoming(&self) -> Option<&NormalUrl> {
+        self.waiting.front().map(|(url, _)| url)
+    }
+
+    /// Passes over the file that would be read next. It counts as one.
+    pub fn skip(&mut self) {
+        self.files += usize::from(self.waiting.pop_front().is_some());
+    }
+
+    /// Has a file read once more, after all others.
+    pub fn again(&mut self, file: SitemapFile) {
+        self.files = self.files.saturating_sub(1);
+        self.waiting.push_back((file.url, file.depth));
+    }
+
+    /// The pages that a file names, as far as the cap lets them in.
+    fn pages_of(&mut self, entries: Vec<Entry>, base: &NormalUrl) -> Vec<SitemapPage> {
+        let mut pages = Vec::new();
         for entry in entries {
             let Ok(url) = base.join(&entry.loc, &UrlOptions::default()) else { continue };
-            if seen.contains(url.as_str()) {
-                continue;
-            }
-            if self.pages.len() >= most {
+            if self.pages >= self.caps.pages {
                 self.truncated = true;
                 break;
             }
-            seen.insert(url.as_str().to_owned());
-            self.pages.push(SitemapPage { url, entry });
+            self.pages += 1;
+            pages.push(SitemapPage { url, entry });
         }
+        pages
+    }
+
+    /// Puts the files that an index names at the end of the way, and says how many it names.
+    fn follow(&mut self, children: Vec<Child>, base: &NormalUrl, depth: usize) -> usize {
+        let count = children.len();
+        if depth >= MAX_DEPTH {
+            self.truncated |= count > 0;
+            return count;
+        }
+        // No more are remembered than may be asked for.
+        let room = self.caps.files.saturating_sub(self.files + self.waiting.len());
+        let mut new = unseen(children, base, &mut self.seen, room);
+        self.truncated |= new.len() > room;
+        new.truncate(room);
+        self.waiting.extend(new.into_iter().map(|url| (url, depth + 1)));
         count
     }
 }

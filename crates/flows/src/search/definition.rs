@@ -63,6 +63,9 @@ pub struct TermsState {
     pub marked_since: u64,
     /// The sitemaps were asked for, and have not all been read.
     pub sitemaps_unread: bool,
+    /// Which of them have been, by a hash of their URLs, until all are.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub sitemaps_read: BTreeSet<u64>,
 }
 
 /// What is wrong with a definition.

@@ -16,6 +16,7 @@ mod rescan;
 mod scope;
 mod seeds;
 mod shown;
+mod sitemaps;
 mod source;
 mod start;
 mod wiring;
@@ -28,8 +29,9 @@ pub use reindex::reindex;
 pub use scope::Traps;
 pub use seeds::{FailedSeed, failed_seeds};
 pub use shown::WithFrontier;
+pub use sitemaps::add_sitemaps;
 pub use source::FRONTIER;
-pub use start::{Asked, Started, add_sitemaps, begin, name_crawls};
+pub use start::{Asked, Started, begin, name_crawls};
 pub use wiring::{PagesInto, Search, SearchSettings, Stages, Stores, crawler_queue, items};
 
 /// The flow's name, in trails and metrics.

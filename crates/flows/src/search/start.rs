@@ -4,28 +4,20 @@ use super::{
     Definition, Export, TermsState,
     crawl::{disallowed, new_url},
     rescan::{change_terms, rescan},
-    scope::Scope,
 };
 use crawlway_clock::Timestamp;
 use crawlway_content::NormalUrl;
-use crawlway_fetch::{Code, FetchError, Fetcher, Request, SitemapCaps, Waiting};
 use crawlway_store::{
-    CrawlId, Frontier, SeenUrls, StoreError, Ticket,
+    CrawlId, Frontier, SeenUrls, StoreError,
     frontier::{
         Added, Crawl, CrawlState, EntryFilter, EntryState, NewCrawl, NewTerms, NewUrl, Reopen,
         TOO_MANY_WAITING,
     },
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How many URLs are added together.
 const TOGETHER: usize = 500;
-/// Who asks for a sitemap at the start waits for its turn there.
-const SITEMAP_WAIT: Duration = Duration::from_secs(120);
-/// How long it is at most until a site that could not be reached is asked for its sitemaps again.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// How often the sitemaps of a site are asked for of which one failed and may be read another time.
-const TRIES: u32 = 3;
 
 /// A crawl that is asked for.
 #[derive(Debug, Clone)]
@@ -75,7 +67,7 @@ pub struct Started {
 /// had failed is tried again, and what is due again is crawled again. Repeating it after a failure is harmless.
 ///
 /// When this returns, the crawl and its seeds are durable. The definition has been checked. Its sitemaps are not read;
-/// [`add_sitemaps`] does that, then or later.
+/// [`add_sitemaps`](super::add_sitemaps) does that, then or later.
 pub async fn begin(
     frontier: &dyn Frontier,
     seen: &dyn SeenUrls,
@@ -225,6 +217,12 @@ async fn set_terms(
         }
         // What was to be fetched afresh and was not yet is fetched afresh now.
         definition.state.fresh_since = definition.state.fresh_since.or(before.state.fresh_since);
+        // An interrupted start goes on with the sitemaps that it has not read, unless they may have changed since.
+        let given_at = Timestamp::from_millis(before.state.seeds_given_at);
+        let goes_on = before.state.sitemaps_unread && now.since(given_at) < definition.recrawl_after;
+        if goes_on && !definition.state.rescan && !asked.fresh {
+            definition.state.sitemaps_read = before.state.sitemaps_read;
+        }
         definition.state.joined_hosts = before.state.joined_hosts;
         let is_longer = definition.recrawl_after > before.recrawl_after;
         definition.state.marked_since = if is_longer { now.as_millis() } else { before.state.marked_since };
@@ -281,92 +279,16 @@ pub async fn name_crawls(frontier: &dyn Frontier) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reads the sitemaps of the seeds' hosts and adds the pages that they name, as far as they are in the scope. A site that cannot
-/// be reached is asked again for as long as its robots.txt is, or until the crawl is cancelled or deleted. Answers how many
-/// were new, and what could not be read. Repeating it is harmless.
-pub async fn add_sitemaps(
+/// Adds URLs in batches, and says how many were new.
+pub(super) async fn add(
     frontier: &dyn Frontier,
-    fetcher: &Fetcher,
-    request: &Request,
     crawl: &CrawlId,
-    definition: &Definition,
-) -> Result<(u64, Vec<String>), StoreError> {
-    let scope = Scope::new(definition);
-    let seeds = definition.seeds.iter().filter_map(|seed| seed.parse::<NormalUrl>().ok());
-    let mut sites: BTreeMap<String, NormalUrl> = seeds.map(|seed| (seed.origin().to_owned(), seed)).collect();
-    let (mut added, mut troubles) = (0, Vec::new());
-    for round in 1.. {
-        let mut again_at = None;
-        for seed in std::mem::take(&mut sites).into_values() {
-            match sitemaps(fetcher, request, &seed, &scope).await {
-                Ok((pages, unread)) => {
-                    added += add(frontier, crawl, &pages).await?;
-                    if round < TRIES && unread.iter().any(|file| file.passing) {
-                        again_at = Some(Timestamp::now() + ASK_AGAIN);
-                        sites.insert(seed.origin().to_owned(), seed);
-                    } else {
-                        troubles.extend(unread.into_iter().map(|file| file.why));
-                    }
-                }
-                Err(error) if is_not_yet(error.code) => {
-                    let at = error.not_before.unwrap_or(Timestamp::now() + ASK_AGAIN);
-                    again_at = Some(again_at.map_or(at, |earlier: Timestamp| at.min(earlier)));
-                    sites.insert(seed.origin().to_owned(), seed);
-                }
-                Err(error) => troubles.push(error.to_string()),
-            }
-        }
-        let Some(at) = again_at else { break };
-        tokio::time::sleep(at.since(Timestamp::now()).clamp(Duration::from_secs(1), ASK_AGAIN)).await;
-        let state = frontier.crawl(crawl).await?.map(|crawl| crawl.state);
-        if matches!(state, None | Some(CrawlState::Cancelled)) {
-            return Ok((added, troubles));
-        }
-    }
-    change_terms(frontier, crawl, |terms| terms.state.sitemaps_unread = false).await?;
-    Ok((added, troubles))
-}
-
-/// A sitemap that could not be read.
-struct Unread {
-    why: String,
-    /// Another time it may be.
-    passing: bool,
-}
-
-/// Whether a site can only not be asked right now.
-fn is_not_yet(code: Code) -> bool {
-    matches!(code, Code::RobotsWait | Code::GateWait | Code::GateOpen)
-}
-
-async fn add(frontier: &dyn Frontier, crawl: &CrawlId, urls: &[NewUrl]) -> Result<u64, StoreError> {
+    urls: &[NewUrl],
+) -> Result<u64, StoreError> {
     let mut added = 0;
     for urls in urls.chunks(TOGETHER) {
         let answers = frontier.add(crawl, urls).await?;
         added += answers.iter().filter(|answer| **answer == Added::New).count() as u64;
     }
     Ok(added)
-}
-
-/// The pages of the scope that the sitemaps of a site name, and what could not be read.
-async fn sitemaps(
-    fetcher: &Fetcher,
-    request: &Request,
-    seed: &NormalUrl,
-    scope: &Scope,
-) -> Result<(Vec<NewUrl>, Vec<Unread>), FetchError> {
-    let request = Request {
-        ticket: Ticket::of(&format!("sitemaps of {}", seed.origin())),
-        waiting: Waiting::Here { at_most: SITEMAP_WAIT },
-        url: seed.clone(),
-        ..request.clone()
-    };
-    let found = fetcher.sitemaps(&request, SitemapCaps::default()).await?;
-    let unread = found.files.iter().filter_map(|file| file.read.as_ref().err().map(|error| (file, error)));
-    let unread = unread
-        .map(|(file, error)| Unread { why: format!("{}: {error}", file.url), passing: error.is_passing() });
-    let unread = unread.collect();
-    let pages =
-        found.pages.into_iter().map(|page| Scope::tidy(page.url)).filter(|url| scope.takes(url).is_ok());
-    Ok((pages.map(|url| new_url(url, 0, 0, None)).collect(), unread))
 }
