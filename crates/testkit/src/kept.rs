@@ -1,6 +1,8 @@
 //! A server's process that ends with the test, however that ends.
 
 use std::{
+    collections::BTreeSet,
+    hash::{BuildHasher, RandomState},
     io::{BufRead, BufReader},
     net::{Ipv4Addr, TcpListener},
     process::{Child, Command, Stdio},
@@ -44,10 +46,24 @@ impl Drop for Kept {
     }
 }
 
-/// A port of the loopback interface that nobody has now.
+/// A port of the loopback interface that nobody has now. Not one that the system gives to connections: a server that is started
+/// again would find it taken.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .unwrap_or_else(|error| panic!("there is no free port: {error}"))
-        .port()
+    const RANGE: std::ops::Range<u64> = 10_000..32_000;
+    (0..1_000)
+        .filter_map(|_| {
+            let random = RandomState::new().hash_one(0);
+            u16::try_from(RANGE.start + random % (RANGE.end - RANGE.start)).ok()
+        })
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .unwrap_or_else(|| panic!("there is no free port"))
+}
+
+/// So many of them, all different.
+pub(crate) fn free_ports(count: usize) -> Vec<u16> {
+    let mut ports = BTreeSet::new();
+    while ports.len() < count {
+        ports.insert(free_port());
+    }
+    ports.into_iter().collect()
 }

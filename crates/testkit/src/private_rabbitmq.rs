@@ -1,11 +1,14 @@
 //! A RabbitMQ server of a test's own, to stop, kill and start again without disturbing anybody.
 
-use crate::servers::{RabbitMq, address};
+use crate::{
+    kept::free_ports,
+    servers::{RabbitMq, address},
+};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::{
     fs::File,
     io::{self, Read as _, Write as _},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::{Ipv4Addr, TcpStream},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
     thread,
@@ -37,7 +40,7 @@ impl PrivateRabbitMq {
     /// If it cannot be started.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let ports = free_ports(4).expect("free ports");
+        let ports = free_ports(4);
         let mut server = Self { folder, ports, running: None };
         server.start_again();
         server
@@ -145,11 +148,4 @@ fn answers(port: u16) -> bool {
     };
     const METHOD_FRAME: u8 = 1;
     ask().is_ok_and(|first| first == METHOD_FRAME)
-}
-
-/// Ports of the loopback interface that nobody has now, and that differ.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }
