@@ -3,7 +3,7 @@
 
 use crate::{
     postgres,
-    site::{Answer, Site, ended, finish, json},
+    site::{Answer, Site, ended, finish, json, terminate},
 };
 use crawlway_testkit::servers;
 use serde_json::Value;
@@ -370,6 +370,24 @@ fn plain(site: &Site, arguments: &[&str]) -> std::process::Command {
     }
     crawl.args(arguments);
     crawl
+}
+
+#[test]
+fn a_crawl_that_is_stopped_before_its_sitemaps_are_read_is_not_finished() {
+    let site = Site::new();
+    site.page("/", "", "front start", &[]);
+    site.put("/sitemap.xml", Answer::status(503));
+    let crawl = site.crawl(&["--sitemaps", "--name", "unread"]).spawn().unwrap();
+    while site.visits("/sitemap.xml") == 0 || site.visits("/") == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    terminate(&crawl);
+    assert_eq!(finish(crawl).status.code(), Some(3), "something is left to do");
+    let shown = json(&ended(site.program(&["crawl", "show", "unread", "--json"])), 0);
+    let is_open = shown["interrupted"] == true || shown["state"] == "paused";
+    assert!(is_open, "{shown}");
+    site.put("/sitemap.xml", Answer::page("<urlset></urlset>"));
+    site.crawled(&["--sitemaps", "--name", "unread"]);
 }
 
 #[test]

@@ -61,6 +61,8 @@ pub struct Started {
     pub outcomes: BTreeMap<String, u64>,
     /// Whether everything is fetched again because pages of before went to a file, and not into the index.
     pub was_not_indexed: bool,
+    /// Whether its sitemaps were asked for and given up before all were read.
+    pub sitemaps_unread: bool,
 }
 
 /// Starts a crawl, or goes on with the one of this name on the terms that are given now: what it knows stays known, what
@@ -116,7 +118,16 @@ pub async fn begin(
     }
     let crawl = frontier.crawl(&id).await?.unwrap_or(before.clone());
     let recent = crawl.counts.done.min(before.counts.done);
-    Ok(Started { crawl, new, added, again, recent, outcomes: before.counts.outcomes, was_not_indexed })
+    Ok(Started {
+        crawl,
+        new,
+        added,
+        again,
+        recent,
+        outcomes: before.counts.outcomes,
+        was_not_indexed,
+        sitemaps_unread: false,
+    })
 }
 
 /// Pages that were fetched lately, and are wanted all the same.

@@ -18,7 +18,7 @@ pub struct CrawlView {
     /// `running`, `paused`, `cancelled`, `finished`, or `limited`: the page limit is reached with URLs left.
     #[schema(value_type = String)]
     pub state: CrawlState,
-    /// It runs, and no process works on it, since it was cut off.
+    /// It runs, or its sitemaps are still to be read, and no process works on it, since it was cut off.
     #[serde(default)]
     pub interrupted: bool,
     /// What it was asked to do; null if this version cannot read it.
@@ -157,7 +157,10 @@ pub struct Counts {
 impl CrawlView {
     /// A crawl that this process knows nothing of but what is stored.
     pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>, nobody_works: bool) -> Self {
-        let interrupted = nobody_works && crawl.state == CrawlState::Running;
+        let terms = serde_json::from_str::<search::Definition>(&crawl.definition);
+        let unread =
+            terms.is_ok_and(|terms| terms.state.sitemaps_unread) && crawl.state == CrawlState::Finished;
+        let interrupted = nobody_works && (unread || crawl.state == CrawlState::Running);
         Self { interrupted, ..Self::new(crawl, None, to_be_indexed, None, false) }
     }
 

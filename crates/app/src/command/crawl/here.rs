@@ -80,7 +80,9 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     drained?;
     started?;
     let (crawled, left) = ended?;
-    let finished = left == 0 && matches!(crawled.state, CrawlState::Finished | CrawlState::Limited);
+    let finished = left == 0
+        && !crawled.sitemaps_unread
+        && matches!(crawled.state, CrawlState::Finished | CrawlState::Limited);
     let told = Crawled { out: args.out.map(|out| out.to_string()), ..crawled };
     told.end(finished, output)
 }
@@ -127,6 +129,7 @@ pub(in crate::command) fn crawled(
         not_indexed: 0,
         out: None,
         was_not_indexed: started.was_not_indexed,
+        sitemaps_unread: started.sitemaps_unread,
         rest: "the same command goes on with the rest".to_owned(),
     }
 }
@@ -183,7 +186,10 @@ pub(in crate::command) async fn crawl(
         let fetching = fetching(worker);
         let waits_for = match crawl.state {
             CrawlState::Paused => Some(format!("paused: `crawlway crawl resume {id}` lets it go on")),
-            _ if fetching == 0 && !over => worker.fetcher.waits_for(),
+            _ if fetching == 0 && !over => {
+                let reading = || sitemaps.is_some().then(|| "waiting for its sitemaps".to_owned());
+                worker.fetcher.waits_for().or_else(reading)
+            }
             _ => None,
         };
         progress.show(&crawl.counts.into(), fetching, left, waits_for.as_deref());
@@ -193,6 +199,7 @@ pub(in crate::command) async fn crawl(
             progress.end();
             if let Some(reading) = sitemaps {
                 reading.abort();
+                started.sitemaps_unread = true;
             }
             return Ok(started);
         }

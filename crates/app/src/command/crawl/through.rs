@@ -90,6 +90,7 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         not_indexed: shown.dead,
         out: None,
         was_not_indexed: false,
+        sitemaps_unread: false,
         rest: format!(
             "it goes on in the gateway; the same command follows it, and this pauses it: crawlway crawl pause {name}"
         ),

@@ -39,6 +39,9 @@ pub(in crate::command) struct Crawled {
     /// Whether everything was fetched again because pages of before went to a file alone.
     #[serde(skip)]
     pub(super) was_not_indexed: bool,
+    /// Whether its sitemaps are still to be read.
+    #[serde(skip)]
+    pub(super) sitemaps_unread: bool,
     /// How to go on with what is left.
     #[serde(skip)]
     pub(super) rest: String,
@@ -139,7 +142,10 @@ impl Crawled {
                  them again",
             )?;
         }
-        if matches!(self.state, CrawlState::Running | CrawlState::Paused) {
+        if self.sitemaps_unread {
+            output.line("its sitemaps are still to be read")?;
+        }
+        if self.sitemaps_unread || matches!(self.state, CrawlState::Running | CrawlState::Paused) {
             output.line(&self.rest)?;
         }
         Ok(())
