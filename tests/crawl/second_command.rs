@@ -35,6 +35,8 @@ stories! {
     a_crawl_that_was_killed_is_interrupted_until_the_same_command,
     what_robots_txt_forbade_is_crawled_once_it_does_not,
     a_short_recrawl_after_counts_for_its_own_command_alone,
+    a_crawl_that_was_deleted_leaves_no_url_behind,
+    another_crawl_leaves_one_that_was_interrupted_as_it_was,
     links_beyond_what_may_wait_are_left_out_and_come_when_there_is_room,
     pages_of_one_sitemap_are_crawled_while_the_next_is_read_and_a_kill_loses_none,
 }
@@ -326,6 +328,29 @@ fn what_robots_txt_forbade_is_crawled_once_it_does_not(site: &Site) {
         0,
     );
     assert_eq!(shown["urls"], serde_json::json!([]), "{shown}");
+}
+
+fn a_crawl_that_was_deleted_leaves_no_url_behind(site: &Site) {
+    fill(site);
+    site.crawled(&["--name", "gone"]);
+    json(&ended(site.program(&["crawl", "delete", "gone", "--yes", "--json"])), 0);
+    let again = site.crawled(&["--name", "gone"]);
+    assert_eq!((&again["skipped"], count(&again, "fetched")), (&0.into(), 21), "{again}");
+}
+
+fn another_crawl_leaves_one_that_was_interrupted_as_it_was(site: &Site) {
+    site.page("/", "", "front start", &["/slow"]);
+    site.put("/slow", Answer::page("<title>slow</title>").late(Duration::from_secs(20)));
+    site.put_at(3, "/", Answer::page("<title>other</title><p>another site"));
+    let mut crawl = site.crawl(&["--name", "cut"]).spawn().unwrap();
+    while site.visits("/slow") == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    crawl.kill().unwrap();
+    crawl.wait().unwrap();
+    site.crawled(&["--name", "other", &site.url_of(3, "/")]);
+    let shown = json(&ended(site.program(&["crawl", "show", "cut", "--json"])), 0);
+    assert_eq!(shown["state"], "running", "whoever runs next goes on with it: {shown}");
 }
 
 fn a_short_recrawl_after_counts_for_its_own_command_alone(site: &Site) {
