@@ -350,7 +350,7 @@ fn another_crawl_leaves_one_that_was_interrupted_as_it_was(site: &Site) {
     crawl.wait().unwrap();
     site.crawled(&["--name", "other", &site.url_of(3, "/")]);
     let shown = json(&ended(site.program(&["crawl", "show", "cut", "--json"])), 0);
-    assert_eq!(shown["state"], "running", "whoever runs next goes on with it: {shown}");
+    assert_eq!(shown["state"], "running", "the next worker goes on with it: {shown}");
 }
 
 fn a_short_recrawl_after_counts_for_its_own_command_alone(site: &Site) {

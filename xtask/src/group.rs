@@ -1,4 +1,4 @@
-//! A command together with everything that it starts: whoever interrupts us interrupts all of it, and nothing is left running.
+//! A command together with everything that it starts: a signal to us ends all of it, and nothing is left running.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};

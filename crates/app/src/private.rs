@@ -1,5 +1,5 @@
 //! Who may read what the program writes: the data directory is its owner's alone, since it holds cookies, headers and page
-//! sources; a file that somebody names is made as that user's other files are.
+//! sources; a file that the user names is made as that user's other files are.
 
 use crate::output::warn;
 use anyhow::Context;
@@ -26,7 +26,7 @@ pub(crate) fn from_here_on() {
     let _ = USERS_MASK.set(umask(Mode::from_raw_mode(OTHERS)));
 }
 
-/// Makes a file that somebody named, with the mode that this user's files have.
+/// Makes a file that the user named, with the mode that this user's files have.
 pub(crate) fn named_by_the_user<T>(make: impl FnOnce() -> T) -> T {
     let Some(users) = USERS_MASK.get() else { return make() };
     let ours = umask(*users);

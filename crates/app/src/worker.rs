@@ -375,7 +375,7 @@ impl Worker {
     /// Closes everything. To be called after [`drain`](Self::drain).
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         for crawl in &self.put_off {
-            // They were not finished, and whoever runs next goes on with them.
+            // They were not finished, and the next worker goes on with them.
             self.records.frontier.set_state(crawl, CrawlState::Running).await?;
         }
         self.tidying.abort();

@@ -65,7 +65,7 @@ impl Engine {
                 Ok(Walk { engine: self, session, queue, lane, left, kept: Vec::new(), _turn: turn })
             }
             Err(error) => {
-                // Or nobody could go through them as long as this connection lasts.
+                // Or no process could walk through them as long as this connection lasts.
                 let _ = unlock_graves(&session, queue).await;
                 Err(error)
             }

@@ -379,11 +379,6 @@ impl Fetcher {
         })
     }
 
-    /// The memory that answers may take together.
-    pub fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
     /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has
     /// none has one without rules.
     pub async fn robots(&self, request: &Request) -> Result<Arc<Robots>, FetchError> {

@@ -6,7 +6,7 @@
 //!        └ 1/4 for one page at a time that finds nothing left there: it gets all that a page may have, and therefore ends
 //! ```
 //!
-//! Nobody who has the last part waits for another, so that pages which wait for more than they have are let through
+//! A page that has the last part waits for no other, so that pages which wait for more than they have are let through
 //! one by one.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -142,7 +142,7 @@ async fn patiently(
     more: impl Future<Output = Result<OwnedSemaphorePermit, tokio::sync::AcquireError>>,
     patience: Duration,
 ) -> Result<OwnedSemaphorePermit, NoShare> {
-    // Nobody closes them.
+    // The semaphores are never closed.
     tokio::time::timeout(patience, more).await.map_err(|_| NoShare::UsedUp)?.map_err(|_| NoShare::UsedUp)
 }
 

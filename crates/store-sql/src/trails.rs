@@ -183,7 +183,7 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
 
 /// Notes whose trail may be open by these entries, and whose is not any more.
 async fn note_open(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
-    // On PostgreSQL this locks the row, so that whoever removes it looks at the later time.
+    // On PostgreSQL this locks the row, so that the transaction that removes it sees the later time.
     static OPENED: Sql = Sql::new(
         "INSERT INTO open_trails (item, at) SELECT r.item, r.at FROM {rows item text, at int} r WHERE true
          ON CONFLICT (item) DO UPDATE SET at = {greatest}(open_trails.at, excluded.at)",

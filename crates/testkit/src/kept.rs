@@ -46,7 +46,7 @@ impl Drop for Kept {
     }
 }
 
-/// A port of the loopback interface that nobody has now. Not one that the system gives to connections: a server that is started
+/// A port of the loopback interface that is free now. Not one that the system gives to connections: a server that is started
 /// again would find it taken.
 pub(crate) fn free_port() -> u16 {
     const RANGE: std::ops::Range<u64> = 10_000..32_000;

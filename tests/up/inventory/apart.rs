@@ -117,7 +117,7 @@ fn an_accepted_url_is_known_after_a_restart_of_the_api_and_its_last_page_while_m
     ground.servers().mongo.kill();
     let stale = api.wait(&location, |record| record["stale"] == true);
     assert_eq!(stale["metadata"]["page_source"], page, "{stale}");
-    // Nobody waits for a database that does not answer.
+    // No request waits for a database that does not answer.
     let (unknown, _) = api.ask_for(&site.url("/ok/unknown"));
     for path in [location.as_str(), unknown.as_str(), "/api/urls?status=QUEUED"] {
         let began = Instant::now();

@@ -71,7 +71,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// Takes back what was in flight when its process was killed. For who has the queues of this data directory, or its
-    /// lock, which one process can have at a time, so that whoever had something in flight is gone. Records on a server may be
+    /// lock, which one process can have at a time, so that the worker that had something in flight is gone. Records on a server may be
     /// others' too, unless the settings say that there are none.
     pub(crate) async fn take_back(&self, config: &Config) -> anyhow::Result<()> {
         if config.records.kind == RecordKind::Embedded || config.only_process {

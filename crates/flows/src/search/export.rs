@@ -111,11 +111,6 @@ impl Export {
         Self { name, written, closed: AtomicBool::new(false) }
     }
 
-    /// Whether no page is in it yet, as far as that can be told: what was written to a stream cannot be read back.
-    pub fn is_empty(&self) -> bool {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.is_empty()
-    }
-
     /// Whether this page is in it, as far as that can be told.
     pub fn has(&self, url: &str) -> bool {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.contains_key(&key(url))

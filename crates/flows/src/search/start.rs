@@ -132,7 +132,7 @@ pub async fn begin(
 
 /// Pages that were fetched lately, and are wanted all the same.
 struct Lacking<'a> {
-    /// Who no longer knows a page was made to forget it by somebody who wants it crawled.
+    /// The seen store. A page that it no longer knows was deleted there, to be crawled again.
     seen: &'a dyn SeenUrls,
     /// What a file lacks is to be written to it.
     file: Option<&'a Export>,

@@ -218,7 +218,7 @@ impl Inventory {
         self.0.records.get().ok_or_else(|| not_there().into())
     }
 
-    /// Records that fit. Nobody waits long for a store that is known to be down.
+    /// Records that fit. The request does not wait long for a store that is known to be down.
     pub(crate) async fn list(&self, wanted: &Wanted) -> Result<UrlList, Problem> {
         let down = &self.0.down;
         let within = if down.load(Ordering::Relaxed) { ANSWER_WITHIN } else { PATIENCE };

@@ -156,11 +156,11 @@ pub struct Counts {
 
 impl CrawlView {
     /// A crawl that this process knows nothing of but what is stored.
-    pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>, nobody_works: bool) -> Self {
+    pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>, no_worker: bool) -> Self {
         let terms = serde_json::from_str::<search::Definition>(&crawl.definition);
         let unread =
             terms.is_ok_and(|terms| terms.state.sitemaps_unread) && crawl.state == CrawlState::Finished;
-        let interrupted = nobody_works && (unread || crawl.state == CrawlState::Running);
+        let interrupted = no_worker && (unread || crawl.state == CrawlState::Running);
         Self { interrupted, ..Self::new(crawl, None, to_be_indexed, None, false) }
     }
 

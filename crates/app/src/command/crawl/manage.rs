@@ -190,7 +190,7 @@ async fn list(crawls: &Crawls, limit: usize, after: Option<&str>, output: &mut O
     Ok(())
 }
 
-/// Its state, in a word. What runs and has nobody at work on it was interrupted.
+/// Its state, in a word. What runs without a worker was interrupted.
 fn state(crawl: &CrawlView) -> &str {
     if crawl.interrupted { "interrupted" } else { crawl.state.as_str() }
 }
