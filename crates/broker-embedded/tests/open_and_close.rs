@@ -90,27 +90,38 @@ fn a_foreign_directory_is_refused_untouched() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was written there");
 }
 
-#[tokio::test]
-async fn what_goes_through_the_log_holds_up_no_thread_that_others_wait_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let broker = EmbeddedBroker::open(directory.path(), Options::default()).unwrap();
-    let spec = QueueSpec::new(QueueName::new("q").unwrap());
-    broker.declare(std::slice::from_ref(&spec)).await.unwrap();
-    broker.publish((0..3).map(|_| Outgoing::to_queue(&spec.name, "x")).collect()).await;
-    let taken = broker.receive(&spec.name, 3, Duration::ZERO).await.unwrap();
-    let dead = Verdict::Dead { reason: "no".to_owned() };
-    let verdicts = taken.into_iter().map(|taken| (taken.receipt, dead.clone())).collect();
-    assert!(is_aside(broker.settle(verdicts)).await.iter().all(Result::is_ok));
-    let letters = is_aside(broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10)).await.unwrap();
-    assert_eq!(letters.letters.len(), 3);
-    is_aside(broker.pause(&spec.name)).await.unwrap();
-    assert_eq!(is_aside(broker.replay(&spec.name, &DeadFilter::all())).await.unwrap().count, 3);
+#[test]
+fn what_goes_through_the_log_holds_up_no_thread_that_others_wait_for() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let broker = EmbeddedBroker::open(directory.path(), Options::default()).unwrap();
+        let spec = QueueSpec::new(QueueName::new("q").unwrap());
+        broker.declare(std::slice::from_ref(&spec)).await.unwrap();
+        broker.publish((0..3).map(|_| Outgoing::to_queue(&spec.name, "x")).collect()).await;
+        let taken = broker.receive(&spec.name, 3, Duration::ZERO).await.unwrap();
+        let dead = Verdict::Dead { reason: "no".to_owned() };
+        let verdicts = taken.into_iter().map(|taken| (taken.receipt, dead.clone())).collect();
+        assert!(is_aside(broker.settle(verdicts)).await.iter().all(Result::is_ok));
+        let letters = is_aside(broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10)).await.unwrap();
+        assert_eq!(letters.letters.len(), 3);
+        is_aside(broker.pause(&spec.name)).await.unwrap();
+        assert_eq!(is_aside(broker.replay(&spec.name, &DeadFilter::all())).await.unwrap().count, 3);
+    });
 }
 
-/// Sees that a call gives its thread free at once, and waits for it.
+/// Sees that a call needs the blocking thread, which is busy at first, and waits for the call.
 async fn is_aside<T>(call: impl Future<Output = T>) -> T {
+    let (free, busy) = std::sync::mpsc::channel::<()>();
+    let blocker = tokio::task::spawn_blocking(move || drop(busy.recv()));
     let mut call = pin!(call);
     let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(first.is_pending(), "it is done where others wait");
+    drop(free);
+    blocker.await.unwrap();
     call.await
 }
