@@ -365,6 +365,10 @@ impl Broker for EmbeddedBroker {
         extended
     }
 
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.shared.engine.alone(receipt, self.shared.clock.now())
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let depth = self.shared.engine.depth(queue, self.shared.clock.now());
         self.shared.submit_burials();

@@ -15,7 +15,6 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
         depth_lag: Duration::ZERO,
         limit_slack: 0,
         max_message,
-        uncounted_losses: 0,
     }
 }
 

@@ -28,8 +28,12 @@ pub(crate) enum Event {
     Delivered,
     /// Settled, purged, dropped or set aside: never needed again.
     Done,
-    /// Its receiver was lost at this time, which counts as an attempt.
+    /// Its receiver was lost at this time.
     Lost { at: Timestamp },
+    /// Its receiver runs nothing else from now on.
+    Alone,
+    /// Its receiver was lost at this time, with its process, which ran nothing else.
+    SoloCrash { at: Timestamp },
     /// Waits until this time.
     Deferred { until: Timestamp },
     /// The copy at this place, and no other, has taken over.
@@ -50,6 +54,8 @@ impl Event {
             Event::Moved { to } => (5, u64::from(to.segment) << 27 | u64::from(to.offset / ALIGN as u32)),
             Event::Sealed => (6, 0),
             Event::SetAside { bytes } => (7, bytes),
+            Event::Alone => (8, 0),
+            Event::SoloCrash { at } => (9, at.as_millis()),
         };
         let mut slot = [0; SLOT];
         // Times beyond 56 bits lie two million years ahead.
@@ -83,6 +89,8 @@ impl Event {
             5 => Event::Moved { to: place() },
             6 => Event::Sealed,
             7 => Event::SetAside { bytes: argument },
+            8 => Event::Alone,
+            9 => Event::SoloCrash { at: time },
             _ => return None,
         };
         Some((u32_at(8), event))
@@ -144,7 +152,11 @@ pub(crate) struct History {
     pub(crate) done: bool,
     pub(crate) moved: Option<Place>,
     pub(crate) in_flight: bool,
+    /// Its receiver runs nothing else.
+    pub(crate) alone: bool,
+    /// How many receivers were lost, and how many of them ran nothing else.
     pub(crate) lost: u16,
+    pub(crate) solo_crashes: u16,
     pub(crate) first_lost: Timestamp,
     pub(crate) last_lost: Timestamp,
     /// Overrides the record's own time when set.
@@ -157,6 +169,16 @@ impl History {
     /// Whether the record is needed no more.
     pub(crate) fn is_over(&self) -> bool {
         self.done || self.moved.is_some()
+    }
+
+    /// Its receiver was lost at this time.
+    pub(crate) fn lose(&mut self, at: Timestamp) {
+        if self.lost == 0 {
+            self.first_lost = at;
+        }
+        self.lost = self.lost.saturating_add(1);
+        self.last_lost = at;
+        (self.in_flight, self.alone) = (false, false);
     }
 
     /// Whether the record was ever more than a copy waiting to count.
@@ -216,22 +238,20 @@ impl Histories {
         }
         let history = self.by_offset.entry(offset).or_default();
         match event {
-            Event::Delivered => history.in_flight = true,
+            Event::Delivered => (history.in_flight, history.alone) = (true, false),
+            Event::Alone => history.alone = true,
             Event::Done => history.done = true,
             Event::Moved { to } => history.moved = Some(to),
             Event::SetAside { bytes } => history.set_aside = Some(bytes),
             Event::Sealed => {}
-            Event::Lost { at } => {
-                if history.lost == 0 {
-                    history.first_lost = at;
-                }
-                history.lost = history.lost.saturating_add(1);
-                history.last_lost = at;
-                history.in_flight = false;
+            Event::Lost { at } | Event::SoloCrash { at } => {
+                let solo = matches!(event, Event::SoloCrash { .. });
+                history.solo_crashes = history.solo_crashes.saturating_add(u16::from(solo));
+                history.lose(at);
             }
             Event::Deferred { until } => {
                 history.deferred = Some(until);
-                history.in_flight = false;
+                (history.in_flight, history.alone) = (false, false);
             }
         }
     }
@@ -251,7 +271,9 @@ mod tests {
                 .prop_map(|(segment, n)| Event::Moved { to: Place { segment, offset: n * 8 } }),
             Just(Event::Sealed),
             (0u64..1 << 56).prop_map(|bytes| Event::SetAside { bytes }),
+            Just(Event::Alone),
             time.clone().prop_map(|at| Event::Lost { at }),
+            time.clone().prop_map(|at| Event::SoloCrash { at }),
             time.prop_map(|until| Event::Deferred { until }),
         ]
     }

@@ -17,7 +17,7 @@
 //! is never mistaken for a record, and neither is a body that was made to look like one.
 
 use bytes::Bytes;
-use crawlway_broker::{Failure, Headers, MessageId, Timestamp};
+use crawlway_broker::{Cause, Failure, Headers, MessageId, Timestamp};
 
 pub(crate) const HEADER: usize = 24;
 /// Records start at multiples of this.
@@ -140,8 +140,17 @@ pub(crate) struct Carried {
     /// Attempts that failed.
     pub(crate) attempts: u32,
     pub(crate) replays: u32,
+    pub(crate) losses: Losses,
     pub(crate) first_error: Option<Failure>,
     pub(crate) last_error: Option<Failure>,
+}
+
+/// How many receivers of a message were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Losses {
+    pub(crate) all: u16,
+    /// Those of them that ran nothing else.
+    pub(crate) solo: u16,
 }
 
 /// What only a dead letter has.
@@ -150,6 +159,7 @@ pub(crate) struct Death {
     /// Names and orders the dead letters of all queues.
     pub(crate) number: u64,
     pub(crate) at: Timestamp,
+    pub(crate) cause: Cause,
     pub(crate) reason: String,
 }
 
@@ -176,6 +186,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) group: Option<&'a str>,
     /// Origin, sequence and failed attempts.
     pub(crate) carried: Option<(Place, u64, u32)>,
+    pub(crate) losses: Losses,
     pub(crate) death: Option<u64>,
 }
 
@@ -185,6 +196,9 @@ const HAS_DEATH: u8 = 4;
 const HAS_KEY: u8 = 8;
 const HAS_FIRST_ERROR: u8 = 16;
 const HAS_LAST_ERROR: u8 = 32;
+const HAS_LOSSES: u8 = 64;
+/// Dead letters of before have none, and their reason tells.
+const HAS_CAUSE: u8 = 128;
 
 /// A message's parts, borrowed, as they are encoded.
 #[derive(Debug)]
@@ -233,6 +247,7 @@ impl Parts<'_> {
         let carried = self.carried;
         let first_error = carried.and_then(|carried| carried.first_error.as_ref());
         let last_error = carried.and_then(|carried| carried.last_error.as_ref());
+        let losses = carried.map(|carried| carried.losses).filter(|losses| *losses != Losses::default());
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         out.push(
             flag(self.group.is_some(), HAS_GROUP)
@@ -240,7 +255,9 @@ impl Parts<'_> {
                 | flag(self.death.is_some(), HAS_DEATH)
                 | flag(self.key.is_some(), HAS_KEY)
                 | flag(first_error.is_some(), HAS_FIRST_ERROR)
-                | flag(last_error.is_some(), HAS_LAST_ERROR),
+                | flag(last_error.is_some(), HAS_LAST_ERROR)
+                | flag(losses.is_some(), HAS_LOSSES)
+                | flag(self.death.is_some(), HAS_CAUSE),
         );
         put_u64(out, self.published_at.as_millis());
         put_u64(out, self.due.as_millis());
@@ -251,9 +268,17 @@ impl Parts<'_> {
             put_u32(out, carried.attempts);
             put_u32(out, carried.replays);
         }
+        if let Some(losses) = losses {
+            put_u32(out, u32::from(losses.all) | u32::from(losses.solo) << 16);
+        }
         if let Some(death) = self.death {
             put_u64(out, death.number);
             put_u64(out, death.at.as_millis());
+            out.push(match death.cause {
+                Cause::AttemptsUsedUp => 1,
+                Cause::WorkerLost => 2,
+                Cause::Refused => 3,
+            });
         }
         if let Some(group) = self.group {
             put_text(out, group);
@@ -276,6 +301,12 @@ impl Parts<'_> {
         }
         out.extend_from_slice(self.body);
     }
+}
+
+/// What ended a message of before the cause was written, by the reason that was.
+fn cause_of(reason: &str) -> Cause {
+    let used_up = reason.starts_with("all ") && reason.ends_with(" attempts failed");
+    if used_up { Cause::AttemptsUsedUp } else { Cause::Refused }
 }
 
 fn put_u32(out: &mut Vec<u8>, value: u32) {
@@ -342,7 +373,7 @@ impl<'a> Outline<'a> {
         Some(Self::read_with_flags(&mut Reader(payload))?.0)
     }
 
-    fn read_with_flags(reader: &mut Reader<'a>) -> Option<(Self, u8, u32, Timestamp)> {
+    fn read_with_flags(reader: &mut Reader<'a>) -> Option<(Self, u8, u32, (Timestamp, Option<Cause>))> {
         let flags = reader.u8()?;
         let published_at = reader.time()?;
         let due = reader.time()?;
@@ -355,16 +386,26 @@ impl<'a> Outline<'a> {
             replays = reader.u32()?;
             Some((origin, sequence, attempts))
         };
-        let mut dead_at = Timestamp::default();
+        let losses = if flags & HAS_LOSSES == 0 { 0 } else { reader.u32()? };
+        let losses = Losses { all: losses as u16, solo: (losses >> 16) as u16 };
+        let mut end = (Timestamp::default(), None);
         let death = if flags & HAS_DEATH == 0 {
             None
         } else {
             let number = reader.u64()?;
-            dead_at = reader.time()?;
+            end.0 = reader.time()?;
+            if flags & HAS_CAUSE != 0 {
+                end.1 = match reader.u8()? {
+                    1 => Some(Cause::AttemptsUsedUp),
+                    2 => Some(Cause::WorkerLost),
+                    3 => Some(Cause::Refused),
+                    _ => return None,
+                };
+            }
             Some(number)
         };
         let group = if flags & HAS_GROUP == 0 { None } else { Some(reader.text()?) };
-        Some((Outline { published_at, due, group, carried, death }, flags, replays, dead_at))
+        Some((Outline { published_at, due, group, carried, losses, death }, flags, replays, end))
     }
 }
 
@@ -372,7 +413,7 @@ impl Stored {
     /// Reads a whole payload; the body stays a slice of it.
     pub(crate) fn read(payload: &Bytes) -> Option<Stored> {
         let mut reader = Reader(payload);
-        let (outline, flags, replays, dead_at) = Outline::read_with_flags(&mut reader)?;
+        let (outline, flags, replays, (dead_at, cause)) = Outline::read_with_flags(&mut reader)?;
         let mut failure = |flag: u8| -> Option<Option<Failure>> {
             if flags & flag == 0 {
                 return Some(None);
@@ -387,12 +428,16 @@ impl Stored {
             sequence,
             attempts,
             replays,
+            losses: outline.losses,
             first_error,
             last_error,
         });
         let death = match outline.death {
             None => None,
-            Some(number) => Some(Death { number, at: dead_at, reason: reader.text()?.to_owned() }),
+            Some(number) => {
+                let reason = reader.text()?.to_owned();
+                Some(Death { number, at: dead_at, cause: cause.unwrap_or_else(|| cause_of(&reason)), reason })
+            }
         };
         let id = MessageId::from(reader.text()?);
         let key = if flags & HAS_KEY == 0 { None } else { Some(reader.text()?.to_owned()) };

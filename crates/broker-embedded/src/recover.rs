@@ -3,11 +3,11 @@
 use crate::{
     catalog::Catalog,
     disk::{Disk, DiskFile},
-    engine::{Engine, LARGEST_FILE, Sizes, State},
+    engine::{Engine, LARGEST_FILE, Sizes, State, Suspicion},
     error::OpenError,
     index::Slot,
     journal::{Event, Histories, History, Journal},
-    record::{Head, Kind, OWN_PLACE, Outline, Place},
+    record::{Head, Kind, Losses, OWN_PLACE, Outline, Place},
     reserve::Reserve,
     segment::{self, FileName, Found, Segment, data_name, journal_name, spare_name},
 };
@@ -26,7 +26,7 @@ pub(crate) const SET_ASIDE: &str = "set-aside";
 pub struct Recovery {
     /// Messages that wait or are dead.
     pub messages: u64,
-    /// Deliveries that were in flight when the last process ended; each counts as an attempt.
+    /// Deliveries that were in flight when the last process ended; their messages are suspect.
     pub lost_deliveries: u64,
     /// Bytes of a last commit that a power cut interrupted; nobody was told that they are safe.
     pub torn_bytes: u64,
@@ -220,7 +220,7 @@ struct Scan {
     dues: HashMap<Slot, Timestamp>,
     /// What the journals must say before the engine starts.
     events: Vec<(Place, Event)>,
-    /// What was in flight and has no attempts left.
+    /// What has taken too many processes with it.
     lost: Vec<Slot>,
     /// What each copy is a copy of.
     origins: HashMap<Place, Place>,
@@ -354,18 +354,15 @@ impl Scan {
             Some((_, OWN_PLACE, attempts)) => (place.sequence(), attempts),
             Some((_, sequence, attempts)) => (sequence, attempts),
         };
-        let lost = u32::from(history.lost) + u32::from(history.in_flight);
-        self.state.slab.get_mut(slot).attempts = u16::try_from(attempts + lost).unwrap_or(u16::MAX);
+        self.state.slab.get_mut(slot).attempts = u16::try_from(attempts).unwrap_or(u16::MAX);
         if let (Kind::Dead, Some(number)) = (head.kind, outline.death) {
             self.state.next_death = self.state.next_death.max(number + 1);
             self.state.bury(slot, head.queue, number);
             return;
         }
-        if lost > 0 {
-            self.note_losses(slot, place, history);
-        }
+        let losses = self.note_losses(slot, place, history, outline.losses);
         let spec = &self.state.queues[head.queue as usize].spec;
-        if lost > 0 && attempts + lost >= spec.max_attempts {
+        if losses.solo > 0 && u32::from(losses.solo) >= spec.max_solo_crashes {
             self.lost.push(slot);
             return;
         }
@@ -394,16 +391,25 @@ impl Scan {
         }
     }
 
-    fn note_losses(&mut self, slot: Slot, place: Place, mut history: History) {
+    /// Notes how many receivers of a message were lost, besides those that its record tells of.
+    fn note_losses(&mut self, slot: Slot, place: Place, mut history: History, before: Losses) -> Losses {
         if history.in_flight {
             self.report.lost_deliveries += 1;
-            self.events.push((place, Event::Lost { at: self.now }));
-            history.last_lost = self.now;
-            if history.lost == 0 {
-                history.first_lost = self.now;
-            }
+            history.solo_crashes += u16::from(history.alone);
+            let at = self.now;
+            let event = if history.alone { Event::SoloCrash { at } } else { Event::Lost { at } };
+            self.events.push((place, event));
+            history.lose(at);
         }
-        self.state.note_loss(slot, history.first_lost, history.last_lost);
+        let losses = Losses {
+            all: before.all.saturating_add(history.lost),
+            solo: before.solo.saturating_add(history.solo_crashes),
+        };
+        if losses != Losses::default() {
+            let since_record = (history.lost > 0).then_some((history.first_lost, history.last_lost));
+            self.state.suspects.insert(slot, Suspicion { losses, since_record });
+        }
+        losses
     }
 
     fn finish(mut self) -> (State, Recovery) {

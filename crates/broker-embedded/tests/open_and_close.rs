@@ -117,7 +117,7 @@ fn what_goes_through_the_log_holds_up_no_thread_that_others_wait_for() {
 /// Sees that a call needs the blocking thread, which is busy at first, and waits for the call.
 async fn is_aside<T>(call: impl Future<Output = T>) -> T {
     let (free, busy) = std::sync::mpsc::channel::<()>();
-    let blocker = tokio::task::spawn_blocking(move || drop(busy.recv()));
+    let blocker = tokio::task::spawn_blocking(move || busy.recv().is_ok());
     let mut call = pin!(call);
     let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(first.is_pending(), "it is done where others wait");

@@ -150,6 +150,7 @@ impl Broker for RabbitBroker {
                     receipt,
                     message,
                     attempt: history.attempt,
+                    losses: 0,
                     last_error: history.last_error,
                     replays: history.replays,
                     lease_until,
@@ -172,6 +173,11 @@ impl Broker for RabbitBroker {
 
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
         self.engine.extend(receipts, lease)
+    }
+
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        let _ = receipt;
+        Ok(())
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {

@@ -16,7 +16,6 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
         depth_lag: Duration::from_secs(10),
         limit_slack: LIMIT_SLACK,
         max_message,
-        uncounted_losses: 1,
     }
 }
 

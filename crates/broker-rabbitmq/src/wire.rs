@@ -204,6 +204,7 @@ impl Carried {
             id: DeadId(id),
             queue: queue.clone(),
             message: self.message.clone(),
+            cause: crawlway_broker::Cause::Refused,
             reason: text_in(table, DEAD_REASON).unwrap_or_else(|| "put there by another program".into()),
             attempts: self.history.attempt,
             first_error: self.history.first_error.clone(),

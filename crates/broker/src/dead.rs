@@ -24,6 +24,18 @@ pub struct Failure {
     pub at: Timestamp,
 }
 
+/// What ended a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// All its attempts failed.
+    AttemptsUsedUp,
+    /// It took its workers' processes with it while they ran nothing else.
+    WorkerLost,
+    /// Its stage gave it up.
+    Refused,
+}
+
 /// A message that was given up, whole, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
@@ -33,6 +45,8 @@ pub struct DeadLetter {
     pub queue: QueueName,
     /// The message as it was published.
     pub message: Message,
+    /// What ended it.
+    pub cause: Cause,
     /// Why it was given up.
     pub reason: String,
     /// How many attempts were made.
@@ -56,6 +70,8 @@ pub struct DeadFilter {
     pub ids: BTreeSet<DeadId>,
     /// Those of this message.
     pub message_id: Option<String>,
+    /// Ended by this.
+    pub cause: Option<Cause>,
     /// The reason contains this text, whatever the case.
     pub reason: Option<String>,
     /// The first or the last error contains this text, whatever the case.
@@ -100,6 +116,7 @@ impl DeadFilter {
         self.id.as_ref().is_none_or(|id| *id == letter.id)
             && (self.ids.is_empty() || self.ids.contains(&letter.id))
             && self.message_id.as_ref().is_none_or(|id| id == letter.message.id.as_str())
+            && self.cause.is_none_or(|cause| cause == letter.cause)
             && self.reason.as_ref().is_none_or(|part| contains(&letter.reason, part))
             && self.error.as_ref().is_none_or(|part| {
                 failed_with(&letter.first_error, part) || failed_with(&letter.last_error, part)

@@ -39,8 +39,8 @@ aspects! {
     NotBefore = "not before",
     /// Retries are counted.
     RetryCount = "attempts: retries",
-    /// A lost worker counts as an attempt.
-    CrashCount = "attempts: crashes",
+    /// A lost worker makes suspect; one that ran nothing else counts, apart from attempts.
+    CrashCount = "solo crashes",
     /// Dead letters keep their detail and can be listed, read, replayed and dropped.
     DeadLetters = "dead letters",
     /// A full queue rejects publishes at exactly its limit.
@@ -104,8 +104,6 @@ pub struct Guarantees {
     pub limit_slack: u64,
     /// The largest message, headers included, in bytes.
     pub max_message: u64,
-    /// How many lost workers of one message may go uncounted where crashes are counted.
-    pub uncounted_losses: u32,
 }
 
 impl Guarantees {

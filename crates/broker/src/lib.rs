@@ -13,6 +13,7 @@ pub mod limits;
 mod message;
 mod name;
 mod spec;
+pub mod suspects;
 mod topic;
 mod verdict;
 
@@ -21,7 +22,7 @@ pub mod conformance;
 
 pub use bytes::Bytes;
 pub use crawlway_clock::Timestamp;
-pub use dead::{DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
+pub use dead::{Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
 pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
@@ -73,6 +74,8 @@ pub trait Broker: Debug + Send + Sync {
 
     /// Takes up to `max` messages that are ready.
     ///
+    /// A message whose receivers were lost before takes more than one of the `max` places, see [`suspects`].
+    ///
     /// Returns as soon as there is one, and with an empty vector once `wait` has passed without any,
     /// at once when `max` is 0. Never returns more than the queue's prefetch allows this handle to hold
     /// unsettled; waits likewise while the allowance is used up or the queue is paused. Each delivery
@@ -92,6 +95,11 @@ pub trait Broker: Debug + Send + Sync {
 
     /// Gives each delivery a new lease of this length from now on.
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>>;
+
+    /// Notes, durably, that the receiver's process runs nothing but this delivery from now on until it is settled. If the process
+    /// is lost meanwhile that is a solo crash; after [`QueueSpec::max_solo_crashes`] of them the message is dead
+    /// ([`Cause::WorkerLost`]). A lease that ends while the process lives counts nothing.
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError>;
 
     /// How much waits, is in flight, delayed and dead.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError>;

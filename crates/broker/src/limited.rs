@@ -227,6 +227,10 @@ impl<B: Broker> Broker for Limited<B> {
         self.inner.extend(receipts, lease).await
     }
 
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.inner.alone(receipt).await
+    }
+
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         self.inner.depth(queue).await
     }

@@ -167,8 +167,10 @@ pub struct Delivery {
     pub receipt: Receipt,
     /// The message as it was published.
     pub message: Message,
-    /// Which attempt this is, from 1; retries and lost leases count, deferrals don't.
+    /// Which attempt this is, from 1. Retries count; deferrals and lost receivers don't.
     pub attempt: u32,
+    /// How many receivers of it were lost, see [`crate::suspects`].
+    pub losses: u32,
     /// How the previous attempt ended, if one failed.
     pub last_error: Option<Failure>,
     /// How often the message has been replayed from the dead letters.

@@ -7,6 +7,10 @@ use std::time::Duration;
 /// The most attempts a message can be given.
 const MAX_ATTEMPTS: u32 = 65_000;
 
+fn default_max_solo_crashes() -> u32 {
+    3
+}
+
 /// Everything that is declared of a queue. A backend honours all of it or refuses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
@@ -18,6 +22,9 @@ pub struct QueueSpec {
     pub lease: Duration,
     /// How many attempts a message gets; when the last one fails it is dead.
     pub max_attempts: u32,
+    /// How many processes a message may take with it while they run nothing else; then it is dead.
+    #[serde(default = "default_max_solo_crashes")]
+    pub max_solo_crashes: u32,
     /// How many messages may wait (ready or delayed, not in flight); more are rejected at publish.
     /// What comes back, be it a retry, a deferral or a lost lease, is always taken.
     pub max_length: Option<MaxLength>,
@@ -61,13 +68,14 @@ pub struct Binding {
 }
 
 impl QueueSpec {
-    /// A queue with the defaults: 32 unsettled, a lease of 60 s, 5 attempts, no limit, no bindings, no groups.
+    /// A queue with the defaults: 32 unsettled, a lease of 60 s, 5 attempts, 3 solo crashes, no limit, no bindings, no groups.
     pub fn new(name: QueueName) -> Self {
         Self {
             name,
             prefetch: 32,
             lease: Duration::from_secs(60),
             max_attempts: 5,
+            max_solo_crashes: default_max_solo_crashes(),
             max_length: None,
             bindings: Vec::new(),
             groups: false,
@@ -89,6 +97,12 @@ impl QueueSpec {
     /// Sets how many attempts a message gets.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.max_attempts = max_attempts;
+        self
+    }
+
+    /// Sets how many processes a message may take with it while they run nothing else.
+    pub fn max_solo_crashes(mut self, max_solo_crashes: u32) -> Self {
+        self.max_solo_crashes = max_solo_crashes;
         self
     }
 
@@ -120,6 +134,8 @@ impl QueueSpec {
             "max_attempts is 0, so every message would be dead at once; expected 1 or more"
         } else if self.max_attempts > MAX_ATTEMPTS {
             "max_attempts is above 65000; expected 1 to 65000"
+        } else if self.max_solo_crashes == 0 {
+            "max_solo_crashes is 0, so a message would be dead before it ran alone; expected 1 or more"
         } else if self.max_length.is_some_and(|max| max.limit() == 0) {
             "max_length is 0, so nothing could be published; expected 1 or more, or none"
         } else {

@@ -68,18 +68,24 @@ crawlway_conformance::finds! {
     }
     attempts {
         retries_are_counted: DoesNotCountRetry;
-        lost_leases_are_counted: DoesNotCountLostLease;
-        cuts_are_counted: DoesNotCountCut;
-        the_last_retry_is_dead: NeverDead;
+        the_last_retry_is_dead: NeverDead, DeadOneLate;
         a_single_attempt_is_dead_at_its_first_failure: NeverDead;
-        lost_leases_end_dead: DeadOneLate;
-        cuts_end_dead: DoesNotCountCut;
-        retries_leases_and_cuts_together_end_dead: DoesNotCountLostLease, DoesNotCountCut;
         deferrals_count_nothing: CountsDefer;
         a_deferral_keeps_attempt_and_error: DeferForgetsError;
         requeues_count_nothing: CountsRequeue;
         a_requeue_keeps_attempt_and_error: RequeueForgetsError;
         attempts_survive_a_restart: ForgetsAttemptsOnRestart;
+    }
+    suspects {
+        a_lost_lease_counts_no_attempt: CountsLostLease, ForgetsLosses;
+        a_crash_counts_no_attempt: CountsCut, ForgetsLosses;
+        retries_count_between_lost_workers: CountsLostLease, CountsCut;
+        suspects_come_in_halving_groups: SuspectsComeTogether;
+        what_kills_its_worker_alone_ends_dead: IgnoresAlone;
+        a_lease_that_ends_alone_counts_nothing: CountsFrozenWorker;
+        what_is_settled_alone_counts_nothing: AloneForEver;
+        solo_crashes_outlive_a_retry_and_end_with_a_replay: RetryForgetsSoloCrashes;
+        alone_is_fenced_like_a_verdict: AloneForAnybody;
     }
     delay {
         a_retry_is_not_early: EarlyRetry, LaterThanStated;

@@ -24,6 +24,9 @@ pub trait Source<N>: Debug + Send + Sync + 'static {
 
     /// Renews leases; one answer each, in order.
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>>;
+
+    /// Notes, durably, that nothing runs beside this item in the process until it is settled, see [`Broker::alone`].
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError>;
 }
 
 /// How long items are waited for.
@@ -120,5 +123,9 @@ impl Source<()> for QueueSource {
 
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>> {
         self.broker.extend(receipts, self.spec.lease).await
+    }
+
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.broker.alone(receipt).await
     }
 }

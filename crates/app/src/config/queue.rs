@@ -22,6 +22,7 @@ struct QueueTable {
     prefetch: Option<Count>,
     lease: Option<Span>,
     max_attempts: Option<Count>,
+    max_solo_crashes: Option<Count>,
 }
 
 impl QueueSettings {
@@ -52,6 +53,9 @@ impl QueueTable {
         }
         if let Some(Count(max_attempts)) = self.max_attempts {
             spec = spec.max_attempts(max_attempts.get());
+        }
+        if let Some(Count(max_solo_crashes)) = self.max_solo_crashes {
+            spec = spec.max_solo_crashes(max_solo_crashes.get());
         }
         spec
     }

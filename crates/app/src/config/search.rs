@@ -18,6 +18,7 @@ pub(crate) struct SearchTable {
     fetch_at_once: Count,
     recrawl_after: Span,
     max_attempts: Count,
+    max_solo_crashes: Count,
     retry_after: Span,
     host_retry_delay: Span,
     longest_retry: Span,
@@ -73,6 +74,7 @@ impl SearchTable {
         FrontierPolicy {
             lease: self.lease.0,
             max_attempts: self.max_attempts.0.get(),
+            max_solo_crashes: self.max_solo_crashes.0.get(),
             most_waiting: u64::from(self.max_waiting_urls.0.get()),
             most_waiting_of_host: u64::from(self.max_waiting_urls_per_host.0.get()),
         }

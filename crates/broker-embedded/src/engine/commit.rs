@@ -186,6 +186,7 @@ impl State {
                 self.end_delivery(queue, tag, now);
                 self.replace_record(slot, place, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
+                self.suspects.remove(&slot);
                 self.release(queue, slot, now);
                 self.bury(slot, queue, number);
             }
@@ -242,7 +243,9 @@ impl State {
         moved.push(Moved { from: entry.place, payload: entry.payload, to: place });
         entry.place = place;
         entry.payload = payload;
-        self.losses.remove(&slot);
+        if let Some(suspicion) = self.suspects.get_mut(&slot) {
+            suspicion.since_record = None;
+        }
         self.note_record(slot, place, payload);
     }
 

@@ -7,14 +7,13 @@ use super::{
 use crate::{
     index::{Life, Slot},
     journal::Event,
-    record::{Carried, Death, Kind, OWN_PLACE, Stored},
+    record::{Carried, Death, Kind, Losses, OWN_PLACE, Stored},
 };
-use crawlway_broker::{Failure, Timestamp, limits};
+use crawlway_broker::{Cause, Failure, Timestamp, limits};
 use std::io;
 
 /// What a lost receiver is called among a message's errors.
-pub(super) const LOST: &str =
-    "its worker was lost: it neither settled nor extended the delivery before the lease ended";
+pub(super) const LOST: &str = "its worker was lost before it settled this";
 
 /// A message that is about to be written elsewhere.
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +25,10 @@ pub(crate) struct Leaving {
     pub(crate) now: Timestamp,
 }
 
-/// Why a message that ran out of attempts is dead.
-fn out_of_attempts(attempts: u32) -> String {
-    format!("all {attempts} attempts failed")
+/// How a message ends.
+struct End<'a> {
+    cause: Cause,
+    reason: &'a str,
 }
 
 impl State {
@@ -41,6 +41,7 @@ impl State {
             sequence: entry.place.sequence(),
             attempts: 0,
             replays: 0,
+            losses: Losses::default(),
             first_error: None,
             last_error: None,
         });
@@ -49,10 +50,13 @@ impl State {
             carried.sequence = entry.place.sequence();
         }
         carried.attempts = u32::from(entry.attempts);
-        if let Some(loss) = self.losses.get(&slot) {
-            let failure = |at| Failure { error: LOST.to_owned(), at };
-            carried.first_error.get_or_insert(failure(loss.first));
-            carried.last_error = Some(failure(loss.last));
+        if let Some(suspicion) = self.suspects.get(&slot) {
+            carried.losses = suspicion.losses;
+            if let Some((first, last)) = suspicion.since_record {
+                let failure = |at| Failure { error: LOST.to_owned(), at };
+                carried.first_error.get_or_insert(failure(first));
+                carried.last_error = Some(failure(last));
+            }
         }
         Ok((stored, carried))
     }
@@ -74,7 +78,8 @@ impl State {
         carried.last_error = Some(failure);
         let attempts = carried.attempts;
         if attempts >= self.queues[queue as usize].spec.max_attempts {
-            self.add_death(request, leaving, stored, carried, &out_of_attempts(attempts));
+            let end = End { cause: Cause::AttemptsUsedUp, reason: &format!("all {attempts} attempts failed") };
+            self.add_death(request, leaving, stored, carried, end);
             return Ok(None);
         }
         stored.carried = Some(carried);
@@ -93,7 +98,7 @@ impl State {
         let (stored, mut carried) = self.with_history(leaving.slot)?;
         // The attempt that ended so was made, too.
         carried.attempts += 1;
-        self.add_death(request, leaving, stored, carried, reason);
+        self.add_death(request, leaving, stored, carried, End { cause: Cause::Refused, reason });
         Ok(())
     }
 
@@ -103,7 +108,7 @@ impl State {
         leaving: Leaving,
         mut stored: Stored,
         carried: Carried,
-        reason: &str,
+        end: End<'_>,
     ) {
         let Leaving { slot, queue, tag, now } = leaving;
         let number = self.next_death;
@@ -111,41 +116,41 @@ impl State {
         let attempts = carried.attempts;
         stored.carried = Some(carried);
         stored.due = Timestamp::default();
-        let reason = limits::truncated(reason, limits::MAX_ERROR).to_owned();
-        stored.death = Some(Death { number, at: now, reason });
+        let reason = limits::truncated(end.reason, limits::MAX_ERROR).to_owned();
+        stored.death = Some(Death { number, at: now, cause: end.cause, reason });
         request.add(queue, Kind::Dead, &stored.parts(), Effect::Bury { slot, tag, number, attempts });
     }
 
-    /// A message's receiver is lost: that was an attempt, and maybe the last.
+    /// The lease of a delivery has ended, while its receiver's process, which is this one, lives: that makes the message suspect
+    /// and counts nothing.
     fn note_lost(&mut self, queue: u16, slot: Slot, now: Timestamp) {
-        let entry = self.slab.get_mut(slot);
-        entry.attempts = entry.attempts.saturating_add(1);
-        let (attempts, place) = (u32::from(entry.attempts), entry.place);
-        let first = self.losses.get(&slot).map_or(now, |loss| loss.first);
-        self.note_loss(slot, first, now);
+        let suspicion = self.suspects.entry(slot).or_default();
+        suspicion.losses.all = suspicion.losses.all.saturating_add(1);
+        suspicion.since_record = Some((suspicion.since_record.map_or(now, |(first, _)| first), now));
+        let place = self.slab.get(slot).place;
         self.record_events(&[(place, Event::Lost { at: now })]);
-        if attempts < self.queues[queue as usize].spec.max_attempts {
-            self.put_back(queue, slot, Timestamp::default(), now);
-        } else {
-            self.bury_lost(slot, now);
-        }
+        self.put_back(queue, slot, Timestamp::default(), now);
     }
 
-    /// Gives up a message that has no attempts left and is not in line.
+    /// Gives up a message that has taken too many processes with it and is not in line.
     pub(crate) fn bury_lost(&mut self, slot: Slot, now: Timestamp) {
         let queue = self.slab.get(slot).queue;
         match self.with_history(slot) {
-            Ok((stored, carried)) => {
+            Ok((stored, mut carried)) => {
                 let mut request = Request::default();
-                let reason = out_of_attempts(carried.attempts);
+                // The attempt in which it ended was made, too.
+                carried.attempts += 1;
+                let crashes = carried.losses.solo;
+                let reason = format!("its worker was lost {crashes} times while it ran nothing else");
                 self.slab.get_mut(slot).life = Life::Leaving;
                 self.queue(queue).in_flight += 1;
                 let leaving = Leaving { slot, queue, tag: None, now };
-                self.add_death(&mut request, leaving, stored, carried, &reason);
+                let end = End { cause: Cause::WorkerLost, reason: &reason };
+                self.add_death(&mut request, leaving, stored, carried, end);
                 self.burials.push(request);
             }
             Err(error) => {
-                tracing::error!(%error, "a message that ran out of attempts cannot be read; it is tried again");
+                tracing::error!(%error, "a message that is to be dead cannot be read; it is tried again");
                 self.put_back(queue, slot, Timestamp::default(), now);
             }
         }

@@ -8,10 +8,10 @@ use super::{
 use crate::{
     index::{Life, Slot},
     journal::Event,
-    record::{Kind, OWN_PLACE, Stored},
+    record::{Kind, Losses, OWN_PLACE, Stored},
 };
 use crawlway_broker::{
-    BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Message, PublishError, QueueName, Timestamp,
+    BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Message, PublishError, QueueName, Timestamp,
 };
 
 /// Letters are read and changed this many at a time, so that others get their turn in between.
@@ -122,6 +122,7 @@ impl Engine {
             }
             carried.attempts = 0;
             carried.replays += 1;
+            carried.losses = Losses::default();
             // It goes to the end of the line, also after a restart.
             carried.sequence = OWN_PLACE;
             (carried.first_error, carried.last_error) = (None, None);
@@ -227,7 +228,9 @@ fn number_of(id: &DeadId) -> Option<u64> {
 
 fn letter(queue: &QueueName, number: u64, stored: Stored) -> DeadLetter {
     let carried = stored.carried;
-    let (reason, dead_at) = stored.death.map_or_else(Default::default, |death| (death.reason, death.at));
+    let (cause, reason, dead_at) = stored
+        .death
+        .map_or((Cause::Refused, String::new(), Timestamp::default()), |death| (death.cause, death.reason, death.at));
     let (attempts, replays, first_error, last_error) = carried.map_or((0, 0, None, None), |carried| {
         (carried.attempts, carried.replays, carried.first_error, carried.last_error)
     });
@@ -242,6 +245,7 @@ fn letter(queue: &QueueName, number: u64, stored: Stored) -> DeadLetter {
             body: stored.body,
             published_at: stored.published_at,
         },
+        cause,
         reason,
         attempts,
         first_error,

@@ -18,7 +18,7 @@ mod state;
 pub(crate) use commit::{CommitError, Request};
 pub(crate) use log::LARGEST_FILE;
 pub(crate) use publish::Prepared;
-pub(crate) use state::State;
+pub(crate) use state::{State, Suspicion};
 
 use crate::{
     catalog::{Catalog, CatalogQueue},

@@ -3,7 +3,7 @@
 use super::{
     Engine,
     commit::readable_size,
-    state::{Loss, State, decode, lock},
+    state::{State, Suspicion, decode, lock},
 };
 use crate::{
     disk::DiskFile,
@@ -12,7 +12,9 @@ use crate::{
     record::{Place, Stored},
 };
 use bytes::Bytes;
-use crawlway_broker::{BrokerError, Delivery, Failure, Message, QueueName, Receipt, Timestamp};
+use crawlway_broker::{
+    BrokerError, Delivery, Failure, Message, QueueName, Receipt, Timestamp, suspects::Places,
+};
 use std::{io, sync::Arc};
 use tokio::sync::Notify;
 
@@ -37,7 +39,7 @@ struct Taken {
     place: Place,
     payload: u32,
     attempts: u16,
-    loss: Option<Loss>,
+    suspicion: Suspicion,
     file: Arc<dyn DiskFile>,
     salt: u32,
 }
@@ -127,10 +129,16 @@ impl State {
         let mut slots = Vec::new();
         let mut events = Vec::new();
         let mut bytes = 0;
-        while slots.len() < max.min(allowance)
+        let mut places = Places::new(max.min(allowance));
+        while places.are_left()
             && bytes < ENOUGH_BYTES
             && let Some(slot) = queue.pop(&mut self.slab)
         {
+            let losses = self.suspects.get(&slot).map_or(0, |suspicion| u32::from(suspicion.losses.all));
+            if !places.take(losses) {
+                queue.put_back(&mut self.slab, slot, Timestamp::default(), now);
+                break;
+            }
             bytes += u64::from(self.slab.get(slot).payload);
             slots.push(slot);
             events.push((self.slab.get(slot).place, Event::Delivered));
@@ -152,7 +160,7 @@ impl State {
                 place: entry.place,
                 payload: entry.payload,
                 attempts: entry.attempts,
-                loss: self.losses.get(&slot).copied(),
+                suspicion: self.suspects.get(&slot).copied().unwrap_or_default(),
                 file: segment.file.clone(),
                 salt: segment.salt,
             });
@@ -220,7 +228,8 @@ fn read_bytes(taken: &Taken, start: usize, length: usize) -> io::Result<Bytes> {
 fn delivery(receipt: Receipt, taken: &Taken, stored: Stored, lease_until: Timestamp) -> Delivery {
     let carried = stored.carried;
     let replays = carried.as_ref().map_or(0, |carried| carried.replays);
-    let lost = taken.loss.map(|loss| Failure { error: super::copies::LOST.to_owned(), at: loss.last });
+    let lost = taken.suspicion.since_record;
+    let lost = lost.map(|(_, last)| Failure { error: super::copies::LOST.to_owned(), at: last });
     Delivery {
         receipt,
         message: Message {
@@ -232,6 +241,7 @@ fn delivery(receipt: Receipt, taken: &Taken, stored: Stored, lease_until: Timest
             published_at: stored.published_at,
         },
         attempt: u32::from(taken.attempts) + 1,
+        losses: u32::from(taken.suspicion.losses.all),
         last_error: lost.or(carried.and_then(|carried| carried.last_error)),
         replays,
         lease_until,

@@ -126,6 +126,22 @@ impl Engine {
         Settling { request, outcomes }
     }
 
+    /// Notes that nothing runs beside a delivery.
+    pub(crate) fn alone(&self, receipt: &Receipt, now: Timestamp) -> Result<(), SettleError> {
+        let mut state = lock(&self.state);
+        state.expire_leases(now);
+        let Some((_, slot, _)) = state.in_flight(receipt) else {
+            return Err(match state.closed {
+                true => SettleError::Closed,
+                false => SettleError::Fenced { queue: receipt.queue.clone() },
+            });
+        };
+        let place = state.slab.get(slot).place;
+        state
+            .write_events(&[(place, Event::Alone)])
+            .map_err(|error| SettleError::Unavailable { detail: self.explain(&error) })
+    }
+
     /// Gives deliveries a new lease.
     pub(crate) fn extend(
         &self,

@@ -6,7 +6,7 @@ use crate::{
     disk::{Disk, is_full},
     index::{Life, NONE, Queue, Slab, Slot},
     journal::Event,
-    record::{HEADER, Head, Place, Stored, record_size},
+    record::{HEADER, Head, Losses, Place, Stored, record_size},
     reserve::Reserve,
     segment::Segment,
 };
@@ -28,11 +28,12 @@ pub(crate) struct Flight {
     pub(crate) settling: bool,
 }
 
-/// When the receivers of a message were lost since its record was written.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Loss {
-    pub(crate) first: Timestamp,
-    pub(crate) last: Timestamp,
+/// What makes a message suspect.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Suspicion {
+    pub(crate) losses: Losses,
+    /// When its first and its last receiver were lost since its record was written.
+    pub(crate) since_record: Option<(Timestamp, Timestamp)>,
 }
 
 /// Everything the engine knows.
@@ -44,7 +45,7 @@ pub(crate) struct State {
     pub(crate) queues: Vec<Queue>,
     pub(crate) segments: BTreeMap<u32, Segment>,
     pub(crate) slab: Slab,
-    pub(crate) losses: HashMap<Slot, Loss>,
+    pub(crate) suspects: HashMap<Slot, Suspicion>,
     pub(crate) flights: HashMap<u64, Flight>,
     leases: BTreeSet<(Timestamp, u64)>,
     /// Which opening of the directory this is; receipts of another are fenced.
@@ -76,7 +77,7 @@ impl State {
             queues: Vec::new(),
             segments: BTreeMap::new(),
             slab: Slab::default(),
-            losses: HashMap::new(),
+            suspects: HashMap::new(),
             flights: HashMap::new(),
             leases: BTreeSet::new(),
             epoch: super::random_number(),
@@ -179,11 +180,6 @@ impl State {
 
     pub(crate) fn first_expired(&self, now: Timestamp) -> Option<u64> {
         self.leases.first().filter(|(time, _)| *time <= now).map(|(_, tag)| *tag)
-    }
-
-    /// Notes when receivers of a message were lost.
-    pub(crate) fn note_loss(&mut self, slot: Slot, first: Timestamp, last: Timestamp) {
-        self.losses.insert(slot, Loss { first, last });
     }
 
     /// Puts a message in line that recovery has found.
@@ -314,7 +310,7 @@ impl State {
     /// Forgets a message for good. Its end must be in the journal already.
     pub(crate) fn erase(&mut self, slot: Slot) {
         let entry = *self.slab.get(slot);
-        self.losses.remove(&slot);
+        self.suspects.remove(&slot);
         self.slab.remove(slot);
         self.forget_record(entry.place, entry.payload);
     }

@@ -1,7 +1,7 @@
 //! What must be true of every message, given what its publisher and its receivers were told.
 
-use super::disk::Crash;
-use crawlway_broker::{DeadLetter, Delivery, Timestamp};
+use super::{disk::Crash, world::MAX_SOLO_CRASHES};
+use crawlway_broker::{Cause, DeadLetter, Delivery, Timestamp};
 use std::collections::BTreeMap;
 
 /// Whether a message is in the queue.
@@ -31,6 +31,10 @@ struct Known {
     perhaps_dead: bool,
     /// Bounds of the number of its next attempt.
     attempts: (u32, u32),
+    /// Its receiver runs nothing else.
+    alone: bool,
+    /// Bounds of the number of its solo crashes.
+    solo_crashes: (u32, u32),
     /// Its place in line, unless it was replayed, which moves it to the end.
     order: Option<usize>,
 }
@@ -76,6 +80,8 @@ impl Oracle {
             dead: false,
             perhaps_dead: false,
             attempts: (1, 1),
+            alone: false,
+            solo_crashes: (0, 0),
             order,
         };
         self.messages.insert(id.to_owned(), known);
@@ -100,6 +106,7 @@ impl Oracle {
         assert!(!known.dead, "{id} is delivered although it is dead");
         assert!(known.due <= now, "{id} came early, at {now:?} instead of {:?}", known.due);
         assert!(delivery.attempt <= max_attempts, "{id} has attempt {}", delivery.attempt);
+        assert!(known.solo_crashes.0 < MAX_SOLO_CRASHES, "{id} has taken too many processes with it");
         let (least, most) = known.attempts;
         assert!(
             (least..=most).contains(&delivery.attempt),
@@ -119,8 +126,9 @@ impl Oracle {
             }
         }
         let known = self.known(id);
-        known.in_flight = true;
+        (known.in_flight, known.alone) = (true, false);
         known.perhaps_dead = false;
+        known.solo_crashes.1 = known.solo_crashes.1.min(MAX_SOLO_CRASHES - 1);
         known.attempts = (delivery.attempt, delivery.attempt);
     }
 
@@ -133,6 +141,11 @@ impl Oracle {
     pub(super) fn taken(&mut self, id: &str) {
         let known = self.known(id);
         (known.in_flight, known.dead) = (false, true);
+    }
+
+    /// Nothing runs beside it.
+    pub(super) fn alone(&mut self, id: &str) {
+        self.known(id).alone = true;
     }
 
     /// A message that was to be done may be, although nobody was told.
@@ -148,6 +161,7 @@ impl Oracle {
         let known = self.known(id);
         known.in_flight = false;
         known.attempts.1 += 1;
+        known.solo_crashes.1 += u32::from(known.alone);
         known.due = Timestamp::default();
         known.perhaps_dead = true;
     }
@@ -174,7 +188,6 @@ impl Oracle {
         let known = self.known(id);
         known.in_flight = false;
         known.due = Timestamp::default();
-        known.attempts = (known.attempts.0 + 1, known.attempts.1 + 1);
     }
 
     /// Everything that waits in a queue was thrown away; told, or cut off.
@@ -193,13 +206,13 @@ impl Oracle {
         known.order = None;
         match told {
             Told::Yes => {
-                (known.dead, known.attempts) = (false, (1, 1));
+                (known.dead, known.attempts, known.solo_crashes) = (false, (1, 1), (0, 0));
                 known.due = Timestamp::default();
             }
             Told::No => {}
             Told::Nothing => {
                 (known.dead, known.perhaps_dead) = (false, true);
-                known.attempts.0 = 1;
+                (known.attempts.0, known.solo_crashes.0) = (1, 0);
                 known.due = Timestamp::default();
             }
         }
@@ -212,10 +225,13 @@ impl Oracle {
             if known.in_flight {
                 known.in_flight = false;
                 known.due = Timestamp::default();
-                known.attempts = (known.attempts.0 + 1, known.attempts.1 + 1);
+                let solo = u32::from(known.alone);
+                known.solo_crashes = (known.solo_crashes.0 + solo, known.solo_crashes.1 + solo);
+                known.perhaps_dead |= known.solo_crashes.1 >= MAX_SOLO_CRASHES;
             }
             if crash == Crash::PowerCut || journal_may_be_behind {
                 known.attempts = (1, super::world::MAX_ATTEMPTS + 1);
+                known.solo_crashes = (0, MAX_SOLO_CRASHES);
                 known.due = Timestamp::default();
                 (known.dead, known.perhaps_dead) = (false, true);
             }
@@ -240,11 +256,8 @@ impl Oracle {
         assert_eq!(known.queue, queue, "{id} died in another queue");
         assert_eq!(known.body.as_bytes(), &*letter.message.body, "{id} died with another body");
         assert!(!known.in_flight, "{id} is dead while it is in flight");
-    }
-
-    /// A delivery may have been noted of which nobody was told.
-    pub(super) fn maybe_counted(&mut self, id: &str) {
-        self.known(id).attempts.1 += 1;
+        let innocent = known.solo_crashes.1 < MAX_SOLO_CRASHES;
+        assert!(letter.cause != Cause::WorkerLost || !innocent, "{id} is innocent, and dead: {letter:?}");
     }
 
     /// The ids of all messages that must still be somewhere.

@@ -21,6 +21,7 @@ use std::{
 };
 
 pub(super) const MAX_ATTEMPTS: u32 = 3;
+pub(super) const MAX_SOLO_CRASHES: u32 = 2;
 const LEASE: Duration = Duration::from_millis(1000);
 const QUEUES: [&str; 2] = ["plain", "grouped"];
 
@@ -52,6 +53,9 @@ enum Op {
         delay: u64,
     },
     Extend {
+        which: usize,
+    },
+    Alone {
         which: usize,
     },
     Advance {
@@ -96,6 +100,7 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (0..8usize, 1..4usize, 0..9u8, delay.clone())
             .prop_map(|(which, count, verdict, delay)| Op::Settle { which, count, verdict, delay }),
         1 => (0..8usize).prop_map(|which| Op::Extend { which }),
+        2 => (0..8usize).prop_map(|which| Op::Alone { which }),
         3 => (1..1500u64).prop_map(|millis| Op::Advance { millis }),
         1 => Just(Op::SyncJournals),
         2 => Just(Op::Prepare),
@@ -142,7 +147,7 @@ fn open(disk: &SimDisk, now: Timestamp) -> Engine {
 
 fn specs() -> Vec<QueueSpec> {
     let spec = |name: &str| {
-        QueueSpec::new(QueueName::new(name).unwrap()).lease(LEASE).max_attempts(MAX_ATTEMPTS).prefetch(1000)
+        QueueSpec::new(QueueName::new(name).unwrap()).lease(LEASE).max_attempts(MAX_ATTEMPTS).max_solo_crashes(MAX_SOLO_CRASHES).prefetch(1000)
     };
     vec![spec(QUEUES[0]), spec(QUEUES[1]).groups()]
 }
@@ -197,6 +202,7 @@ impl World {
             Op::Receive { queue, max } => drop(self.receive(queue, max)),
             Op::Settle { which, count, verdict, delay } => self.settle(which, count, verdict, delay),
             Op::Extend { which } => self.extend(which),
+            Op::Alone { which } => self.alone(which),
             Op::Advance { millis } => self.advance(millis),
             Op::SyncJournals => {
                 self.engine.sync_journals();
@@ -291,12 +297,6 @@ impl World {
             }
             Err(error) => {
                 assert!(self.disk.has_stopped() || self.was_full, "unexpected: {error}");
-                if self.disk.has_stopped() {
-                    // Some may have been noted as delivered when the machine stopped.
-                    for id in self.oracle.must_be_there() {
-                        self.oracle.maybe_counted(&id);
-                    }
-                }
                 self.was_full = true;
                 0
             }
@@ -351,6 +351,18 @@ impl World {
                     self.flights.push((receipt, id, self.now + LEASE));
                 }
                 Err(error) => panic!("{id}: {error}"),
+            }
+        }
+    }
+
+    fn alone(&mut self, which: usize) {
+        let count = self.flights.len();
+        let Some((receipt, id, _)) = self.flights.get(which % count.max(1)) else { return };
+        match self.engine.alone(receipt, self.now) {
+            Ok(()) => self.oracle.alone(id),
+            Err(error) => {
+                assert!(self.disk.has_stopped() || self.was_full, "unexpected: {error}");
+                self.was_full = true;
             }
         }
     }

@@ -9,14 +9,20 @@ fn failure() -> impl Strategy<Value = Failure> {
 
 fn carried() -> impl Strategy<Value = Carried> {
     let errors = (prop::option::of(failure()), prop::option::of(failure()));
-    (any::<(u32, u32, u64, u32, u32)>(), errors).prop_map(|(n, (first_error, last_error))| Carried {
+    let losses = any::<(u16, u16)>().prop_map(|(all, solo)| Losses { all, solo });
+    (any::<(u32, u32, u64, u32, u32)>(), losses, errors).prop_map(|(n, losses, (first_error, last_error))| Carried {
         origin: Place { segment: n.0, offset: n.1 },
         sequence: n.2,
         attempts: n.3,
         replays: n.4,
+        losses,
         first_error,
         last_error,
     })
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    prop_oneof![Just(Cause::AttemptsUsedUp), Just(Cause::WorkerLost), Just(Cause::Refused)]
 }
 
 prop_compose! {
@@ -24,7 +30,7 @@ prop_compose! {
         times in any::<(u64, u64)>(),
         group in prop::option::of(".{0,140}"),
         carried in prop::option::of(carried()),
-        death in prop::option::of((any::<(u64, u64)>(), ".{0,300}")),
+        death in prop::option::of((any::<(u64, u64)>(), ".{0,300}", cause())),
         id in ".{1,40}",
         key in prop::option::of(".{0,20}"),
         headers in prop::collection::btree_map(".{1,20}", ".{0,20}", 0..4),
@@ -35,7 +41,12 @@ prop_compose! {
             due: Timestamp::from_millis(times.1),
             group,
             carried,
-            death: death.map(|((number, at), reason)| Death { number, at: Timestamp::from_millis(at), reason }),
+            death: death.map(|((number, at), reason, cause)| Death {
+                number,
+                at: Timestamp::from_millis(at),
+                cause,
+                reason,
+            }),
             id: id.as_str().into(),
             key,
             headers,

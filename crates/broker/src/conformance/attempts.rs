@@ -1,24 +1,12 @@
-//! Cases: failures are counted, deferrals are not, and the last failure is the end.
+//! Cases: failures are counted, deferrals are not, and the last failure is the end. For lost workers see `suspects`.
 
 use super::Harness;
 use super::expect::retry;
-use super::trial::{LEASE, LONG, Trial, queue};
-use crate::{Aspect, Delivery, QueueName, Settled};
-use std::{ops::RangeInclusive, time::Duration};
+use super::trial::{LONG, Trial, queue};
+use crate::{Cause, Delivery, Settled};
+use std::time::Duration;
 
 const NOW: Duration = Duration::ZERO;
-
-/// Says which attempt comes after lost workers: where they cannot be counted, the count stays.
-fn after_losses(t: &Trial<'_>, before: u32, losses: u32) -> u32 {
-    if t.has(Aspect::CrashCount) { before + losses } else { before }
-}
-
-/// The attempts that may come after lost workers: as many more as were lost, less those that may go uncounted.
-fn attempts_after_cuts(t: &Trial<'_>, before: u32, cuts: u32) -> RangeInclusive<u32> {
-    let most = after_losses(t, before, cuts);
-    let least = most.saturating_sub(t.guarantees().uncounted_losses.min(cuts)).max(before);
-    least..=most
-}
 
 fn error_of(delivery: &Delivery) -> Option<&str> {
     delivery.last_error.as_ref().map(|failure| failure.error.as_str())
@@ -45,31 +33,6 @@ pub(super) async fn retries_are_counted(h: &mut dyn Harness) {
     t.done(&third).await;
 }
 
-pub(super) async fn lost_leases_are_counted(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("lost").lease(LEASE)).await;
-    t.send(&q, "a").await;
-    for lost in 0..3 {
-        let delivery = t.take(&q).await;
-        assert_eq!(delivery.attempt, after_losses(&t, 1, lost), "the attempt after {lost} lost leases");
-        t.pass_until(delivery.lease_until).await;
-    }
-}
-
-pub(super) async fn cuts_are_counted(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("crashes").lease(LEASE)).await;
-    t.send(&q, "a").await;
-    for cuts in 0..3 {
-        let delivery = t.take(&q).await;
-        let expected = attempts_after_cuts(&t, 1, cuts);
-        assert!(
-            expected.contains(&delivery.attempt),
-            "the attempt after {cuts} crashes is one of {expected:?}, not {}",
-            delivery.attempt
-        );
-        t.cut().await;
-    }
-}
-
 pub(super) async fn the_last_retry_is_dead(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("exhausted").max_attempts(3)).await;
     t.send(&q, "a").await;
@@ -86,6 +49,7 @@ pub(super) async fn the_last_retry_is_dead(h: &mut dyn Harness) {
     let letters = t.dead_letters(&q).await;
     assert_eq!(letters.len(), 1, "one dead letter");
     assert_eq!(letters[0].attempts, 3, "as many attempts as there were");
+    assert_eq!(letters[0].cause, Cause::AttemptsUsedUp, "what ended it");
 }
 
 pub(super) async fn a_single_attempt_is_dead_at_its_first_failure(h: &mut dyn Harness) {
@@ -94,77 +58,6 @@ pub(super) async fn a_single_attempt_is_dead_at_its_first_failure(h: &mut dyn Ha
     let only = t.take(&q).await;
     assert_eq!(t.settle(&only, retry(LONG, "failed")).await, Settled::Dead, "a retry of the only attempt");
     assert_eq!(t.dead_bodies(&q).await, ["a"], "it is dead at once, not after the delay");
-}
-
-/// The attempts of the message that kills its worker each time are used up: it must be dead by itself.
-async fn must_be_dead(t: &mut Trial<'_>, queue: &QueueName, attempts: u32) {
-    let letters = t.dead_by_itself(queue, 1).await;
-    assert_eq!(letters.len(), 1, "one dead letter");
-    assert_eq!(letters[0].attempts, attempts, "as many attempts as there were");
-    assert!(!letters[0].reason.is_empty(), "the reason says what happened");
-    t.send(queue, "next").await;
-    let next = t.take(queue).await;
-    assert_eq!((&next.message.body[..], next.attempt), (&b"next"[..], 1), "the queue goes on");
-}
-
-/// Where a broker may miss some lost workers, a message may come so many times more before it is dead.
-async fn lose_the_uncounted(t: &mut Trial<'_>, queue: &QueueName, last: u32) {
-    for _ in 0..t.guarantees().uncounted_losses {
-        let Some(again) = t.delivered_or_dead(queue).await else { return };
-        assert!(again.attempt <= last, "attempt {} of {last} at most", again.attempt);
-        t.cut().await;
-    }
-}
-
-pub(super) async fn lost_leases_end_dead(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("poison").lease(LEASE).max_attempts(2)).await;
-    t.send(&q, "a").await;
-    for _ in 0..2 {
-        let delivery = t.take(&q).await;
-        t.pass_until(delivery.lease_until).await;
-    }
-    if t.has(Aspect::CrashCount) {
-        must_be_dead(&mut t, &q, 2).await;
-    } else {
-        assert_eq!(t.take(&q).await.attempt, 1, "lost workers are not counted, so it comes again");
-    }
-}
-
-pub(super) async fn cuts_end_dead(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("killer").lease(LEASE).max_attempts(2)).await;
-    t.send(&q, "a").await;
-    for _ in 0..2 {
-        t.take(&q).await;
-        t.cut().await;
-    }
-    if t.has(Aspect::CrashCount) {
-        lose_the_uncounted(&mut t, &q, 2).await;
-        must_be_dead(&mut t, &q, 2).await;
-    } else {
-        assert_eq!(t.take(&q).await.attempt, 1, "lost workers are not counted, so it comes again");
-    }
-}
-
-pub(super) async fn retries_leases_and_cuts_together_end_dead(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("mixed").lease(LEASE).max_attempts(3)).await;
-    t.send(&q, "a").await;
-    let first = t.take(&q).await;
-    t.retry(&first, NOW, "first failure").await;
-    let second = t.take(&q).await;
-    assert_eq!(second.attempt, 2, "after a retry");
-    t.pass_until(second.lease_until).await;
-    let third = t.take(&q).await;
-    assert_eq!(third.attempt, after_losses(&t, 2, 1), "after a retry and a lost lease");
-    t.cut().await;
-    if !t.has(Aspect::CrashCount) {
-        assert_eq!(t.take(&q).await.attempt, 2, "only the retry is counted");
-        return;
-    }
-    lose_the_uncounted(&mut t, &q, 3).await;
-    must_be_dead(&mut t, &q, 3).await;
-    let letter = t.dead_letters(&q).await.remove(0);
-    let first_error = letter.first_error.map(|failure| failure.error);
-    assert_eq!(first_error.as_deref(), Some("first failure"), "the first error is kept");
 }
 
 pub(super) async fn deferrals_count_nothing(h: &mut dyn Harness) {

@@ -1,6 +1,6 @@
 //! What cases ask and expect of deliveries, dead letters and depths.
 
-use super::trial::{Patience, STEP, Trial};
+use super::trial::{STEP, Trial};
 use crate::{
     Aspect, BrokerError, DeadFilter, DeadLetter, Delivery, Depth, QueueName, Receipt, SettleError, Settled,
     Timestamp, Verdict,
@@ -120,21 +120,6 @@ impl Trial<'_> {
         })
         .await;
         self.dead_letters(queue).await
-    }
-
-    /// The next delivery, or none once there is a dead letter instead.
-    pub(super) async fn delivered_or_dead(&mut self, queue: &QueueName) -> Option<Delivery> {
-        let mut patience = Patience::new(self);
-        loop {
-            if let Some(delivery) = self.look(queue, 1).await.pop() {
-                return Some(delivery);
-            }
-            if !self.dead_letters(queue).await.is_empty() {
-                return None;
-            }
-            patience.or_panic(self, || format!("expected a delivery or a dead letter of `{queue}`"));
-            self.pass(STEP).await;
-        }
     }
 
     /// Expects these numbers, at once or within the lag that the broker states. Where the broker cannot

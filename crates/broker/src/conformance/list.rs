@@ -2,7 +2,7 @@
 
 use super::{
     Harness, admin, attempts, bodies, dead, delay, delivery, faults, groups, headers, leases, limit, load,
-    replay, routing,
+    replay, routing, suspects,
 };
 
 /// Writes one test per conformance case, in modules by theme below a module `conformance`.
@@ -59,18 +59,24 @@ macro_rules! conformance_suite {
             }
             attempts {
                 retries_are_counted,
-                lost_leases_are_counted,
-                cuts_are_counted,
                 the_last_retry_is_dead,
                 a_single_attempt_is_dead_at_its_first_failure,
-                lost_leases_end_dead,
-                cuts_end_dead,
-                retries_leases_and_cuts_together_end_dead,
                 deferrals_count_nothing,
                 a_deferral_keeps_attempt_and_error,
                 requeues_count_nothing,
                 a_requeue_keeps_attempt_and_error,
                 attempts_survive_a_restart,
+            }
+            suspects {
+                a_lost_lease_counts_no_attempt,
+                a_crash_counts_no_attempt,
+                retries_count_between_lost_workers,
+                suspects_come_in_halving_groups,
+                what_kills_its_worker_alone_ends_dead,
+                a_lease_that_ends_alone_counts_nothing,
+                what_is_settled_alone_counts_nothing,
+                solo_crashes_outlive_a_retry_and_end_with_a_replay,
+                alone_is_fenced_like_a_verdict,
             }
             delay {
                 a_retry_is_not_early,

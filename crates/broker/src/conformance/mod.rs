@@ -25,6 +25,7 @@ mod list;
 mod load;
 mod replay;
 mod routing;
+mod suspects;
 mod trial;
 
 #[doc(hidden)]

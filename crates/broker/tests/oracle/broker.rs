@@ -315,6 +315,14 @@ impl Broker for Oracle {
         receipts.iter().map(extend).collect()
     }
 
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        let mut state = self.state().ok_or(SettleError::Closed)?;
+        match state.alone(receipt) {
+            true => Ok(()),
+            false => Err(SettleError::Fenced { queue: receipt.queue.clone() }),
+        }
+    }
+
     async fn depth(&self, name: &QueueName) -> Result<Depth, BrokerError> {
         let mut state = self.for_aspect(name, Aspect::Depth)?;
         let now = state.now;

@@ -37,7 +37,6 @@ impl Manner {
             depth_lag: bound,
             limit_slack: if self == Manner::Emulated { OVERSHOT + 1 } else { 0 },
             max_message: max_message as u64,
-            uncounted_losses: u32::from(self == Manner::Emulated),
         }
     }
 

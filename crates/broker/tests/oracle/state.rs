@@ -5,8 +5,8 @@ use super::{
     manner::{LATE, Manner, OVERSHOT},
 };
 use crawlway_broker::{
-    Aspect, DeadId, DeadLetter, Delivery, Depth, Failure, MaxLength, Message, Outgoing, PublishError,
-    QueueName, QueueSpec, Rates, Receipt, Settled, Target, Timestamp, Verdict, limits,
+    Aspect, Cause, DeadId, DeadLetter, Delivery, Depth, Failure, MaxLength, Message, Outgoing, PublishError,
+    QueueName, QueueSpec, Rates, Receipt, Settled, Target, Timestamp, Verdict, limits, suspects::Places,
 };
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
@@ -45,8 +45,12 @@ pub(crate) struct Item {
     pub(crate) place: Place,
     /// Attempts that have failed.
     failed: u32,
-    /// A worker was lost with it.
-    lost_before: bool,
+    /// Workers that were lost with it.
+    losses: u32,
+    /// Those of them that ran nothing else.
+    solo_crashes: u32,
+    /// Its worker runs nothing else.
+    alone: bool,
     first_error: Option<Failure>,
     last_error: Option<Failure>,
     replays: u32,
@@ -56,6 +60,13 @@ pub(crate) struct Item {
 pub(crate) enum Place {
     Waits { until: Timestamp },
     Held { receipt: Receipt, handle: u64, until: Timestamp },
+}
+
+/// How a delivery was lost.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    Crash,
+    Lease,
 }
 
 impl State {
@@ -112,9 +123,8 @@ impl State {
                 queue.items.extend(queue.graveyard.pop());
             }
         }
-        let counts = !self.is(Fault::DoesNotCountCut);
         if !self.is(Fault::TakesReceiptOfBefore) {
-            self.release(|_| true, counts, manner == Manner::Emulated);
+            self.release(|_| true, Loss::Crash);
         }
     }
 
@@ -125,12 +135,15 @@ impl State {
         }
         let early = Duration::from_millis(if self.is(Fault::LeaseEndsEarly) { 300 } else { 0 });
         let now = self.now + early - self.late();
-        let counts = !self.is(Fault::DoesNotCountLostLease);
-        self.release(|until| until <= now, counts, false);
+        self.release(|until| until <= now, Loss::Lease);
     }
 
-    fn release(&mut self, lost: impl Fn(Timestamp) -> bool, counts: bool, first_is_free: bool) {
-        let counts = counts && !self.manner.refuses(Aspect::CrashCount);
+    fn release(&mut self, lost: impl Fn(Timestamp) -> bool, how: Loss) {
+        let (notices, fault) = (!self.manner.refuses(Aspect::CrashCount), self.fault);
+        let counts_attempt = match how {
+            Loss::Crash => fault == Fault::CountsCut,
+            Loss::Lease => fault == Fault::CountsLostLease,
+        };
         let failure = Failure { error: "the worker was lost".into(), at: self.now };
         let names: Vec<QueueName> = self.queues.keys().cloned().collect();
         for name in names {
@@ -139,9 +152,23 @@ impl State {
                 match item.place {
                     Place::Held { until, .. } if lost(until) => {
                         item.place = Place::Waits { until: failure.at };
-                        let free = first_is_free && !std::mem::replace(&mut item.lost_before, true);
-                        if counts && !free {
+                        let alone = std::mem::replace(&mut item.alone, fault == Fault::AloneForEver);
+                        if notices {
+                            item.losses += u32::from(fault != Fault::ForgetsLosses);
+                            item.first_error.get_or_insert_with(|| failure.clone());
+                            item.last_error = Some(failure.clone());
+                        }
+                        let counts = match how {
+                            Loss::Crash => fault != Fault::IgnoresAlone,
+                            Loss::Lease => fault == Fault::CountsFrozenWorker,
+                        };
+                        item.solo_crashes += u32::from(notices && alone && counts);
+                        let (solo_crashes, attempts) = (item.solo_crashes, item.failed + 1);
+                        if counts_attempt {
                             self.fail(&name, index, Duration::ZERO, failure.clone());
+                        } else if solo_crashes >= self.queue(&name).spec.max_solo_crashes {
+                            let reason = format!("it took {solo_crashes} workers with it that ran nothing else");
+                            self.bury(&name, index, Cause::WorkerLost, reason, attempts);
                         }
                         // An item that died has left the list.
                         index = 0;
@@ -178,7 +205,7 @@ impl State {
         if item.failed >= last {
             let attempts = item.failed;
             let reason = format!("all {attempts} attempts failed");
-            return self.bury(name, index, reason, attempts);
+            return self.bury(name, index, Cause::AttemptsUsedUp, reason, attempts);
         }
         item.place = Place::Waits { until };
         let attempt = item.failed + 1;
@@ -189,7 +216,7 @@ impl State {
         Settled::Retrying { attempt }
     }
 
-    fn bury(&mut self, name: &QueueName, index: usize, reason: String, attempts: u32) -> Settled {
+    fn bury(&mut self, name: &QueueName, index: usize, cause: Cause, reason: String, attempts: u32) -> Settled {
         self.dead_id += 1;
         let id = DeadId(format!("{:08}", self.dead_id));
         let (dead_at, fault) = (self.now, self.fault);
@@ -209,6 +236,7 @@ impl State {
             id,
             queue: name.clone(),
             message: item.message,
+            cause,
             reason,
             attempts,
             first_error: item.first_error,
@@ -319,6 +347,7 @@ impl State {
         let fresh = |item: &Item| item.failed == 0 && item.ready(now);
         let only_fresh = fault == Fault::ReturnsComeLast && queue.items.iter().any(fresh);
         let mut busy: BTreeMap<String, u32> = BTreeMap::new();
+        let mut places = Places::new(allowed);
         let mut taken = Vec::new();
         for item in &mut queue.items {
             if taken.len() == allowed {
@@ -348,6 +377,9 @@ impl State {
                 }
                 continue;
             }
+            if !places.take(if fault == Fault::SuspectsComeTogether { 0 } else { item.losses }) {
+                break;
+            }
             self.tag += 1;
             let receipt = Receipt { queue: name.clone(), epoch, tag: self.tag };
             let until = now + queue.spec.lease;
@@ -358,6 +390,7 @@ impl State {
                 receipt,
                 message: item.message.clone(),
                 attempt: item.failed + 1,
+                losses: item.losses,
                 last_error: item.last_error.clone(),
                 replays: item.replays,
                 lease_until: if fault == Fault::StatesNoLease { now } else { until },
@@ -411,8 +444,23 @@ impl State {
         None
     }
 
+    /// Notes that nothing runs beside a delivery.
+    pub(crate) fn alone(&mut self, receipt: &Receipt) -> bool {
+        let any = self.is(Fault::AloneForAnybody);
+        let held = self.held(receipt);
+        if let Some((name, index)) = &held {
+            self.queue(name).items[*index].alone = true;
+        }
+        held.is_some() || any
+    }
+
     pub(crate) fn settle(&mut self, name: &QueueName, index: usize, verdict: Verdict) -> Settled {
         let (now, fault) = (self.now, self.fault);
+        let item = &mut self.queue(name).items[index];
+        item.alone &= fault == Fault::AloneForEver;
+        if fault == Fault::RetryForgetsSoloCrashes {
+            item.solo_crashes = 0;
+        }
         let cut = |text: String| match fault {
             Fault::UncutErrors => text,
             _ => limits::truncated(&text, limits::MAX_ERROR).to_owned(),
@@ -482,7 +530,7 @@ impl State {
                 if fault == Fault::ForgetsFirstError {
                     item.first_error = Some(failure);
                 }
-                self.bury(name, index, cut(reason), attempts)
+                self.bury(name, index, Cause::Refused, cut(reason), attempts)
             }
         }
     }
@@ -491,7 +539,17 @@ impl State {
 impl Item {
     fn fresh(message: Message, until: Timestamp, replays: u32) -> Self {
         let place = Place::Waits { until };
-        Self { message, place, failed: 0, lost_before: false, first_error: None, last_error: None, replays }
+        Self {
+            message,
+            place,
+            failed: 0,
+            losses: 0,
+            solo_crashes: 0,
+            alone: false,
+            first_error: None,
+            last_error: None,
+            replays,
+        }
     }
 
     pub(crate) fn held(&self) -> bool {

@@ -258,6 +258,10 @@ async fn a_runner_that_breaks_stops_the_others() {
         ) -> Vec<Result<crawlway_broker::Settled, crawlway_broker::SettleError>> {
             Vec::new()
         }
+        async fn alone(&self, _: &crawlway_broker::Receipt) -> Result<(), crawlway_broker::SettleError> {
+            Ok(())
+        }
+
         async fn extend(
             &self,
             _: &[crawlway_broker::Receipt],

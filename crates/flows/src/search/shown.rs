@@ -2,7 +2,7 @@
 
 use super::FRONTIER;
 use crawlway_broker::{
-    Broker, BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure, Guarantees,
+    Cause, Broker, BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure, Guarantees,
     Headers, Message, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed,
     SettleError, Settled, Verdict,
 };
@@ -130,6 +130,7 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
             body: serde_json::json!({ "crawl": url.crawl, "url": url.url }).to_string().into(),
             published_at: url.dead_at,
         },
+        cause: Cause::Refused,
         reason: url.reason,
         attempts: url.attempts,
         first_error: url.first_error.map(failure),
@@ -200,6 +201,10 @@ impl Broker for WithFrontier {
 
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
         self.broker.extend(receipts, lease).await
+    }
+
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.broker.alone(receipt).await
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {

@@ -121,6 +121,7 @@ impl FrontierSource {
                 published_at: now,
             },
             attempt: taken.attempt,
+            losses: taken.losses,
             last_error: taken.last_error.map(|error| Failure { error, at: now }),
             replays: taken.replays,
             lease_until: taken.lease_until,
@@ -221,6 +222,14 @@ impl Source<CrawlNote> for FrontierSource {
                 receipts.iter().zip(answers).map(answer).collect()
             }
             Err(error) => receipts.iter().map(|_| Err(settle_error(error.clone()))).collect(),
+        }
+    }
+
+    async fn alone(&self, held: &Receipt) -> Result<(), SettleError> {
+        match self.frontier.alone(receipt(held)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SettleError::Fenced { queue: self.name.clone() }),
+            Err(error) => Err(settle_error(error)),
         }
     }
 }

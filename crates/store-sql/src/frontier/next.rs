@@ -250,6 +250,7 @@ fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
         chain: row.small(6)?,
         insist: row.int(7)? != 0,
         attempt: row.small(8)? + 1,
+        losses: 0,
         replays: row.small(13)?,
         last_error: row.opt_text(9)?,
         validators: Validators { etag: row.opt_text(10)?, last_modified: row.opt_text(11)? },

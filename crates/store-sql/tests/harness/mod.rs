@@ -13,6 +13,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const POLICY: FrontierPolicy = FrontierPolicy {
     lease: Duration::from_secs(60),
     max_attempts: 3,
+    max_solo_crashes: 3,
     most_waiting: 1_000_000,
     most_waiting_of_host: 1_000_000,
 };

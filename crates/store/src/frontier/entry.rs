@@ -83,8 +83,10 @@ pub struct Taken {
     pub chain: u32,
     /// The page is wanted under this URL, even if it names another as the proper one.
     pub insist: bool,
-    /// Which attempt this is, from 1; retries and lost leases count, deferrals don't.
+    /// Which attempt this is, from 1. Retries count; deferrals and lost workers don't.
     pub attempt: u32,
+    /// How many workers were lost with it, which makes it suspect: see `crawlway_broker::suspects`.
+    pub losses: u32,
     /// How often it was replayed.
     pub replays: u32,
     /// How the previous attempt ended, if one failed.

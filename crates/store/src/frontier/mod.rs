@@ -26,8 +26,10 @@ use std::{fmt::Debug, time::Duration};
 pub struct FrontierPolicy {
     /// How long a URL is its worker's before it comes back.
     pub lease: Duration,
-    /// How many attempts a URL gets; when the last one fails, or its worker dies in it, it is dead.
+    /// How many attempts a URL gets; when the last one fails it is dead.
     pub max_attempts: u32,
+    /// How many processes a URL may take with it while they run nothing else; then it is dead.
+    pub max_solo_crashes: u32,
     /// How many URLs of one crawl may wait before those that are found are left out; see
     /// [`most_waiting`](FrontierPolicy::most_waiting).
     pub most_waiting: u64,
@@ -53,6 +55,7 @@ impl Default for FrontierPolicy {
         Self {
             lease: Duration::from_secs(60),
             max_attempts: 5,
+            max_solo_crashes: 3,
             most_waiting: 10_000_000,
             most_waiting_of_host: 1_000_000,
         }
@@ -132,6 +135,10 @@ pub trait Frontier: Debug + Send + Sync {
 
     /// Gives each a new lease from now on, and says whether it was still held.
     async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError>;
+
+    /// Notes that the worker of a URL runs nothing else from now on until it is settled, and says whether it was still held. A
+    /// worker that is lost meanwhile is a solo crash; after [`FrontierPolicy::max_solo_crashes`] of them the URL is dead.
+    async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError>;
 
     /// Takes back everything in flight, as if all leases were lost at this moment, and says how many that
     /// were. For who knows that no other process uses this frontier.

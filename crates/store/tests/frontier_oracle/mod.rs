@@ -230,6 +230,11 @@ impl Frontier for Oracle {
         Ok(self.sorted(answers))
     }
 
+    async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError> {
+        let _ = receipt;
+        Ok(true)
+    }
+
     async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError> {
         let (mut world, now) = (self.world(), self.now());
         Ok(self.sorted(receipts.iter().map(|receipt| world.extend(*receipt, now)).collect()))

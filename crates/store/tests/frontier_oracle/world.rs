@@ -351,6 +351,7 @@ impl World {
             chain: row.new.chain,
             insist: row.new.insist,
             attempt: row.failures + 1,
+            losses: 0,
             replays: row.replays,
             last_error: row.last_error.clone(),
             validators: if no_validators { Validators::default() } else { row.facts.validators.clone() },

@@ -160,6 +160,7 @@ impl FilterArgs {
             id: id.map(DeadId),
             ids: Default::default(),
             message_id: self.message_id,
+            cause: None,
             reason: self.reason,
             error: self.error,
             since: self.since,

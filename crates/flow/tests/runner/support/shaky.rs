@@ -100,6 +100,10 @@ impl Broker for Shaky {
         self.inner.settle(verdicts).await
     }
 
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.inner.alone(receipt).await
+    }
+
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
         let answers = if self.no_extend.load(SeqCst) {
             receipts.iter().map(|_| Err(SettleError::Unavailable { detail: OFF.into() })).collect()
