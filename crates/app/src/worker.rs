@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
 use crawlway_clock::Clock;
 use crawlway_fetch::{Allowed, Fetcher, Request, resolve::Resolve};
-use crawlway_flow::{Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
+use crawlway_flow::{Exclusive, Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
 use crawlway_flows::{
     inventory::{self, Inventory},
     search::{self, Export, PagesInto, Search, Stages, Stores, WithFrontier},
@@ -239,12 +239,14 @@ impl Worker {
                 }
             });
         }
+        let exclusive = Exclusive::default();
         let parts = |flow| Parts {
             flow,
             broker: broker.clone(),
             trails: records.trails.clone(),
             clock: Clock::System,
             worker: worker_name(),
+            exclusive: exclusive.clone(),
         };
         let stores = Stores { frontier: records.frontier.clone(), seen: seen.clone(), pages };
         let settings = config.search.settings(request.clone());

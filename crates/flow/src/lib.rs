@@ -11,6 +11,7 @@
 //! what comes out is durable before anything says that it was made, and the item is settled last of all.
 
 mod coalesce;
+mod exclusive;
 pub mod fail;
 mod lost;
 mod meter;
@@ -21,6 +22,7 @@ mod stage;
 mod stop;
 
 pub use coalesce::Coalesce;
+pub use exclusive::Exclusive;
 pub use lost::{ItemsOf, close_trails_of_the_lost};
 pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};

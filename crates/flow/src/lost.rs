@@ -1,14 +1,12 @@
 //! Closing the trails of items that died because their workers were lost: nobody was left to write the last entry.
 
 use crate::ReplayError;
-use crawlway_broker::{Broker, DeadFilter, QueueName};
+use crawlway_broker::{Broker, Cause, DeadFilter, QueueName};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{End, TrailEntry, Trails};
 
 /// How many dead letters are looked at together.
 const PAGE: usize = 200;
-/// What the last errors of the lost have in common, on every backend: `its worker was lost`, `the lease was lost`.
-const LOST: &str = "was lost";
 
 /// A queue, and whose items are in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +19,8 @@ pub struct ItemsOf {
     pub stage: &'static str,
 }
 
-/// Writes the last entry of every dead item of these queues whose worker was lost in its last attempt and whose trail
-/// therefore does not say how it ended. Says how many. Repeating it changes nothing.
+/// Writes the last entry of every dead item of these queues that ended with its worker and whose trail therefore does not say
+/// how it ended. Says how many. Repeating it changes nothing.
 pub async fn close_trails_of_the_lost(
     broker: &dyn Broker,
     trails: &dyn Trails,
@@ -32,7 +30,7 @@ pub async fn close_trails_of_the_lost(
 ) -> Result<u64, ReplayError> {
     let mut closed = 0;
     for ItemsOf { queue, flow, stage } in queues {
-        let filter = DeadFilter { error: Some(LOST.to_owned()), ..DeadFilter::all() };
+        let filter = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
         let mut after = None;
         loop {
             let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE).await?;

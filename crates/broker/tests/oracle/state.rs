@@ -163,6 +163,13 @@ impl State {
                             Loss::Lease => fault == Fault::CountsFrozenWorker,
                         };
                         item.solo_crashes += u32::from(notices && alone && counts);
+                        if fault == Fault::GroupRetryLosesItsTurn {
+                            let queue = self.queue(&name);
+                            let item = queue.items.remove(index);
+                            queue.items.push(item);
+                            index = 0;
+                            continue;
+                        }
                         let (solo_crashes, attempts) = (item.solo_crashes, item.failed + 1);
                         if counts_attempt {
                             self.fail(&name, index, Duration::ZERO, failure.clone());

@@ -238,7 +238,7 @@ impl<S: Stage> Engine<S> {
         }
     }
 
-    fn lost(&self, receipt: &crawlway_broker::Receipt) {
+    pub(super) fn lost(&self, receipt: &crawlway_broker::Receipt) {
         tracing::info!(stage = self.stage.name(), ?receipt, "lost before it was settled");
         self.held.remove(receipt);
         self.meter.fenced();

@@ -75,6 +75,10 @@ impl Held {
         self.lock().get(receipt).is_some_and(|holding| holding.state == State::Lost)
     }
 
+    pub(super) fn contains(&self, receipt: &Receipt) -> bool {
+        self.lock().contains_key(receipt)
+    }
+
     pub(super) fn remove(&self, receipt: &Receipt) {
         self.lock().remove(receipt);
     }

@@ -16,7 +16,7 @@ mod take;
 
 pub use settings::{HoldBack, MAX_DEFER, Settings, retry_delay};
 
-use crate::{Meter, Source, Stage, Stop};
+use crate::{Exclusive, Meter, Source, Stage, Stop};
 use crawlway_broker::Broker;
 use crawlway_clock::Clock;
 use crawlway_store::Trails;
@@ -38,6 +38,8 @@ pub struct Parts {
     pub clock: Clock,
     /// This process, as trails name it.
     pub worker: Arc<str>,
+    /// Lets a suspect run alone; one for all flows of the process.
+    pub exclusive: Exclusive,
 }
 
 /// Stages wired to their sources. Nothing runs before [`run`](Flow::run).

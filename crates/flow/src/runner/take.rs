@@ -4,8 +4,11 @@ use super::{
     engine::{Engine, Worked},
     panics::said,
 };
-use crate::{Counted, Invalid, Item, Stage, StageError, Wait, fail};
-use crawlway_broker::{Delivery, MessageId, Receipt};
+use crate::{Counted, Invalid, Item, Stage, StageError, Wait, exclusive::Running, fail};
+use crawlway_broker::{
+    Delivery, MessageId, Receipt, SettleError,
+    suspects::{ALONE_AFTER, places_of},
+};
 use futures::FutureExt;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -30,14 +33,22 @@ const BATCH_BYTES: usize = 32 << 20;
 /// How long it is waited for more places when all were taken, so that one call takes many items. It is no time beside what
 /// an item takes that made another wait.
 const PLACES_TOGETHER: Duration = Duration::from_millis(4);
-/// From this attempt on an item runs alone: it may be what killed its workers, and must not take others with it.
-const SUSPECT: u32 = 3;
+/// From this attempt on an item is a batch of its own: what makes its stage panic must not fail others with it.
+const OWN_BATCH: u32 = 3;
+/// How long a process that ran an item alone waits for its settling before other items run: it may need them, such as for
+/// room in a full queue.
+const SETTLE_ALONE: Duration = Duration::from_secs(2);
+const LOOK_SETTLED: Duration = Duration::from_millis(5);
 
 /// Items that the stage gets together.
 struct Batch<S: Stage> {
     /// With what each item is about, and how often it was replayed.
     receipts: Vec<(Receipt, Option<String>, u32)>,
     items: Vec<Item<S::In>>,
+    /// How many places its items take.
+    places: usize,
+    /// Its only item has lost so many workers that nothing may run beside it.
+    alone: bool,
 }
 
 /// What a stage makes of a delivery.
@@ -78,14 +89,11 @@ impl<S: Stage> Engine<S> {
                 self.outage.probed();
             }
             let mut permits = place;
-            let more = u32::try_from(gathered.len() - 1).unwrap_or(u32::MAX);
-            // Nobody else takes places, so that those counted above are still free.
-            if let Ok(more) = places.clone().try_acquire_many_owned(more) {
-                permits.merge(more);
-            }
             let Read { batches, unread } = self.read(gathered);
+            let needed = batches.iter().map(|batch| batch.places).sum::<usize>() + unread.len();
+            self.more_places(&places, &mut permits, needed).await;
             for batch in batches {
-                let permit = permits.split(batch.items.len());
+                let permit = permits.split(batch.places.min(permits.num_permits()));
                 tasks.spawn(self.clone().work(batch, permit, worked.clone()));
             }
             if !unread.is_empty() {
@@ -120,6 +128,31 @@ impl<S: Stage> Engine<S> {
         Some(place)
     }
 
+    /// Takes as many places as items need that were taken. There are enough, unless a suspect needs more than were free: then
+    /// nothing is taken until what runs has made room for it.
+    async fn more_places(
+        &self,
+        places: &Arc<Semaphore>,
+        permits: &mut OwnedSemaphorePermit,
+        needed: usize,
+    ) {
+        let more = needed.min(self.settings.at_once.max(1)).saturating_sub(permits.num_permits());
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        tokio::select! {
+            acquired = places.clone().acquire_many_owned(more) => {
+                if let Ok(acquired) = acquired {
+                    permits.merge(acquired);
+                }
+            }
+            _ = self.stop.requested() => {}
+        }
+    }
+
+    /// How many places an item takes.
+    fn places_of(&self, delivery: &Delivery) -> usize {
+        places_of(delivery.losses).min(self.settings.at_once.max(1))
+    }
+
     /// Takes up to a batch, or as many as there are places for; waits for more only where batches are made.
     async fn gather(&self, free: usize) -> Vec<Delivery> {
         let batch = self.settings.batch.max(1);
@@ -133,13 +166,17 @@ impl<S: Stage> Engine<S> {
         let (until, haste) = (Instant::now() + self.settings.linger, self.stop.haste());
         let bytes =
             |gathered: &[Delivery]| gathered.iter().map(|item| item.message.body.len()).sum::<usize>();
-        while gathered.len() < want && bytes(&gathered) < BATCH_BYTES && !self.stop.is_hurried(haste) {
+        loop {
+            let taken: usize = gathered.iter().map(|delivery| self.places_of(delivery)).sum();
+            if taken >= want || bytes(&gathered) >= BATCH_BYTES || self.stop.is_hurried(haste) {
+                break;
+            }
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
             }
             let wait = Wait::for_more(rest.min(PATIENCE), &self.stop, haste);
-            match self.take(want - gathered.len(), wait).await {
+            match self.take(want - taken, wait).await {
                 Some(more) => gathered.extend(more),
                 // What is there goes on; the source is tried again after a rest.
                 None => break,
@@ -177,8 +214,8 @@ impl<S: Stage> Engine<S> {
     /// Reads what was taken, and makes batches of it.
     fn read(&self, gathered: Vec<Delivery>) -> Read<S> {
         let mut read = Read { batches: Vec::<Batch<S>>::new(), unread: Vec::new() };
-        // The last attempt of all is made alone in any case.
-        let suspect_from = SUSPECT.min(self.source.max_attempts().max(2));
+        // The last attempt of all is made so in any case.
+        let own_batch_from = OWN_BATCH.min(self.source.max_attempts().max(2));
         let mut open = false;
         for delivery in gathered {
             let Understood { value, subject, own_id } = match self.read_one(&delivery) {
@@ -188,19 +225,21 @@ impl<S: Stage> Engine<S> {
                     continue;
                 }
             };
+            let (places, alone) = (self.places_of(&delivery), delivery.losses >= ALONE_AFTER);
             let id = own_id.unwrap_or(delivery.message.id);
             self.held.about(&delivery.receipt, &id, subject.as_ref());
-            let suspect = delivery.attempt >= suspect_from;
+            let apart = alone || delivery.attempt >= own_batch_from;
             let item = Item { id, value, attempt: delivery.attempt, counted: Counted::default() };
             match read.batches.last_mut() {
-                Some(batch) if open && !suspect && batch.items.len() < self.settings.batch => {
+                Some(batch) if open && !apart && batch.items.len() < self.settings.batch => {
+                    batch.places += places;
                     batch.receipts.push((delivery.receipt, subject, delivery.replays));
                     batch.items.push(item);
                 }
                 _ => {
                     let receipts = vec![(delivery.receipt, subject, delivery.replays)];
-                    read.batches.push(Batch { receipts, items: vec![item] });
-                    open = !suspect;
+                    read.batches.push(Batch { receipts, items: vec![item], places, alone });
+                    open = !apart;
                 }
             }
         }
@@ -232,10 +271,18 @@ impl<S: Stage> Engine<S> {
         permit: Option<OwnedSemaphorePermit>,
         worked: mpsc::Sender<Worked<S>>,
     ) {
-        let Batch { receipts, items } = batch;
+        let Batch { receipts, items, alone, .. } = batch;
+        let _running = match (alone, receipts.first()) {
+            (true, Some((receipt, ..))) => match self.run_alone(receipt).await {
+                Ok(running) => running,
+                Err(error) => return self.not_run(receipt.clone(), error, &worked).await,
+            },
+            _ => self.parts.exclusive.beside().await,
+        };
+        let last = receipts.last().map(|(receipt, ..)| receipt.clone()).filter(|_| alone);
         let known: Vec<_> =
             items.iter().map(|item| (item.id.clone(), item.attempt, item.counted.clone())).collect();
-        let mut running = Running::start(&self, known.len());
+        let mut running = InHand::start(&self, known.len());
         let began = Instant::now();
         let results = AssertUnwindSafe(self.stage.run(items, &self.context)).catch_unwind().await;
         fail::passed(self.stage.name(), fail::Step::Ran.name());
@@ -278,6 +325,33 @@ impl<S: Stage> Engine<S> {
             running.hand_over(&worked, item).await;
         }
         drop(permit);
+        if let Some(receipt) = last {
+            // Settled by then, it is not blamed for what happens to the process afterwards.
+            let until = Instant::now() + SETTLE_ALONE;
+            while self.held.contains(&receipt) && Instant::now() < until {
+                tokio::time::sleep(LOOK_SETTLED).await;
+            }
+        }
+    }
+
+    /// Waits until nothing else runs in the process, and notes it where it outlives the process.
+    async fn run_alone(&self, receipt: &Receipt) -> Result<Running, SettleError> {
+        let running = self.parts.exclusive.alone().await;
+        self.source.alone(receipt).await?;
+        tracing::warn!(stage = self.stage.name(), ?receipt, "its workers were lost; it runs alone now");
+        Ok(running)
+    }
+
+    /// Ends an item that was to run alone and could not.
+    async fn not_run(&self, receipt: Receipt, error: SettleError, worked: &mpsc::Sender<Worked<S>>) {
+        if matches!(error, SettleError::Fenced { .. }) {
+            return self.lost(&receipt);
+        }
+        let holding = self.held.unfinished().into_iter().find(|(held, _)| *held == receipt);
+        let Some((receipt, holding)) = holding else { return };
+        let mut item = Worked::unfinished(receipt, holding, self.parts.clock.now());
+        item.result = Err(StageError::Ours { error: error.to_string() });
+        InHand::start(self, 1).hand_over(worked, item).await;
     }
 
     /// Hands over what the stage could not read.
@@ -287,7 +361,7 @@ impl<S: Stage> Engine<S> {
         permit: OwnedSemaphorePermit,
         worked: mpsc::Sender<Worked<S>>,
     ) {
-        let mut running = Running::start(&self, unread.len());
+        let mut running = InHand::start(&self, unread.len());
         for item in unread {
             running.hand_over(&worked, item).await;
         }
@@ -298,7 +372,7 @@ impl<S: Stage> Engine<S> {
     async fn hand_back(&self, worked: &mpsc::Sender<Worked<S>>) {
         let now = self.parts.clock.now();
         let unfinished = self.held.unfinished();
-        let mut running = Running::start(self, unfinished.len());
+        let mut running = InHand::start(self, unfinished.len());
         for (receipt, holding) in unfinished {
             running.hand_over(worked, Worked::unfinished(receipt, holding, now)).await;
         }
@@ -336,12 +410,12 @@ impl From<Invalid> for ReadError {
 }
 
 /// Items that are worked on, as the meter shows them, also when the task is cancelled.
-struct Running<'e, S: Stage> {
+struct InHand<'e, S: Stage> {
     engine: &'e Engine<S>,
     left: usize,
 }
 
-impl<'e, S: Stage> Running<'e, S> {
+impl<'e, S: Stage> InHand<'e, S> {
     fn start(engine: &'e Engine<S>, items: usize) -> Self {
         engine.meter.started(items);
         Self { engine, left: items }
@@ -357,7 +431,7 @@ impl<'e, S: Stage> Running<'e, S> {
     }
 }
 
-impl<S: Stage> Drop for Running<'_, S> {
+impl<S: Stage> Drop for InHand<'_, S> {
     fn drop(&mut self) {
         self.engine.meter.given_up(self.left);
     }

@@ -11,3 +11,4 @@ mod leases;
 mod outages;
 mod replaying;
 mod support;
+mod suspects;

@@ -83,6 +83,7 @@ impl World {
             trails: self.records.clone(),
             clock: Clock::Manual(self.clock.clone()),
             worker: "test".into(),
+            exclusive: crawlway_flow::Exclusive::default(),
         }
     }
 

@@ -159,6 +159,7 @@ impl Lab {
             trails: shared.clone(),
             clock: Clock::System,
             worker: "lab".into(),
+            exclusive: crawlway_flow::Exclusive::default(),
         };
         let search =
             Search::new(flow_parts, &stores, fetcher.clone(), &queue, &settings, stages, stop.clone());

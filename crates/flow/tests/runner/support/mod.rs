@@ -11,7 +11,7 @@ pub(crate) use shaky::Shaky;
 use crawlway_broker::{Broker, DeadFilter, DeadLetter, Depth, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_clock::{Clock, ManualClock, Timestamp};
-use crawlway_flow::{Flow, Meter, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Settings, Stop};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
@@ -71,6 +71,15 @@ impl World {
         Self { broker, trails: Arc::default(), clock, stop: Stop::default(), _directory: directory }
     }
 
+    /// As the next process finds it after this one was killed.
+    pub(crate) fn after_a_crash(self) -> Self {
+        let Self { broker, trails, clock, _directory, .. } = self;
+        drop(broker);
+        let options = Options { clock: clock.clone(), ..Options::default() };
+        let broker = Arc::new(Shaky::new(EmbeddedBroker::open(_directory.path(), options).unwrap()));
+        Self { broker, trails, clock, stop: Stop::default(), _directory }
+    }
+
     /// As it is for the next process.
     pub(crate) fn again(self) -> Self {
         Self { stop: Stop::default(), ..self }
@@ -92,6 +101,7 @@ impl World {
             trails: self.trails.clone(),
             clock: self.clock.clone(),
             worker: "worker-1".into(),
+            exclusive: Exclusive::default(),
         };
         Flow::new(parts, self.stop.clone())
     }

@@ -1,0 +1,159 @@
+//! Suspects: items whose workers were lost run in ever smaller groups, at last with nothing beside them in the process.
+
+use crate::support::*;
+use crawlway_broker::{Broker, MaxLength, suspects::ALONE_AFTER};
+use crawlway_flow::Settings;
+use crawlway_store::End;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// What ran at the same time as what.
+#[derive(Debug, Clone, Default)]
+struct Watch(Arc<Mutex<(Vec<String>, Vec<Vec<String>>)>>);
+
+impl Watch {
+    /// A stage that takes a while, and is watched.
+    fn stage(&self, name: &'static str) -> Script {
+        let watch = self.clone();
+        Script::each(name, move |item| {
+            let watch = watch.clone();
+            async move {
+                let id = item.id.to_string();
+                {
+                    let mut seen = watch.0.lock().unwrap();
+                    seen.0.push(id.clone());
+                    let together = seen.0.clone();
+                    seen.1.push(together);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                watch.0.lock().unwrap().0.retain(|other| *other != id);
+                done()
+            }
+        })
+    }
+
+    /// The most that ran at once.
+    fn most(&self) -> usize {
+        self.0.lock().unwrap().1.iter().map(Vec::len).max().unwrap_or_default()
+    }
+
+    /// What ran beside an item.
+    fn beside(&self, id: &str) -> Vec<String> {
+        let seen = self.0.lock().unwrap();
+        let together = seen.1.iter().filter(|together| together.iter().any(|other| other == id));
+        together.flatten().filter(|other| *other != id).cloned().collect()
+    }
+}
+
+/// Has the workers of all that waits lost, so many times.
+async fn lose(mut world: World, name: &str, times: u32) -> World {
+    for _ in 0..times {
+        let mut taken = 0;
+        while taken < world.depth(name).await.waiting() as usize + taken {
+            taken += world.broker.receive(&queue(name), 100, Duration::ZERO).await.unwrap().len();
+        }
+        world = world.after_a_crash();
+    }
+    world
+}
+
+#[tokio::test]
+async fn suspects_run_in_halving_groups() {
+    for (losses, most) in [(0, 16), (1, 8), (2, 4), (3, 2), (4, 1)] {
+        let spec = spec("q").prefetch(32);
+        let world = World::new(std::slice::from_ref(&spec)).await;
+        world.publish("q", (0..16).map(|n| format!("{n}"))).await;
+        let world = lose(world, "q", losses).await;
+        let watch = Watch::default();
+        let going = world.go(watch.stage("stage"), &spec, Settings { at_once: 16, ..quick() });
+        world.until_empty("q").await;
+        going.end().await;
+        assert_eq!(watch.most(), most, "after {losses} lost workers");
+        assert!(world.dead("q").await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stage() {
+    let (first, second) = (spec("first").prefetch(32), spec("second").prefetch(32));
+    let world = World::new(&[first.clone(), second.clone()]).await;
+    world.publish("first", ["suspect"]).await;
+    let world = lose(world, "first", ALONE_AFTER).await;
+    world.publish("first", (0..20).map(|n| format!("a{n}"))).await;
+    world.publish("second", (0..20).map(|n| format!("b{n}"))).await;
+    let watch = Watch::default();
+    let flow = world
+        .flow()
+        .stage(watch.stage("one"), world.source(&first), Settings { at_once: 4, ..quick() })
+        .stage(watch.stage("two"), world.source(&second), Settings { at_once: 4, ..quick() });
+    let going = world.set_going(flow);
+    world.until_empty("first").await;
+    world.until_empty("second").await;
+    going.end().await;
+    assert_eq!(watch.beside("suspect"), Vec::<String>::new());
+    assert!(watch.most() > 4, "the others ran side by side");
+    assert_eq!(world.trails.ends("suspect"), [End::Done]);
+}
+
+#[tokio::test]
+async fn an_item_that_kills_its_process_alone_ends_dead_and_takes_nobody_with_it() {
+    let spec = spec("q").prefetch(32).max_solo_crashes(2);
+    let world = World::new(std::slice::from_ref(&spec)).await;
+    world.publish("q", ["poison"]).await;
+    let mut world = lose(world, "q", ALONE_AFTER).await;
+    world.publish("q", ["a", "b"]).await;
+    for _ in 0..2 {
+        // The runner is ended in the middle of it, as by a kill: nothing is settled or handed back.
+        let stage = Script::each("stage", |item| async move {
+            if item.id.as_str() == "poison" {
+                std::future::pending::<()>().await;
+            }
+            done()
+        });
+        let flow = world.flow().stage(stage, world.source(&spec), quick());
+        let meter = flow.meters()[0].1.clone();
+        let task = tokio::spawn(flow.run());
+        eventually("only the poison runs", async || {
+            meter.read().running == 1 && world.depth("q").await.in_flight >= 1
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        task.abort();
+        let _ = task.await;
+        world = world.after_a_crash();
+    }
+    let stage = Script::each("stage", |_| async { done() });
+    let going = world.go(stage, &spec, quick());
+    world.until_empty("q").await;
+    going.end().await;
+    let dead: Vec<_> = world.dead("q").await.iter().map(|letter| letter.message.id.to_string()).collect();
+    assert_eq!(dead, ["poison"]);
+}
+
+#[tokio::test]
+async fn an_item_that_ran_alone_and_finds_the_next_queue_full_lets_others_make_room() {
+    let first = spec("first").prefetch(32);
+    let second = spec("second").max_length(MaxLength::Exact(1)).prefetch(32);
+    let world = World::new(&[first.clone(), second.clone()]).await;
+    world.publish("first", ["suspect"]).await;
+    let world = lose(world, "first", ALONE_AFTER).await;
+    world.publish("second", ["in the way"]).await;
+    let flow = world
+        .flow()
+        .stage(Script::each("one", async |item| passed_on(&item, "second")), world.source(&first), quick())
+        .stage(
+            Script::each("two", async |_| {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                done()
+            }),
+            world.source(&second),
+            quick(),
+        );
+    let going = world.set_going(flow);
+    world.until_empty("first").await;
+    world.until_empty("second").await;
+    going.end().await;
+    assert_eq!(world.trails.ends("suspect"), [End::Passed, End::Done]);
+}
