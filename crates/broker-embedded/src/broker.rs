@@ -12,7 +12,7 @@ use crawlway_broker::{
     Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
     QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
 };
-use crawlway_clock::Clock;
+use crawlway_clock::{Anchor, Clock};
 use crawlway_lock::DirectoryLock;
 use std::{
     fs,
@@ -28,6 +28,8 @@ use tokio::sync::oneshot;
 pub struct Options {
     /// Where the time is taken from.
     pub clock: Clock,
+    /// How the clock stands now, to see at opening whether it was set since the queue was last open.
+    pub anchor: Anchor,
     /// The largest message, headers included, in bytes; 1 GiB at most.
     pub max_message: u64,
     /// The largest segment file in bytes, unless a single message needs more; 64 KiB to 1 GiB.
@@ -41,12 +43,16 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: Clock::System,
+            anchor: Anchor::of_this_process().clone(),
             max_message: 64 << 20,
             max_segment: 64 << 20,
             housekeeping: Duration::from_secs(1),
         }
     }
 }
+
+/// When the queue was not looked at for so long, the process was suspended.
+const FROZEN: Duration = Duration::from_secs(3);
 
 /// The first segment of a run; small, so that a short run writes little.
 const FIRST_SEGMENT: u64 = 4 << 20;
@@ -109,7 +115,10 @@ impl EmbeddedBroker {
             large_journal: 16 << 20,
         };
         let now = options.clock.now();
-        let recovered = recover(disk, sizes, now)?;
+        let mut recovered = recover(disk, sizes, now, Some(options.anchor))?;
+        if matches!(options.clock, Clock::System) {
+            recovered.engine.notice_freezes((3 * options.housekeeping).max(FROZEN), now);
+        }
         let shared = Arc::new(Shared {
             engine: recovered.engine,
             clock: options.clock,
@@ -194,6 +203,8 @@ impl Shared {
             if waited.unwrap_or_else(PoisonError::into_inner).0.stopped {
                 return;
             }
+            self.engine.look(self.clock.now());
+            self.submit_burials();
             self.engine.sync_journals();
             self.engine.prepare();
             self.engine.look_whether_it_is_over();

@@ -5,6 +5,7 @@ use crate::{
     error::OpenError,
 };
 use crawlway_broker::QueueSpec;
+use crawlway_clock::Anchor;
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -21,6 +22,9 @@ pub(crate) struct Catalog {
     /// No segment has had this number or a higher one. Numbers are never given twice: a record is known
     /// by its place for as long as a copy of it names that place.
     pub(crate) unused_segment: u32,
+    /// How the clock stood when the times in the log were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) anchor: Option<Anchor>,
     pub(crate) queues: Vec<CatalogQueue>,
 }
 
@@ -33,7 +37,7 @@ pub(crate) struct CatalogQueue {
 
 impl Catalog {
     pub(crate) fn new(directory: u64) -> Self {
-        Self { format: FORMAT, directory, unused_segment: 1, queues: Vec::new() }
+        Self { format: FORMAT, directory, unused_segment: 1, anchor: None, queues: Vec::new() }
     }
 
     /// Reads the catalog; `None` if there is none yet.

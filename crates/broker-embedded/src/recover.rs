@@ -12,6 +12,7 @@ use crate::{
     segment::{self, FileName, Found, Segment, data_name, journal_name, spare_name},
 };
 use crawlway_broker::Timestamp;
+use crawlway_clock::Anchor;
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     fmt, io,
@@ -89,7 +90,12 @@ pub(crate) fn refuse_foreign_files(disk: &dyn Disk) -> Result<(), OpenError> {
 }
 
 /// Opens a directory that is locked already.
-pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Result<Recovered, OpenError> {
+pub(crate) fn recover(
+    disk: Arc<dyn Disk>,
+    sizes: Sizes,
+    now: Timestamp,
+    anchor: Option<Anchor>,
+) -> Result<Recovered, OpenError> {
     let files = Files::list(&*disk)?;
     let catalog = match Catalog::load(&*disk)? {
         Some(catalog) => catalog,
@@ -107,6 +113,11 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
             });
         }
     };
+    let earlier = catalog.anchor.clone();
+    let step = anchor.as_ref().zip(earlier.as_ref()).map_or(0, |(now, earlier)| now.step_since(earlier));
+    if step != 0 {
+        tracing::warn!(by_ms = step, "the clock was set since the queue was last open; waiting messages are moved with it");
+    }
     let mut scan = Scan {
         state: State::new(disk.clone(), catalog, Reserve::new(sizes.reserve, files.reserve)),
         present: files.data.clone(),
@@ -120,6 +131,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
         report: Recovery::default(),
         unknown_queue: None,
         now,
+        step,
     };
     for id in &files.data {
         scan.segment(*id).map_err(|error| match error {
@@ -148,7 +160,13 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, sizes: Sizes, now: Timestamp) -> Resu
             _ => drop(disk.remove(&name)),
         }
     }
-    let (state, report) = scan.finish();
+    let (mut state, report) = scan.finish();
+    // After the times were moved: killed in between, a message may be moved twice, which no lease or attempt depends on.
+    if step != 0 || earlier.as_ref().map(|earlier| &earlier.boot) != anchor.as_ref().map(|anchor| &anchor.boot) {
+        state.catalog.anchor = anchor;
+        let path = disk.path().join(crate::catalog::FILE);
+        state.catalog.save(&*disk).map_err(|error| OpenError::io("write", &path, error))?;
+    }
     let engine = Engine::new(disk.clone(), sizes, state, spares);
     // Journals that were missing, and what an earlier start has renamed or removed.
     disk.sync_dir().map_err(|error| OpenError::io("sync", disk.path(), error))?;
@@ -230,6 +248,8 @@ struct Scan {
     /// A queue that the catalog does not know.
     unknown_queue: Option<u16>,
     now: Timestamp,
+    /// By how many milliseconds the clock was set since the times in the log were written.
+    step: i64,
 }
 
 impl Scan {
@@ -366,8 +386,12 @@ impl Scan {
             self.lost.push(slot);
             return;
         }
-        let due =
+        let mut due =
             if history.in_flight { Timestamp::default() } else { history.deferred.unwrap_or(outline.due) };
+        if self.step != 0 && due > Timestamp::default() {
+            due = Timestamp::from_millis(due.as_millis().saturating_add_signed(self.step));
+            self.events.push((place, Event::Deferred { until: due }));
+        }
         if due > self.now {
             self.dues.insert(slot, due);
         }

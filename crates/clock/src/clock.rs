@@ -63,7 +63,7 @@ impl Clock {
     pub async fn sleep_until(&self, time: Timestamp) {
         match self {
             Clock::System => {
-                // The wall clock may be set back or forward meanwhile: look again at least every second.
+                // A process or a machine may be suspended meanwhile: look again at least every second.
                 loop {
                     let left = time.since(Timestamp::now());
                     if left.is_zero() {

@@ -3,8 +3,10 @@
 mod clock;
 mod iso;
 mod span;
+mod steady;
 mod timestamp;
 
 pub use clock::{Clock, ManualClock};
+pub use steady::Anchor;
 pub use span::{DURATION, exact_duration, parse_duration};
 pub use timestamp::Timestamp;

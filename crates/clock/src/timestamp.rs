@@ -17,9 +17,9 @@ impl Timestamp {
         Self(millis)
     }
 
-    /// The system's clock.
+    /// The system's clock as it was when the process started, and the time since: setting the clock changes nothing.
     pub fn now() -> Self {
-        SystemTime::now().into()
+        crate::steady::now()
     }
 
     /// Milliseconds since the Unix epoch.

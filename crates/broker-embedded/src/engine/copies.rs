@@ -158,6 +158,7 @@ impl State {
 
     /// Takes back every delivery whose lease has ended.
     pub(crate) fn expire_leases(&mut self, now: Timestamp) {
+        self.forgive_a_freeze(now);
         while let Some(tag) = self.first_expired(now) {
             if let Some(flight) = self.land(tag) {
                 self.note_lost(flight.queue, flight.slot, now);

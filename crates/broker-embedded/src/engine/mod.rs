@@ -66,6 +66,17 @@ pub(crate) fn random_number() -> u64 {
 }
 
 impl Engine {
+    /// Notices from now on when the process was suspended: nobody has looked at the queue for so long.
+    pub(crate) fn notice_freezes(&mut self, after: std::time::Duration, now: Timestamp) {
+        let mut state = lock(&self.state);
+        (state.frozen_after, state.looked) = (Some(after), now);
+    }
+
+    /// Takes back deliveries whose leases have ended.
+    pub(crate) fn look(&self, now: Timestamp) {
+        lock(&self.state).expire_leases(now);
+    }
+
     /// An engine over what recovery has found.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,

@@ -16,6 +16,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// A delivery that is not settled.
@@ -61,6 +62,9 @@ pub(crate) struct State {
     /// Segments that nobody needs any more.
     garbage: Vec<(u32, Segment)>,
     reserve: Reserve,
+    /// When leases were last looked at, and after how long without a look the process was suspended.
+    pub(crate) looked: Timestamp,
+    pub(crate) frozen_after: Option<Duration>,
     pub(crate) closed: bool,
 }
 
@@ -88,6 +92,8 @@ impl State {
             unburied: Vec::new(),
             garbage: Vec::new(),
             reserve,
+            looked: Timestamp::default(),
+            frozen_after: None,
             closed: false,
             catalog,
         };
@@ -170,6 +176,20 @@ impl State {
                 flight.lease_until = lease_until;
                 self.leases.insert((lease_until, tag));
             }
+        }
+    }
+
+    /// After a time in which the process did not run, its receivers have as much of their leases left as before.
+    pub(crate) fn forgive_a_freeze(&mut self, now: Timestamp) {
+        let gap = now.since(std::mem::replace(&mut self.looked, now));
+        if self.frozen_after.is_none_or(|limit| gap <= limit) {
+            return;
+        }
+        tracing::warn!(for_ms = gap.as_millis(), "the process was suspended; leases go on from here");
+        let held: Vec<u64> = self.leases.iter().map(|(_, tag)| *tag).collect();
+        for tag in held {
+            let until = self.flights.get(&tag).map(|flight| flight.lease_until + gap);
+            self.set_lease(tag, until);
         }
     }
 

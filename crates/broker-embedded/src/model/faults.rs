@@ -124,7 +124,7 @@ fn two_queues() -> (FaultyDisk, Engine) {
 }
 
 fn open(disk: &FaultyDisk) -> Engine {
-    recover(Arc::new(disk.clone()), SIZES, NOW)
+    recover(Arc::new(disk.clone()), SIZES, NOW, None)
         .map(|recovered| recovered.engine)
         .unwrap_or_else(|e| panic!("{e}"))
 }
@@ -300,7 +300,7 @@ fn a_restored_catalog_overwrites_nothing_and_hides_nothing() {
     assert_eq!(waiting(&open(&disk), "a"), 171);
     // A backup from before a queue existed: its messages are not thrown away for that.
     disk.0.take_file(&backup, "queues.json", "queues.json");
-    let refused = recover(Arc::new(disk), SIZES, NOW).err();
+    let refused = recover(Arc::new(disk), SIZES, NOW, None).err();
     assert!(
         matches!(&refused, Some(OpenError::Catalog { problem, .. }) if problem.contains("does not list")),
         "{refused:?}"
@@ -341,4 +341,22 @@ fn a_torn_commit_in_a_used_file_is_torn_and_not_damaged() {
         holes += usize::from(!matches!(found, crate::segment::Found::Record { .. }));
     });
     assert!(end.torn > 0 && holes <= 1, "torn, not damaged: {end:?} {holes}");
+}
+
+#[test]
+fn a_process_that_was_suspended_still_holds_what_it_held() {
+    let (_, mut engine) = two_queues();
+    let lease = Duration::from_secs(60);
+    engine.notice_freezes(Duration::from_secs(3), NOW);
+    publish(&engine, &[message("a", "m", 10)]);
+    let held = receive(&engine, "a").remove(0);
+    let later = NOW + Duration::from_secs(90);
+    assert_eq!(engine.receive(&queue("a"), 1, later).unwrap().deliveries, [], "it is held");
+    assert_eq!(engine.extend(std::slice::from_ref(&held.receipt), lease, later), [Ok(())]);
+    // Looked at all the while, a lease that is not extended ends.
+    for second in 90..=151 {
+        engine.look(NOW + Duration::from_secs(second));
+    }
+    let again = engine.receive(&queue("a"), 1, NOW + Duration::from_secs(151)).unwrap().deliveries;
+    assert_eq!(again.iter().map(|again| (again.attempt, again.losses)).collect::<Vec<_>>(), [(1, 1)]);
 }

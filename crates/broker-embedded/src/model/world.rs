@@ -136,7 +136,7 @@ struct World {
 
 /// Opens the directory, whatever is in it.
 pub(super) fn open_as_is(disk: &SimDisk, now: Timestamp) -> Result<(Engine, Recovery), OpenError> {
-    recover(Arc::new(disk.clone()), SIZES, now).map(|recovered| (recovered.engine, recovered.report))
+    recover(Arc::new(disk.clone()), SIZES, now, None).map(|recovered| (recovered.engine, recovered.report))
 }
 
 fn open(disk: &SimDisk, now: Timestamp) -> Engine {

@@ -1,0 +1,114 @@
+//! Time that a set clock does not disturb: the wall clock is read once, and from then on the time since boot is added.
+//!
+//! Leases, delays and deadlines compare times with each other. If the system's clock is set while the process runs, all of them
+//! keep their distance; what the process shows as the time of day follows at its next start. What was stored by an earlier
+//! process is moved by [`Anchor::step_since`].
+
+use crate::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
+
+/// Environment variable that moves the wall clock of a process by so many milliseconds, for tests of clock steps.
+const MOVED: &str = "CRAWLWAY_TEST_CLOCK_MOVED_MS";
+
+/// How much the wall clock may differ from the time since boot without having been set: drift that is corrected slowly.
+const DRIFT_MS: u64 = 2_000;
+
+/// How the wall clock stood to the time since boot when a process started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// Identifies the boot of the machine; empty where it cannot be told.
+    pub boot: String,
+    /// The wall clock less the time since boot, in milliseconds.
+    pub offset: i64,
+}
+
+impl Anchor {
+    /// The anchor of this process.
+    pub fn of_this_process() -> &'static Self {
+        static ANCHOR: OnceLock<Anchor> = OnceLock::new();
+        ANCHOR.get_or_init(|| {
+            let wall = signed(Timestamp::from(SystemTime::now()).as_millis());
+            let moved = std::env::var(MOVED).ok().and_then(|moved| moved.parse().ok()).unwrap_or(0);
+            Self { boot: boot_id(), offset: wall.saturating_add(moved) - signed(millis(since_boot())) }
+        })
+    }
+
+    /// By how many milliseconds the wall clock was set since an earlier anchor of the same boot: what was stored then is to be moved
+    /// by as much. Zero after a reboot, when nothing can be told.
+    pub fn step_since(&self, earlier: &Self) -> i64 {
+        let step = self.offset.saturating_sub(earlier.offset);
+        let known = !self.boot.is_empty() && self.boot == earlier.boot;
+        if known && step.unsigned_abs() > DRIFT_MS { step } else { 0 }
+    }
+}
+
+/// The wall clock as it would be had nobody set it since the process started.
+pub(crate) fn now() -> Timestamp {
+    let now = Anchor::of_this_process().offset.saturating_add(signed(millis(since_boot())));
+    Timestamp::from_millis(u64::try_from(now).unwrap_or(0))
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn signed(millis: u64) -> i64 {
+    i64::try_from(millis).unwrap_or(i64::MAX)
+}
+
+/// The time since the machine was started, suspension included.
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The time since this was first asked: enough within a process.
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Duration {
+    static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(target_os = "linux")]
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_id() -> String {
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(boot: &str, offset: i64) -> Anchor {
+        Anchor { boot: boot.to_owned(), offset }
+    }
+
+    #[test]
+    fn a_step_is_told_within_one_boot_and_beyond_drift() {
+        let earlier = anchor("a", 1_700_000_000_000);
+        let hour = 3_600_000;
+        assert_eq!(anchor("a", earlier.offset - hour).step_since(&earlier), -hour);
+        assert_eq!(anchor("a", earlier.offset + hour).step_since(&earlier), hour);
+        assert_eq!(anchor("a", earlier.offset + 1_999).step_since(&earlier), 0, "drift");
+        assert_eq!(anchor("b", earlier.offset - hour).step_since(&earlier), 0, "another boot");
+        assert_eq!(anchor("", 0).step_since(&anchor("", hour)), 0, "unknown boots");
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_wall_and_goes_on() {
+        let wall = Timestamp::from(SystemTime::now()).as_millis();
+        let first = now();
+        assert!(first.as_millis().abs_diff(wall) < 60_000, "{first:?} at {wall}");
+        assert!(now() >= first);
+    }
+}
