@@ -12,6 +12,7 @@ mod output;
 mod presence;
 mod private;
 mod quantity;
+mod restarts;
 mod retention;
 mod serving;
 mod time;

@@ -5,6 +5,7 @@ use crate::{
     open,
     opening::{self, Opening},
     output::warn,
+    restarts::Restarts,
     retention::Retention,
 };
 use anyhow::{Context, bail};
@@ -104,6 +105,8 @@ pub(crate) struct Worker {
     /// Held while the records are this process's own.
     /// Crawls that are paused while this process runs.
     put_off: Vec<CrawlId>,
+    /// Notes an orderly end, where the records are this process's own and it runs items.
+    restarts: Option<Restarts>,
     _lock: Option<DirectoryLock>,
 }
 
@@ -199,6 +202,10 @@ impl Worker {
             opening::declare(&broker, &declared, opening)
         )?;
         let opening::Stores { records, seen, urls, gate, index, lock } = stores;
+        let restarts = match runs.search.crawl || runs.search.index || runs.inventory {
+            true if lock.is_some() => Some(Restarts::wait(&config.data_dir, &stop).await?),
+            _ => None,
+        };
         search::name_crawls(&*records.frontier).await?;
         let put_off = match only {
             Some(only) => pause_others(&*records.frontier, only).await?,
@@ -323,6 +330,7 @@ impl Worker {
             broken,
             stop,
             put_off,
+            restarts,
             _lock: lock,
         })
     }
@@ -387,6 +395,9 @@ impl Worker {
             None => Ok(()),
         };
         self.records.close().await;
+        if let Some(restarts) = self.restarts {
+            restarts.ended_in_order();
+        }
         closed?;
         index?;
         Ok(())
