@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
 
+mod crashes;
 mod memory;
 mod web;

@@ -15,9 +15,9 @@ const FILE: &str = "restarts.json";
 /// A process that ended within this time of its start, and not in order, is part of a crash loop.
 const SOON: Duration = Duration::from_secs(60);
 /// The delay after the second crash in a row; doubled each time,
-const FIRST_DELAY: Duration = Duration::from_millis(250);
+const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// up to this one.
-const MAX_DELAY: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// What the next process is to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn delays_double_after_the_second_crash_up_to_the_longest() {
         let delays: Vec<u128> = (0..10).map(|crashes| delay(crashes).as_millis()).collect();
-        assert_eq!(delays, [0, 0, 250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+        assert_eq!(delays, [0, 0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(delay(u32::MAX), MAX_DELAY);
     }
 
@@ -116,8 +116,12 @@ mod tests {
         let runs = State { running_since: Some(start), crashes: 3, not_before: Timestamp::default() };
         let soon = runs.at_start(start + Duration::from_secs(5));
         assert_eq!((soon.crashes, soon.running_since), (4, None));
-        assert_eq!(soon.not_before, start + Duration::from_secs(6));
-        assert_eq!(soon.at_start(start + Duration::from_secs(6)), soon, "who is killed while it waits counts nothing");
+        assert_eq!(soon.not_before, start + Duration::from_millis(5_400));
+        assert_eq!(
+            soon.at_start(start + Duration::from_secs(6)),
+            soon,
+            "who is killed while it waits counts nothing"
+        );
         assert_eq!(runs.at_start(start + SOON).crashes, 0, "a process that lived long");
         assert_eq!(State::default().at_start(start), State::default(), "an orderly end");
     }

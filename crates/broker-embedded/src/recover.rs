@@ -116,7 +116,10 @@ pub(crate) fn recover(
     let earlier = catalog.anchor.clone();
     let step = anchor.as_ref().zip(earlier.as_ref()).map_or(0, |(now, earlier)| now.step_since(earlier));
     if step != 0 {
-        tracing::warn!(by_ms = step, "the clock was set since the queue was last open; waiting messages are moved with it");
+        tracing::warn!(
+            by_ms = step,
+            "the clock was set since the queue was last open; waiting messages are moved with it"
+        );
     }
     let mut scan = Scan {
         state: State::new(disk.clone(), catalog, Reserve::new(sizes.reserve, files.reserve)),
@@ -162,7 +165,9 @@ pub(crate) fn recover(
     }
     let (mut state, report) = scan.finish();
     // After the times were moved: killed in between, a message may be moved twice, which no lease or attempt depends on.
-    if step != 0 || earlier.as_ref().map(|earlier| &earlier.boot) != anchor.as_ref().map(|anchor| &anchor.boot) {
+    if step != 0
+        || earlier.as_ref().map(|earlier| &earlier.boot) != anchor.as_ref().map(|anchor| &anchor.boot)
+    {
         state.catalog.anchor = anchor;
         let path = disk.path().join(crate::catalog::FILE);
         state.catalog.save(&*disk).map_err(|error| OpenError::io("write", &path, error))?;

@@ -13,8 +13,11 @@ const HOUR: i64 = 3_600_000;
 /// Opens the queue on a clock that was set by so many milliseconds since the machine was started.
 fn open(folder: &Path, clock: &Arc<ManualClock>, boot: &str, offset: i64) -> EmbeddedBroker {
     let anchor = Anchor { boot: boot.to_owned(), offset };
-    EmbeddedBroker::open(folder, Options { clock: Clock::Manual(clock.clone()), anchor, ..Options::default() })
-        .unwrap()
+    EmbeddedBroker::open(
+        folder,
+        Options { clock: Clock::Manual(clock.clone()), anchor, ..Options::default() },
+    )
+    .unwrap()
 }
 
 fn set(clock: &ManualClock, by: i64) {

@@ -92,11 +92,8 @@ fn a_foreign_directory_is_refused_untouched() {
 
 #[test]
 fn what_goes_through_the_log_holds_up_no_thread_that_others_wait_for() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .max_blocking_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let broker = EmbeddedBroker::open(directory.path(), Options::default()).unwrap();

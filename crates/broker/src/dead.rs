@@ -25,8 +25,7 @@ pub struct Failure {
 }
 
 /// What ended a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// All its attempts failed.
     AttemptsUsedUp,
@@ -34,6 +33,17 @@ pub enum Cause {
     WorkerLost,
     /// Its stage gave it up.
     Refused,
+}
+
+impl Cause {
+    /// Its name in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AttemptsUsedUp => "attempts_used_up",
+            Self::WorkerLost => "worker_lost",
+            Self::Refused => "refused",
+        }
+    }
 }
 
 /// A message that was given up, whole, with the reason.

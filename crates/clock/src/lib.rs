@@ -7,6 +7,6 @@ mod steady;
 mod timestamp;
 
 pub use clock::{Clock, ManualClock};
-pub use steady::Anchor;
 pub use span::{DURATION, exact_duration, parse_duration};
+pub use steady::{Anchor, OFFSET_VARIABLE};
 pub use timestamp::Timestamp;

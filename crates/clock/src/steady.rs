@@ -11,8 +11,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Environment variable that moves the wall clock of a process by so many milliseconds, for tests of clock steps.
-const MOVED: &str = "CRAWLWAY_TEST_CLOCK_MOVED_MS";
+/// The variable by which a test moves the wall clock of a process, in milliseconds. Only debug builds heed it.
+pub const OFFSET_VARIABLE: &str = "CLOCK_OFFSET_OF_CRAWLWAY";
 
 /// How much the wall clock may differ from the time since boot without having been set: drift that is corrected slowly.
 const DRIFT_MS: u64 = 2_000;
@@ -32,8 +32,7 @@ impl Anchor {
         static ANCHOR: OnceLock<Anchor> = OnceLock::new();
         ANCHOR.get_or_init(|| {
             let wall = signed(Timestamp::from(SystemTime::now()).as_millis());
-            let moved = std::env::var(MOVED).ok().and_then(|moved| moved.parse().ok()).unwrap_or(0);
-            Self { boot: boot_id(), offset: wall.saturating_add(moved) - signed(millis(since_boot())) }
+            Self { boot: boot_id(), offset: wall.saturating_add(moved()) - signed(millis(since_boot())) }
         })
     }
 
@@ -50,6 +49,14 @@ impl Anchor {
 pub(crate) fn now() -> Timestamp {
     let now = Anchor::of_this_process().offset.saturating_add(signed(millis(since_boot())));
     Timestamp::from_millis(u64::try_from(now).unwrap_or(0))
+}
+
+/// By how much a test has moved the clock.
+fn moved() -> i64 {
+    if !cfg!(debug_assertions) {
+        return 0;
+    }
+    std::env::var(OFFSET_VARIABLE).ok().and_then(|moved| moved.parse().ok()).unwrap_or(0)
 }
 
 fn millis(span: Duration) -> u64 {

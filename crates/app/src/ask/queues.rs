@@ -2,7 +2,7 @@
 
 use super::{Client, Place};
 use crate::{open, worker::worker_name};
-use crawlway_broker::{DeadFilter, DeadId, QueueName, Timestamp};
+use crawlway_broker::{Cause, DeadFilter, DeadId, QueueName, Timestamp};
 use crawlway_clock::Clock;
 use crawlway_gateway::{
     answers,
@@ -25,6 +25,7 @@ pub(crate) enum Queues {
 #[derive(Debug, Serialize)]
 struct Which<'a> {
     all: bool,
+    cause: Option<&'static str>,
     reason: Option<&'a str>,
     error: Option<&'a str>,
     message_id: Option<&'a str>,
@@ -36,6 +37,7 @@ impl<'a> From<&'a DeadFilter> for Which<'a> {
     fn from(filter: &'a DeadFilter) -> Self {
         Self {
             all: *filter == DeadFilter::all(),
+            cause: filter.cause.map(Cause::as_str),
             reason: filter.reason.as_deref(),
             error: filter.error.as_deref(),
             message_id: filter.message_id.as_deref(),
@@ -48,6 +50,7 @@ impl<'a> From<&'a DeadFilter> for Which<'a> {
 impl Which<'_> {
     fn conditions(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let all = [
+            ("cause", self.cause),
             ("reason", self.reason),
             ("error", self.error),
             ("message_id", self.message_id),

@@ -78,7 +78,8 @@ impl State {
         carried.last_error = Some(failure);
         let attempts = carried.attempts;
         if attempts >= self.queues[queue as usize].spec.max_attempts {
-            let end = End { cause: Cause::AttemptsUsedUp, reason: &format!("all {attempts} attempts failed") };
+            let end =
+                End { cause: Cause::AttemptsUsedUp, reason: &format!("all {attempts} attempts failed") };
             self.add_death(request, leaving, stored, carried, end);
             return Ok(None);
         }

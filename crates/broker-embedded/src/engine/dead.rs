@@ -228,9 +228,10 @@ fn number_of(id: &DeadId) -> Option<u64> {
 
 fn letter(queue: &QueueName, number: u64, stored: Stored) -> DeadLetter {
     let carried = stored.carried;
-    let (cause, reason, dead_at) = stored
-        .death
-        .map_or((Cause::Refused, String::new(), Timestamp::default()), |death| (death.cause, death.reason, death.at));
+    let (cause, reason, dead_at) =
+        stored.death.map_or((Cause::Refused, String::new(), Timestamp::default()), |death| {
+            (death.cause, death.reason, death.at)
+        });
     let (attempts, replays, first_error, last_error) = carried.map_or((0, 0, None, None), |carried| {
         (carried.attempts, carried.replays, carried.first_error, carried.last_error)
     });

@@ -147,7 +147,11 @@ fn open(disk: &SimDisk, now: Timestamp) -> Engine {
 
 fn specs() -> Vec<QueueSpec> {
     let spec = |name: &str| {
-        QueueSpec::new(QueueName::new(name).unwrap()).lease(LEASE).max_attempts(MAX_ATTEMPTS).max_solo_crashes(MAX_SOLO_CRASHES).prefetch(1000)
+        QueueSpec::new(QueueName::new(name).unwrap())
+            .lease(LEASE)
+            .max_attempts(MAX_ATTEMPTS)
+            .max_solo_crashes(MAX_SOLO_CRASHES)
+            .prefetch(1000)
     };
     vec![spec(QUEUES[0]), spec(QUEUES[1]).groups()]
 }

@@ -10,14 +10,16 @@ fn failure() -> impl Strategy<Value = Failure> {
 fn carried() -> impl Strategy<Value = Carried> {
     let errors = (prop::option::of(failure()), prop::option::of(failure()));
     let losses = any::<(u16, u16)>().prop_map(|(all, solo)| Losses { all, solo });
-    (any::<(u32, u32, u64, u32, u32)>(), losses, errors).prop_map(|(n, losses, (first_error, last_error))| Carried {
-        origin: Place { segment: n.0, offset: n.1 },
-        sequence: n.2,
-        attempts: n.3,
-        replays: n.4,
-        losses,
-        first_error,
-        last_error,
+    (any::<(u32, u32, u64, u32, u32)>(), losses, errors).prop_map(|(n, losses, (first_error, last_error))| {
+        Carried {
+            origin: Place { segment: n.0, offset: n.1 },
+            sequence: n.2,
+            attempts: n.3,
+            replays: n.4,
+            losses,
+            first_error,
+            last_error,
+        }
     })
 }
 

@@ -174,7 +174,8 @@ impl State {
                         if counts_attempt {
                             self.fail(&name, index, Duration::ZERO, failure.clone());
                         } else if solo_crashes >= self.queue(&name).spec.max_solo_crashes {
-                            let reason = format!("it took {solo_crashes} workers with it that ran nothing else");
+                            let reason =
+                                format!("it took {solo_crashes} workers with it that ran nothing else");
                             self.bury(&name, index, Cause::WorkerLost, reason, attempts);
                         }
                         // An item that died has left the list.
@@ -223,7 +224,14 @@ impl State {
         Settled::Retrying { attempt }
     }
 
-    fn bury(&mut self, name: &QueueName, index: usize, cause: Cause, reason: String, attempts: u32) -> Settled {
+    fn bury(
+        &mut self,
+        name: &QueueName,
+        index: usize,
+        cause: Cause,
+        reason: String,
+        attempts: u32,
+    ) -> Settled {
         self.dead_id += 1;
         let id = DeadId(format!("{:08}", self.dead_id));
         let (dead_at, fault) = (self.now, self.fault);

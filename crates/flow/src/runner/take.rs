@@ -130,12 +130,7 @@ impl<S: Stage> Engine<S> {
 
     /// Takes as many places as items need that were taken. There are enough, unless a suspect needs more than were free: then
     /// nothing is taken until what runs has made room for it.
-    async fn more_places(
-        &self,
-        places: &Arc<Semaphore>,
-        permits: &mut OwnedSemaphorePermit,
-        needed: usize,
-    ) {
+    async fn more_places(&self, places: &Arc<Semaphore>, permits: &mut OwnedSemaphorePermit, needed: usize) {
         let more = needed.min(self.settings.at_once.max(1)).saturating_sub(permits.num_permits());
         let more = u32::try_from(more).unwrap_or(u32::MAX);
         tokio::select! {

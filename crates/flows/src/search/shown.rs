@@ -2,8 +2,8 @@
 
 use super::FRONTIER;
 use crawlway_broker::{
-    Cause, Broker, BrokerError, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure, Guarantees,
-    Headers, Message, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed,
+    Broker, BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure,
+    Guarantees, Headers, Message, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed,
     SettleError, Settled, Verdict,
 };
 use crawlway_store::{Frontier, StoreError, frontier::DeadUrl};

@@ -5,7 +5,7 @@ use crate::{
     extract::{JsonBody, PathOf, QueryOf},
     parts::Shared,
     problem::Problem,
-    shape::{DeadList, Dropped, Letter, Replayed},
+    shape::{Cause, DeadList, Dropped, Letter, Replayed},
 };
 use axum::{Json, extract::State};
 use crawlway_broker::{DeadFilter, DeadId, Timestamp};
@@ -23,6 +23,9 @@ const MOST_LETTERS: usize = 1_000;
 struct ListQuery {
     /// Only those of this queue.
     queue: Option<String>,
+    /// Ended by this.
+    #[param(inline)]
+    cause: Option<Cause>,
     /// The reason contains this text, whatever the case.
     reason: Option<String>,
     /// The first or the last error contains this text, whatever the case.
@@ -53,6 +56,9 @@ struct Which {
     /// All of the queue; needed if there is no condition.
     #[serde(default)]
     all: bool,
+    /// Ended by this.
+    #[param(inline)]
+    cause: Option<Cause>,
     /// The reason contains this text, whatever the case.
     reason: Option<String>,
     /// The first or the last error contains this text, whatever the case.
@@ -72,7 +78,7 @@ impl Which {
             id: None,
             ids: Default::default(),
             message_id: self.message_id,
-            cause: None,
+            cause: self.cause.map(Into::into),
             reason: self.reason,
             error: self.error,
             since: time("since", self.since, now)?,
@@ -130,7 +136,7 @@ async fn list(
         id: None,
         ids: Default::default(),
         message_id: query.message_id,
-        cause: None,
+        cause: query.cause.map(Into::into),
         reason: query.reason,
         error: query.error,
         since: time("since", query.since, now)?,

@@ -52,6 +52,8 @@ pub struct Letter {
     pub queue: String,
     /// The URL that it is about, if it names one.
     pub url: Option<String>,
+    /// What ended it.
+    pub cause: Cause,
     /// Why it was given up.
     pub reason: String,
     /// How many attempts were made.
@@ -66,6 +68,39 @@ pub struct Letter {
     pub last_error: Option<Failure>,
     /// The message.
     pub message: LetterMessage,
+}
+
+/// What ended a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DeathCause)]
+pub enum Cause {
+    /// All its attempts failed.
+    AttemptsUsedUp,
+    /// It took its workers' processes with it while they ran nothing else.
+    WorkerLost,
+    /// Its stage gave it up.
+    Refused,
+}
+
+impl From<crawlway_broker::Cause> for Cause {
+    fn from(cause: crawlway_broker::Cause) -> Self {
+        match cause {
+            crawlway_broker::Cause::AttemptsUsedUp => Self::AttemptsUsedUp,
+            crawlway_broker::Cause::WorkerLost => Self::WorkerLost,
+            crawlway_broker::Cause::Refused => Self::Refused,
+        }
+    }
+}
+
+impl From<Cause> for crawlway_broker::Cause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::AttemptsUsedUp => Self::AttemptsUsedUp,
+            Cause::WorkerLost => Self::WorkerLost,
+            Cause::Refused => Self::Refused,
+        }
+    }
 }
 
 /// An attempt that failed.
@@ -112,6 +147,7 @@ impl Letter {
             id: letter.id.to_string(),
             queue: letter.queue.to_string(),
             url: url_of(letter),
+            cause: letter.cause.into(),
             reason: letter.reason.clone(),
             attempts: letter.attempts,
             replays: letter.replays,

@@ -10,7 +10,7 @@ mod trail;
 mod url;
 
 pub use crawl::{Accepted, Counts, CrawlList, CrawlUrls, CrawlView, Definition, DeletedCrawl, SeedFailure};
-pub use dead::{DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
+pub use dead::{Cause, DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
 pub use page::{Duplicate, Hit, RemovedPages, Results};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
 pub use stored::{PageList, StoredPage};

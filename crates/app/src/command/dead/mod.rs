@@ -12,7 +12,7 @@ use crate::{
     time::time_of_flag,
 };
 use clap::{ArgGroup, Args, Subcommand};
-use crawlway_broker::{DeadFilter, DeadId, QueueName, Timestamp};
+use crawlway_broker::{Cause, DeadFilter, DeadId, QueueName, Timestamp};
 use std::num::NonZeroUsize;
 
 /// List, read, replay or drop dead letters: what was given up, and why
@@ -40,7 +40,7 @@ enum DeadCommand {
     /// List dead letters, the oldest first
     #[command(after_help = "\
 JSON:
-  {\"dead\": [{\"id\", \"queue\", \"reason\", \"attempts\", \"replays\", \"dead_at\",
+  {\"dead\": [{\"id\", \"queue\", \"cause\", \"reason\", \"attempts\", \"replays\", \"dead_at\",
     \"first_error\": null | {\"error\", \"at\"}, \"last_error\": null | {\"error\", \"at\"},
     \"message\": {\"id\", \"key\", \"group\", \"published_at\", \"body_bytes\"}}],
    \"next\": [{\"queue\", \"after\"}]}
@@ -117,7 +117,7 @@ struct ListArgs {
 #[derive(Debug, Args)]
 #[command(group(
     ArgGroup::new("which")
-        .args(["id", "all", "reason", "error", "message_id", "since", "until"])
+        .args(["id", "all", "cause", "reason", "error", "message_id", "since", "until"])
         .required(true)
         .multiple(true)
 ))]
@@ -125,10 +125,10 @@ struct WhichArgs {
     /// The queue they were taken from
     queue: QueueName,
     /// Just this one, as `dead list` names it
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "reason", "error", "message_id", "since", "until"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "cause", "reason", "error", "message_id", "since", "until"])]
     id: Option<String>,
     /// All dead letters of the queue
-    #[arg(long, conflicts_with_all = ["reason", "error", "message_id", "since", "until"])]
+    #[arg(long, conflicts_with_all = ["cause", "reason", "error", "message_id", "since", "until"])]
     all: bool,
     #[command(flatten)]
     filter: FilterArgs,
@@ -137,6 +137,9 @@ struct WhichArgs {
 /// Every condition that is given must hold.
 #[derive(Debug, Args)]
 struct FilterArgs {
+    /// Ended by this: all attempts failed, it took its workers with it, or its stage gave it up
+    #[arg(long, value_enum, help_heading = "Which ones")]
+    cause: Option<CauseArg>,
     /// The reason contains this text, whatever the case
     #[arg(long, value_name = "TEXT", help_heading = "Which ones")]
     reason: Option<String>,
@@ -154,13 +157,30 @@ struct FilterArgs {
     until: Option<Timestamp>,
 }
 
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum CauseArg {
+    AttemptsUsedUp,
+    WorkerLost,
+    Refused,
+}
+
+impl From<CauseArg> for Cause {
+    fn from(cause: CauseArg) -> Self {
+        match cause {
+            CauseArg::AttemptsUsedUp => Self::AttemptsUsedUp,
+            CauseArg::WorkerLost => Self::WorkerLost,
+            CauseArg::Refused => Self::Refused,
+        }
+    }
+}
+
 impl FilterArgs {
     fn into_filter(self, id: Option<String>) -> DeadFilter {
         DeadFilter {
             id: id.map(DeadId),
             ids: Default::default(),
             message_id: self.message_id,
-            cause: None,
+            cause: self.cause.map(Into::into),
             reason: self.reason,
             error: self.error,
             since: self.since,
