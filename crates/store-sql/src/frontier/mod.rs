@@ -114,8 +114,7 @@ impl Frontier for SqlStore {
     }
 
     async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError> {
-        let _ = receipt;
-        Ok(true)
+        transact!(Lasts::PowerCut, self, tx, settle::alone(tx, receipt))
     }
 
     async fn take_back(&self) -> Result<u64, StoreError> {

@@ -15,6 +15,7 @@ use crate::{
 use crawlway_store::{
     FrontierPolicy, StoreError, Timestamp,
     frontier::{CrawlId, Receipt, Taken, Validators},
+    suspects::Places,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -198,19 +199,20 @@ async fn take(
     // The first few of each host, without looking at the rest of its backlog.
     static FIRST: Sql = Sql::pair(
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
-                e.last_modified, e.due, e.replays
+                e.last_modified, e.due, e.replays, e.losses
          FROM {rows host int} r CROSS JOIN entries e ON e.num IN
               (SELECT x.num FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
                ORDER BY x.due, x.num {limit $3})",
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
-                e.last_modified, e.due, e.replays
+                e.last_modified, e.due, e.replays, e.losses
          FROM {rows host int} r CROSS JOIN LATERAL
               (SELECT x.* FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
                ORDER BY x.due, x.num {limit $3}) e",
     );
     let mut chosen = Vec::with_capacity(max.min(1024));
+    let mut places = Places::new(max);
     let mut rest = hosts;
-    while !rest.is_empty() && chosen.len() < max {
+    'hosts: while !rest.is_empty() && places.are_left() {
         let left = max - chosen.len();
         let each = left.min(per_host as usize);
         let (some, others) = rest.split_at(rest.len().min(left.div_ceil(each).max(1)));
@@ -228,10 +230,13 @@ async fn take(
             let Some(crawl) = crawls.get_mut(&host.crawl) else { continue };
             let free = usize::try_from(i64::from(per_host) - host.in_flight).unwrap_or(0);
             let room = usize::try_from(crawl.room).unwrap_or(usize::MAX);
-            let many = free.min(room).min(max - chosen.len());
-            for row in first.remove(&host.num).unwrap_or_default().values().take(many) {
+            for row in first.remove(&host.num).unwrap_or_default().values().take(free.min(room)) {
+                let url = url(row, crawl, host)?;
+                if !places.take(url.losses) {
+                    break 'hosts;
+                }
                 crawl.room -= i64::from(crawl.room != i64::MAX);
-                chosen.push(Chosen { host: host.num, crawl: host.crawl, url: url(row, crawl, host)? });
+                chosen.push(Chosen { host: host.num, crawl: host.crawl, url });
             }
         }
     }
@@ -250,7 +255,7 @@ fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
         chain: row.small(6)?,
         insist: row.int(7)? != 0,
         attempt: row.small(8)? + 1,
-        losses: 0,
+        losses: row.small(14)?,
         replays: row.small(13)?,
         last_error: row.opt_text(9)?,
         validators: Validators { etag: row.opt_text(10)?, last_modified: row.opt_text(11)? },
