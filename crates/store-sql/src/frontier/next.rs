@@ -10,10 +10,11 @@ use crate::{
     fault::Fault,
     link::{Arg, Row, Tx},
     rows::Rows,
+    store::Shared,
     time::{after, timestamp, whole},
 };
 use crawlway_store::{
-    FrontierPolicy, StoreError, Timestamp,
+    StoreError, Timestamp,
     frontier::{CrawlId, Receipt, Taken, Validators},
     suspects::Places,
 };
@@ -47,8 +48,7 @@ struct Host {
 
 pub(super) async fn next(
     tx: &mut Tx,
-    policy: FrontierPolicy,
-    now: i64,
+    store: &Shared,
     max: usize,
     per_host: u32,
 ) -> Result<Vec<Taken>, Fault> {
@@ -56,7 +56,9 @@ pub(super) async fn next(
     static LOCK: Sql = Sql::new(
         "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {locked}",
     );
-    let lost = lost::expire(tx, policy, now).await?;
+    let (policy, now) = (store.policy, store.time.now());
+    let is_patient = now < store.patience.until(now, policy.lease);
+    let lost = if is_patient { 0 } else { lost::expire(tx, policy, now).await? };
     if tx.is_shared() {
         tx.run(&LOCK, vec![]).await?;
     }
@@ -92,7 +94,7 @@ pub(super) async fn next(
 }
 
 /// When the first URL can be taken that waits in a crawl that runs.
-pub(super) async fn due(tx: &mut Tx, per_host: u32) -> Result<Option<Timestamp>, Fault> {
+pub(super) async fn due(tx: &mut Tx, store: &Shared, per_host: u32) -> Result<Option<Timestamp>, Fault> {
     static LEASE: Sql = Sql::new("SELECT min(due) FROM entries WHERE state = 1");
     let (_, levels) = levels(tx, u32::MAX).await?;
     let free = levels.iter().filter(|level| level.in_flight < i64::from(per_host.max(1)));
@@ -104,7 +106,9 @@ pub(super) async fn due(tx: &mut Tx, per_host: u32) -> Result<Option<Timestamp>,
     }
     // What waits does so behind others of its host, which come back at the end of their leases at the latest.
     let rows = tx.run(&LEASE, vec![]).await?;
-    Ok(rows.first().map(|row| row.opt_int(0)).transpose()?.flatten().map(timestamp))
+    let lease = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten();
+    let patient_until = store.patience.until(store.time.now(), store.policy.lease);
+    Ok(lease.map(|lease| timestamp(lease.max(patient_until))))
 }
 
 /// Every running crawl with something to take, and for each the numbers in flight that its waiting hosts have,

@@ -122,7 +122,8 @@ pub trait Frontier: Debug + Send + Sync {
     ///
     /// Only from crawls that run, and from none more than it may still fetch: its page limit less what it has
     /// fetched and has in flight. What lost its lease comes back here, in the first place, and takes more than one of the
-    /// `max` places, see [`crate::suspects`].
+    /// `max` places, see [`crate::suspects`]. A store that was away takes no lease for lost until its holder has had the
+    /// chance to extend it.
     async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError>;
 
     /// When the next URL is due, if one waits in a crawl that runs: how long there is nothing to take unless
