@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-/// Until when this process is patient with the holders of leases; the end of time while nobody has looked since an outage.
+/// Until when this process is patient with the holders of leases; the end of time while nobody has looked
+/// since an outage.
 #[derive(Debug)]
 pub(crate) struct Patience(AtomicI64);
 
@@ -21,8 +22,8 @@ impl Patience {
         self.0.store(i64::MAX, Ordering::Relaxed);
     }
 
-    /// Until when no lease is taken for lost: half a lease from the first look after an outage, since the heartbeats of
-    /// workers come every third of one.
+    /// Until when no lease is taken for lost: half a lease from the first look after an outage, since the
+    /// heartbeats of workers come every third of one.
     pub(crate) fn until(&self, now: i64, lease: Duration) -> i64 {
         let latest = after(now, lease / 2);
         self.0.fetch_min(latest, Ordering::Relaxed).min(latest)

@@ -154,7 +154,7 @@ crawlway_conformance::finds! {
     }
     schedule {
         any_schedule_agrees_with_the_model: RestIsIgnored, LastRestCounts, PerCallLimit, DeferCounts, LeaseNeverEnds,
-            LeaseEndsEarly, CountsLostLease, ForgetsLosses, IgnoresAlone, IgnoresTaking, ExtendDoesNothing, OneMoreAttempt, TakeBackIsKind,
-            ReplayKeepsAttempts, SettlesTwice, FlightsCountAsWaiting;
+            LeaseEndsEarly, CountsLostLease, ForgetsLosses, IgnoresAlone, IgnoresTaking, ExtendDoesNothing,
+            OneMoreAttempt, TakeBackIsKind, ReplayKeepsAttempts, SettlesTwice, FlightsCountAsWaiting;
     }
 }

@@ -1,8 +1,9 @@
 //! Suspects: messages and URLs whose worker was lost while it had them. One of them may be what killed it.
 //!
-//! A lost worker counts no attempt, since most of what it had is innocent. Instead each item that comes back takes twice as
-//! many places as before, so that suspects run in ever smaller groups, and after [`ALONE_AFTER`] losses with nothing beside
-//! them in their process. Only a loss then speaks against the item itself.
+//! A lost worker counts no attempt, since most of what it had is innocent. Instead each item that comes back
+//! takes twice as many places as before, so that suspects run in ever smaller groups, and after
+//! [`ALONE_AFTER`] losses with nothing beside them in their process. Only a loss then speaks against the item
+//! itself.
 
 /// After so many lost workers an item runs with nothing beside it in its process.
 pub const ALONE_AFTER: u32 = 5;
@@ -25,8 +26,8 @@ impl Places {
         self.left > 0
     }
 
-    /// Takes the places for an item with so many lost workers, and says whether there were enough. The first item always
-    /// fits where there is a place at all.
+    /// Takes the places for an item with so many lost workers, and says whether there were enough. The first
+    /// item always fits where there is a place at all.
     pub fn take(&mut self, losses: u32) -> bool {
         let needed = places_of(losses);
         if self.left == 0 || (needed > self.left && !self.first) {
@@ -38,8 +39,8 @@ impl Places {
     }
 }
 
-/// How many places an item takes after so many lost workers. One that runs alone takes one, since it waits until nothing
-/// else runs.
+/// How many places an item takes after so many lost workers. One that runs alone takes one, since it waits
+/// until nothing else runs.
 pub fn places_of(losses: u32) -> usize {
     if losses >= ALONE_AFTER { 1 } else { 1 << losses }
 }

@@ -23,14 +23,14 @@ pub(super) async fn list(
     most: usize,
 ) -> Result<DeadUrls, Fault> {
     static ALL: Sql = Sql::new(
-        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays,
-                e.alone
+        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error,
+                e.replays, e.alone
          FROM entries e JOIN crawls c ON c.num = e.crawl
          WHERE e.state = 3 AND c.state < 5 AND (e.due, e.num) > ($1, $2) ORDER BY e.due, e.num LIMIT $3",
     );
     static OF_CRAWL: Sql = Sql::new(
-        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays,
-                e.alone
+        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error,
+                e.replays, e.alone
          FROM entries e JOIN crawls c ON c.num = e.crawl
          WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) AND e.crawl = (SELECT num FROM crawls WHERE id = $4)
          ORDER BY e.due, e.num LIMIT $3",
@@ -90,8 +90,8 @@ pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> 
          JOIN entries e ON e.item = r.item AND e.state = 3",
     );
     static REPLAY: Sql = Sql::new(
-        "UPDATE entries SET state = 0, due = $2, attempts = 0, replays = replays + 1, outcome = NULL, first_error = NULL, last_error = NULL,
-             losses = 0, solo_crashes = 0, alone = 0
+        "UPDATE entries SET state = 0, due = $2, attempts = 0, replays = replays + 1, outcome = NULL,
+             first_error = NULL, last_error = NULL, losses = 0, solo_crashes = 0, alone = 0
          WHERE num IN (SELECT r.num FROM {rows num int} r)",
     );
     static DROP: Sql = Sql::new(

@@ -1,4 +1,5 @@
-//! URLs whose worker was lost: they wait again, in the first place, or are dead if that ran nothing else too often.
+//! URLs whose worker was lost: they wait again, in the first place, or are dead if it ran nothing else too
+//! often.
 
 use super::{
     DEAD, WAITING, hosts,
@@ -53,7 +54,7 @@ async fn lose(
         "SELECT e.num, e.crawl, e.host, e.attempts, e.solo_crashes + e.alone, e.alone FROM {rows num int} r
          JOIN entries e ON e.num = r.num WHERE e.state = 1 AND e.due <= $2",
     );
-    // Due since ever: what lost its lease comes before what waits. Its attempt counts only if it was the last one.
+    // Due since ever: what lost its lease comes before what waits. Its attempt counts only if it died in it.
     static LOSE: Sql = Sql::new(
         "UPDATE entries SET state = r.new_state, due = r.new_due, outcome = r.why,
              first_error = coalesce(entries.first_error, r.what), last_error = r.what,

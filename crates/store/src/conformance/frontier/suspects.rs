@@ -1,5 +1,5 @@
-//! Cases: a lost worker counts no attempt and makes suspect; only what takes its worker with it while that runs nothing else
-//! ends dead by it.
+//! Cases: a lost worker counts no attempt and makes suspect; only what takes its worker with it while that
+//! runs nothing else ends dead by it.
 
 use super::Harness;
 use super::trial::{ATTEMPTS, LEASE, MOMENT, SOLO_CRASHES, Trial, dead, done, fails, retry, url, works};
@@ -16,7 +16,7 @@ async fn lose(t: &mut Trial<'_>, by_hand: bool) {
     }
 }
 
-/// Takes the one URL so often that it is dead if it takes each of these workers with it, and loses it each time.
+/// The one URL takes so many workers with it that run nothing else.
 async fn kill(t: &mut Trial<'_>, workers: u32, by_hand: bool) {
     for _ in 0..workers {
         t.take_alone().await;
