@@ -13,7 +13,6 @@ pub mod limits;
 mod message;
 mod name;
 mod spec;
-pub mod suspects;
 mod topic;
 mod verdict;
 
@@ -22,6 +21,7 @@ pub mod conformance;
 
 pub use bytes::Bytes;
 pub use crawlway_clock::Timestamp;
+pub use crawlway_suspects as suspects;
 pub use dead::{Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replayed};
 pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};

@@ -17,9 +17,10 @@
 //! latest of them, in order, and so set the store back in time by some moments. That costs work and nothing else: URLs
 //! are fetched again (a page is never done without its links, which were added before), claims and notes of seen
 //! URLs are missing, and so may be entries of trails. What somebody asked for is synced before the call returns,
-//! with everything before it: `open_crawl`, `set_state`, `reopen`, `insist`, `replay`, `drop_dead`, `forget`, `add`
-//! when there is a seed among the URLs that it adds, and the ends of attempts at inventory records (`complete`, `fail`), after
-//! which their messages are acknowledged. On PostgreSQL every commit is as durable as the server makes it.
+//! with everything before it: `open_crawl`, `set_state`, `reopen`, `insist`, `replay`, `drop_dead`, `alone`,
+//! `forget`, `add` when there is a seed among the URLs that it adds, and the ends of attempts at inventory
+//! records (`complete`, `fail`), after which their messages are acknowledged. On PostgreSQL every commit is
+//! as durable as the server makes it.
 //!
 //! Texts are kept as they are, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
@@ -35,6 +36,7 @@ mod link;
 mod migrate;
 mod options;
 mod pages;
+mod patience;
 mod rows;
 mod seen;
 mod store;

@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0011.sql"), only: Some(Dialect::Postgres) },
     Step { text: include_str!("schema/0012.sql"), only: None },
     Step { text: include_str!("schema/0013.sql"), only: None },
+    Step { text: include_str!("schema/0014.sql"), only: None },
 ];
 
 struct Step {

@@ -7,6 +7,7 @@ use crate::{
     link::{Arg, Lasts, Link, Row, Tx, Writer},
     migrate,
     options::{self, Place, SqlOptions},
+    patience::Patience,
     seen::Claims,
     time::Time,
 };
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) crawls: Mutex<HashMap<String, (i64, Instant)>>,
     /// How many of one host the last `next` allowed.
     pub(crate) per_host: AtomicU32,
+    pub(crate) patience: Patience,
     answer_within: Duration,
     pools: Pools,
     outage: Outage,
@@ -71,6 +73,7 @@ impl SqlStore {
             subjects: Known::new(options.remembered.min(1 << 16)),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
+            patience: Patience::new(matches!(pools, Pools::Postgres(_))),
             answer_within: options.answer_within,
             pools,
             outage: Outage::default(),
@@ -270,12 +273,16 @@ impl SqlStore {
         true
     }
 
-    /// Notes that a connection failed in the middle of something, so that the next call need not find out.
+    /// Notes that a call failed for want of the database, and says so to the caller.
     pub(crate) fn noticed(&self, fault: Fault) -> StoreError {
         if let Fault::Gone(detail) = &fault {
             tracing::debug!(error = %detail, "a transaction lost its connection");
         }
-        fault.into()
+        let error = fault.into();
+        if matches!(error, StoreError::Unavailable { .. }) {
+            self.0.patience.failed();
+        }
+        error
     }
 }
 

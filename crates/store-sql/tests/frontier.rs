@@ -27,7 +27,7 @@ on_both!(
     a_url_is_known_once_and_taken_in_order,
     hosts_take_turns_and_rest,
     attempts_are_counted_when_taken,
-    a_lost_lease_comes_back_and_the_last_one_is_dead,
+    a_lost_lease_comes_back_and_counts_only_alone,
     everything_in_flight_is_taken_back,
     a_page_limit_is_never_passed,
     a_budget_is_charged_only_for_what_is_new,
@@ -110,23 +110,28 @@ async fn attempts_are_counted_when_taken(ground: &Ground) {
     assert_eq!(look(&store, &c).await.state, CrawlState::Finished);
 }
 
-async fn a_lost_lease_comes_back_and_the_last_one_is_dead(ground: &Ground) {
+async fn a_lost_lease_comes_back_and_counts_only_alone(ground: &Ground) {
     let store = ground.open().await;
     let c = crawl(&store, "c", None).await;
     store.add(&c, &[url("a", "1")]).await.unwrap();
     let mut earlier = None;
-    for attempt in 1..=3 {
+    for losses in 0..5 {
         let taken = store.next(5, 1).await.unwrap();
-        assert_eq!(taken[0].attempt, attempt);
+        assert_eq!((taken[0].attempt, taken[0].losses), (1, losses));
         if let Some(earlier) = earlier.replace(taken[0].clone()) {
             assert_eq!(store.settle(&[done(&earlier)]).await.unwrap(), [None]);
             assert_eq!(store.extend(&[earlier.receipt, taken[0].receipt]).await.unwrap(), [false, true]);
+            assert!(!store.alone(earlier.receipt).await.unwrap());
+        }
+        if losses >= 2 {
+            assert!(store.alone(taken[0].receipt).await.unwrap());
         }
         ground.clock.advance(harness::POLICY.lease);
     }
     assert_eq!(store.next(5, 1).await.unwrap(), []);
     let dead = store.dead(Some(&c), None, 10).await.unwrap().urls;
-    assert!(dead[0].reason.contains("its worker was lost"), "{}", dead[0].reason);
+    assert_eq!(dead[0].reason, "its worker was lost 3 times while it ran nothing else");
+    assert_eq!((dead[0].attempts, dead[0].worker_lost), (1, true));
     let crawl = look(&store, &c).await;
     assert_eq!((crawl.state, crawl.counts.dead, crawl.counts.in_flight), (CrawlState::Finished, 1, 0));
 }
@@ -139,7 +144,7 @@ async fn everything_in_flight_is_taken_back(ground: &Ground) {
     assert_eq!((taken.len(), store.take_back().await.unwrap(), store.take_back().await.unwrap()), (2, 2, 0));
     assert_eq!(store.settle(&[done(&taken[0])]).await.unwrap(), [None]);
     let again = store.next(10, 5).await.unwrap();
-    assert_eq!(again.iter().map(|t| t.attempt).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(again.iter().map(|t| (t.attempt, t.losses)).collect::<Vec<_>>(), [(1, 1), (1, 1), (1, 0)]);
     assert!(again[0].last_error.is_some());
 }
 

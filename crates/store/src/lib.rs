@@ -17,6 +17,7 @@ pub mod trails;
 pub mod conformance;
 
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
+pub use crawlway_suspects as suspects;
 pub use error::StoreError;
 pub use filter::Filter;
 pub use frontier::{CrawlId, Frontier, FrontierPolicy};

@@ -88,14 +88,25 @@ crawlway_conformance::finds! {
     }
     leases {
         the_lease_is_stated_and_kept: LeaseEndsEarly;
-        a_lost_lease_counts_and_comes_back: LeaseNeverEnds, LostCountsNothing;
+        a_lost_lease_comes_back: LeaseNeverEnds, ForgetsLosses;
         settling_after_a_lost_lease_has_no_effect: IgnoresTaking;
         settling_late_counts_while_nobody_has_taken_it_back: LateIsLost;
         extending_keeps_a_url: ExtendDoesNothing;
         extending_what_was_lost_is_refused: ExtendAlwaysTrue;
-        lost_leases_end_dead: LostNeverDie;
-        a_crawl_whose_last_url_dies_with_its_worker_is_finished: OnlySettleFinishes;
         taking_back_returns_all_at_once: TakeBackIsKind;
+    }
+    suspects {
+        a_lost_lease_counts_no_attempt: CountsLostLease, ForgetsLosses;
+        taking_back_counts_no_attempt: CountsTakenBack, TakeBackIsKind;
+        retries_count_between_lost_workers: CountsLostLease, CountsTakenBack, RetryForgetsLosses;
+        suspects_come_in_halving_groups: SuspectsComeTogether;
+        what_kills_its_worker_alone_ends_dead: IgnoresAlone, DiesOfNothing, OnlySettleFinishes;
+        what_is_settled_alone_counts_nothing: AloneForEver;
+        a_lost_worker_ends_being_alone: AloneForEver;
+        solo_crashes_outlive_a_retry_and_end_with_a_replay: RetryForgetsLosses, AnewKeepsLosses;
+        who_begins_anew_is_no_suspect: AnewKeepsLosses;
+        suspicion_survives_a_reopening: LosesSuspicion;
+        alone_is_fenced_for_who_has_lost_it: AloneForAnybody;
     }
     again {
         nothing_is_reopened_before_it_is_due_again: ReopensEverything;
@@ -143,7 +154,7 @@ crawlway_conformance::finds! {
     }
     schedule {
         any_schedule_agrees_with_the_model: RestIsIgnored, LastRestCounts, PerCallLimit, DeferCounts, LeaseNeverEnds,
-            LeaseEndsEarly, LostCountsNothing, IgnoresTaking, ExtendDoesNothing, OneMoreAttempt, TakeBackIsKind,
-            ReplayKeepsAttempts, SettlesTwice, FlightsCountAsWaiting;
+            LeaseEndsEarly, CountsLostLease, ForgetsLosses, IgnoresAlone, IgnoresTaking, ExtendDoesNothing,
+            OneMoreAttempt, TakeBackIsKind, ReplayKeepsAttempts, SettlesTwice, FlightsCountAsWaiting;
     }
 }

@@ -28,7 +28,7 @@ const SET_UP: &[&str] = &[
 ];
 
 /// The suites' shared part comes in with the feature `conformance` only, which is for tests.
-const CONTRACTS_MAY_USE: &[&str] = &["crawlway-clock", "crawlway-conformance"];
+const CONTRACTS_MAY_USE: &[&str] = &["crawlway-clock", "crawlway-suspects", "crawlway-conformance"];
 
 /// The first row that fits a crate holds.
 const TABLE: &[Row] = &[
@@ -71,6 +71,7 @@ const TABLE: &[Row] = &[
     // Contracts and pure code know nothing.
     Row { crates: "crawlway-clock", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-lock", may_use: &[], tests_may_use: &[] },
+    Row { crates: "crawlway-suspects", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-content", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-conformance", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-broker", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },

@@ -42,7 +42,8 @@ impl WithFrontier {
         let name = QueueName::new(FRONTIER)
             .map_err(|error| BrokerError::Unavailable { detail: error.to_string() })?;
         let policy = self.frontier.policy();
-        Ok(QueueSpec::new(name).lease(policy.lease).max_attempts(policy.max_attempts))
+        let spec = QueueSpec::new(name).lease(policy.lease).max_attempts(policy.max_attempts);
+        Ok(spec.max_solo_crashes(policy.max_solo_crashes))
     }
 
     async fn frontier_depth(&self) -> Result<Depth, StoreError> {
@@ -130,7 +131,11 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
             body: serde_json::json!({ "crawl": url.crawl, "url": url.url }).to_string().into(),
             published_at: url.dead_at,
         },
-        cause: Cause::Refused,
+        cause: match &url.last_error {
+            _ if url.worker_lost => Cause::WorkerLost,
+            Some(error) if *error == url.reason => Cause::Refused,
+            _ => Cause::AttemptsUsedUp,
+        },
         reason: url.reason,
         attempts: url.attempts,
         first_error: url.first_error.map(failure),
@@ -280,4 +285,57 @@ impl Broker for WithFrontier {
 
 fn count(answers: &[bool]) -> u64 {
     answers.iter().filter(|answer| **answer).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlway_store::{
+        FrontierPolicy,
+        frontier::{CrawlId, Ending, NewCrawl, NewUrl},
+    };
+    use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+
+    #[tokio::test]
+    async fn a_dead_url_is_shown_with_what_ended_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = FrontierPolicy { max_attempts: 1, max_solo_crashes: 1, ..FrontierPolicy::default() };
+        let place = Place::Sqlite(folder.path().join("records.db"));
+        let frontier = SqlStore::open(SqlOptions { policy, ..SqlOptions::new(place) }).await.unwrap();
+        let id = CrawlId::new("c").unwrap();
+        let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
+        frontier.open_crawl(&crawl).await.unwrap();
+        let url = |host: &str| NewUrl {
+            item: host.to_owned(),
+            url: format!("https://{host}/"),
+            host: host.to_owned(),
+            depth: 0,
+            chain: 0,
+            found_on: None,
+            insist: false,
+            in_any_case: false,
+            budget: None,
+        };
+        frontier.add(&id, &["fails", "refused", "kills"].map(url)).await.unwrap();
+        let (why, rest) = ("no".to_owned(), Duration::ZERO);
+        for taken in frontier.next(3, 1).await.unwrap() {
+            let ending = match taken.host.as_str() {
+                "fails" => Ending::Retry { after: rest, error: why.clone(), rest },
+                "refused" => Ending::Dead { reason: why.clone(), rest },
+                _ => {
+                    assert!(frontier.alone(taken.receipt).await.unwrap());
+                    continue;
+                }
+            };
+            frontier.settle(&[(taken.receipt, ending)]).await.unwrap();
+        }
+        frontier.take_back().await.unwrap();
+        let queue = QueueName::new(FRONTIER).unwrap();
+        let dead = frontier.dead(None, None, 10).await.unwrap().urls.into_iter();
+        let mut causes: Vec<_> = dead.map(|url| letter(&queue, url)).map(|l| (l.id.0, l.cause)).collect();
+        causes.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected =
+            [("fails", Cause::AttemptsUsedUp), ("kills", Cause::WorkerLost), ("refused", Cause::Refused)];
+        assert_eq!(causes, expected.map(|(item, cause)| (item.to_owned(), cause)));
+    }
 }

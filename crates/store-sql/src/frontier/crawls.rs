@@ -225,7 +225,8 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
     );
     static REOPEN: Sql = Sql::new(
         "UPDATE entries SET state = 0, due = $2, attempts = 0, fetched = 0, outcome = NULL, first_error = NULL,
-             last_error = NULL, etag = CASE WHEN $3 = 0 THEN NULL ELSE etag END,
+             last_error = NULL, losses = 0, solo_crashes = 0, alone = 0,
+             etag = CASE WHEN $3 = 0 THEN NULL ELSE etag END,
              last_modified = CASE WHEN $3 = 0 THEN NULL ELSE last_modified END
          WHERE num IN (SELECT r.num FROM {rows num int} r)",
     );
@@ -295,7 +296,8 @@ pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Re
     static INSIST: Sql = Sql::new(
         "UPDATE entries SET insist = 1, state = 0, due = CASE WHEN state = 0 THEN due ELSE $2 END,
              attempts = CASE WHEN state = 0 THEN attempts ELSE 0 END, fetched = 0,
-             outcome = NULL, first_error = NULL, last_error = NULL, canonical = NULL
+             outcome = NULL, first_error = NULL, last_error = NULL, canonical = NULL,
+             losses = 0, solo_crashes = 0, alone = 0
          WHERE num = $1",
     );
     let missing = || Fault::invalid(format!("there is no crawl `{id}`; open it first"));

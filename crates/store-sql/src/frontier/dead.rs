@@ -23,12 +23,14 @@ pub(super) async fn list(
     most: usize,
 ) -> Result<DeadUrls, Fault> {
     static ALL: Sql = Sql::new(
-        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays
+        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error,
+                e.replays, e.alone
          FROM entries e JOIN crawls c ON c.num = e.crawl
          WHERE e.state = 3 AND c.state < 5 AND (e.due, e.num) > ($1, $2) ORDER BY e.due, e.num LIMIT $3",
     );
     static OF_CRAWL: Sql = Sql::new(
-        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays
+        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error,
+                e.replays, e.alone
          FROM entries e JOIN crawls c ON c.num = e.crawl
          WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) AND e.crawl = (SELECT num FROM crawls WHERE id = $4)
          ORDER BY e.due, e.num LIMIT $3",
@@ -69,6 +71,7 @@ fn dead_url(row: &Row) -> Result<DeadUrl, Fault> {
         replays: row.small(9)?,
         first_error: row.opt_text(7)?,
         last_error: row.opt_text(8)?,
+        worker_lost: row.int(10)? != 0,
         dead_at: timestamp(row.int(0)?),
     })
 }
@@ -87,11 +90,13 @@ pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> 
          JOIN entries e ON e.item = r.item AND e.state = 3",
     );
     static REPLAY: Sql = Sql::new(
-        "UPDATE entries SET state = 0, due = $2, attempts = 0, replays = replays + 1, outcome = NULL, first_error = NULL, last_error = NULL
+        "UPDATE entries SET state = 0, due = $2, attempts = 0, replays = replays + 1, outcome = NULL,
+             first_error = NULL, last_error = NULL, losses = 0, solo_crashes = 0, alone = 0
          WHERE num IN (SELECT r.num FROM {rows num int} r)",
     );
     static DROP: Sql = Sql::new(
-        "UPDATE entries SET state = 2, due = NULL, fetched = 0 WHERE num IN (SELECT r.num FROM {rows num int} r)",
+        "UPDATE entries SET state = 2, due = NULL, fetched = 0, losses = 0, solo_crashes = 0, alone = 0
+         WHERE num IN (SELECT r.num FROM {rows num int} r)",
     );
     let wanted = || {
         let mut rows = Rows::new();

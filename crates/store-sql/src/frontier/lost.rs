@@ -1,4 +1,5 @@
-//! URLs whose worker was lost: they wait again, in the first place, or are dead after their last attempt.
+//! URLs whose worker was lost: they wait again, in the first place, or are dead if it ran nothing else too
+//! often.
 
 use super::{
     DEAD, WAITING, hosts,
@@ -50,13 +51,16 @@ async fn lose(
     static LEASED: Sql =
         Sql::new("SELECT num, host FROM entries WHERE state = 1 AND due <= $1 ORDER BY due {limit $2}");
     static LOST: Sql = Sql::new(
-        "SELECT e.num, e.crawl, e.host, e.attempts FROM {rows num int} r
+        "SELECT e.num, e.crawl, e.host, e.attempts, e.solo_crashes + e.alone, e.alone FROM {rows num int} r
          JOIN entries e ON e.num = r.num WHERE e.state = 1 AND e.due <= $2",
     );
-    // Due since ever: what lost its lease comes before what waits.
+    // Due since ever: what lost its lease comes before what waits. Its attempt counts only if it died in it.
     static LOSE: Sql = Sql::new(
         "UPDATE entries SET state = r.new_state, due = r.new_due, outcome = r.why,
-             first_error = coalesce(entries.first_error, r.what), last_error = r.what
+             first_error = coalesce(entries.first_error, r.what), last_error = r.what,
+             attempts = entries.attempts - CASE WHEN r.new_state = 3 THEN 0 ELSE 1 END,
+             losses = entries.losses + 1, solo_crashes = entries.solo_crashes + entries.alone,
+             alone = CASE WHEN r.new_state = 3 THEN 1 ELSE 0 END
          FROM {rows num int, new_state int, new_due int, why text, what text} r WHERE entries.num = r.num",
     );
     let leased = tx.run(&LEASED, vec![Arg::Int(leased_until), Arg::Int(AT_ONCE)]).await?;
@@ -75,6 +79,7 @@ async fn lose(
     let mut many = 0;
     for row in tx.run(&LOST, vec![Arg::Rows(Rows::of_ints(nums)), Arg::Int(leased_until)]).await? {
         let (num, crawl, host, attempts) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
+        let (solo_crashes, is_alone) = (row.int(4)?, row.int(5)? != 0);
         if !free.contains(&host) {
             continue;
         }
@@ -84,9 +89,9 @@ async fn lose(
         changes.in_flight(host, -1);
         let counts = tally.of(crawl);
         counts.in_flight -= 1;
-        if attempts >= i64::from(policy.max_attempts) {
+        if is_alone && solo_crashes >= i64::from(policy.max_solo_crashes) {
             counts.dead += 1;
-            let why = format!("its worker was lost in attempt {attempts}, the last one");
+            let why = format!("its worker was lost {solo_crashes} times while it ran nothing else");
             rows.row().int(num).int(DEAD).int(now).text(&why).text(&what);
         } else {
             counts.waiting += 1;

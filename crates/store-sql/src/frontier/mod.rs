@@ -86,14 +86,12 @@ impl Frontier for SqlStore {
         if max == 0 || per_host == 0 {
             return Ok(vec![]);
         }
-        let policy = self.0.policy;
-        let now = self.0.time.now();
-        transact!(self, tx, next::next(tx, policy, now, max, per_host))
+        transact!(self, tx, next::next(tx, &self.0, max, per_host))
     }
 
     async fn due(&self) -> Result<Option<Timestamp>, StoreError> {
         let per_host = self.0.per_host.load(Ordering::Relaxed);
-        read!(self, tx, next::due(tx, per_host))
+        read!(self, tx, next::due(tx, &self.0, per_host))
     }
 
     async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError> {
@@ -114,8 +112,7 @@ impl Frontier for SqlStore {
     }
 
     async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError> {
-        let _ = receipt;
-        Ok(true)
+        transact!(Lasts::PowerCut, self, tx, settle::alone(tx, receipt))
     }
 
     async fn take_back(&self) -> Result<u64, StoreError> {

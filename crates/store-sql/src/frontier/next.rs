@@ -10,11 +10,13 @@ use crate::{
     fault::Fault,
     link::{Arg, Row, Tx},
     rows::Rows,
+    store::Shared,
     time::{after, timestamp, whole},
 };
 use crawlway_store::{
-    FrontierPolicy, StoreError, Timestamp,
+    StoreError, Timestamp,
     frontier::{CrawlId, Receipt, Taken, Validators},
+    suspects::Places,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -46,8 +48,7 @@ struct Host {
 
 pub(super) async fn next(
     tx: &mut Tx,
-    policy: FrontierPolicy,
-    now: i64,
+    store: &Shared,
     max: usize,
     per_host: u32,
 ) -> Result<Vec<Taken>, Fault> {
@@ -55,7 +56,9 @@ pub(super) async fn next(
     static LOCK: Sql = Sql::new(
         "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {locked}",
     );
-    let lost = lost::expire(tx, policy, now).await?;
+    let (policy, now) = (store.policy, store.time.now());
+    let is_patient = now < store.patience.until(now, policy.lease);
+    let lost = if is_patient { 0 } else { lost::expire(tx, policy, now).await? };
     if tx.is_shared() {
         tx.run(&LOCK, vec![]).await?;
     }
@@ -91,7 +94,7 @@ pub(super) async fn next(
 }
 
 /// When the first URL can be taken that waits in a crawl that runs.
-pub(super) async fn due(tx: &mut Tx, per_host: u32) -> Result<Option<Timestamp>, Fault> {
+pub(super) async fn due(tx: &mut Tx, store: &Shared, per_host: u32) -> Result<Option<Timestamp>, Fault> {
     static LEASE: Sql = Sql::new("SELECT min(due) FROM entries WHERE state = 1");
     let (_, levels) = levels(tx, u32::MAX).await?;
     let free = levels.iter().filter(|level| level.in_flight < i64::from(per_host.max(1)));
@@ -103,7 +106,9 @@ pub(super) async fn due(tx: &mut Tx, per_host: u32) -> Result<Option<Timestamp>,
     }
     // What waits does so behind others of its host, which come back at the end of their leases at the latest.
     let rows = tx.run(&LEASE, vec![]).await?;
-    Ok(rows.first().map(|row| row.opt_int(0)).transpose()?.flatten().map(timestamp))
+    let lease = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten();
+    let patient_until = store.patience.until(store.time.now(), store.policy.lease);
+    Ok(lease.map(|lease| timestamp(lease.max(patient_until))))
 }
 
 /// Every running crawl with something to take, and for each the numbers in flight that its waiting hosts have,
@@ -198,19 +203,20 @@ async fn take(
     // The first few of each host, without looking at the rest of its backlog.
     static FIRST: Sql = Sql::pair(
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
-                e.last_modified, e.due, e.replays
+                e.last_modified, e.due, e.replays, e.losses
          FROM {rows host int} r CROSS JOIN entries e ON e.num IN
               (SELECT x.num FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
                ORDER BY x.due, x.num {limit $3})",
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
-                e.last_modified, e.due, e.replays
+                e.last_modified, e.due, e.replays, e.losses
          FROM {rows host int} r CROSS JOIN LATERAL
               (SELECT x.* FROM entries x WHERE x.host = r.host AND x.state = 0 AND x.due <= $2
                ORDER BY x.due, x.num {limit $3}) e",
     );
     let mut chosen = Vec::with_capacity(max.min(1024));
+    let mut places = Places::new(max);
     let mut rest = hosts;
-    while !rest.is_empty() && chosen.len() < max {
+    'hosts: while !rest.is_empty() && places.are_left() {
         let left = max - chosen.len();
         let each = left.min(per_host as usize);
         let (some, others) = rest.split_at(rest.len().min(left.div_ceil(each).max(1)));
@@ -228,10 +234,13 @@ async fn take(
             let Some(crawl) = crawls.get_mut(&host.crawl) else { continue };
             let free = usize::try_from(i64::from(per_host) - host.in_flight).unwrap_or(0);
             let room = usize::try_from(crawl.room).unwrap_or(usize::MAX);
-            let many = free.min(room).min(max - chosen.len());
-            for row in first.remove(&host.num).unwrap_or_default().values().take(many) {
+            for row in first.remove(&host.num).unwrap_or_default().values().take(free.min(room)) {
+                let url = url(row, crawl, host)?;
+                if !places.take(url.losses) {
+                    break 'hosts;
+                }
                 crawl.room -= i64::from(crawl.room != i64::MAX);
-                chosen.push(Chosen { host: host.num, crawl: host.crawl, url: url(row, crawl, host)? });
+                chosen.push(Chosen { host: host.num, crawl: host.crawl, url });
             }
         }
     }
@@ -250,7 +259,7 @@ fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
         chain: row.small(6)?,
         insist: row.int(7)? != 0,
         attempt: row.small(8)? + 1,
-        losses: 0,
+        losses: row.small(14)?,
         replays: row.small(13)?,
         last_error: row.opt_text(9)?,
         validators: Validators { etag: row.opt_text(10)?, last_modified: row.opt_text(11)? },

@@ -1,4 +1,4 @@
-//! Settling URLs that were taken, and extending their leases.
+//! Settling URLs that were taken, extending their leases, and noting that a worker runs nothing else.
 
 use super::{
     DEAD, DONE, WAITING, hosts,
@@ -126,7 +126,9 @@ pub(super) async fn settle(
              fetched = CASE WHEN r.new_state = 2 THEN r.new_fetched ELSE entries.fetched END,
              etag = CASE WHEN r.new_state = 2 THEN r.new_etag ELSE entries.etag END,
              last_modified = CASE WHEN r.new_state = 2 THEN r.new_modified ELSE entries.last_modified END,
-             canonical = CASE WHEN r.new_state = 2 THEN r.new_canonical ELSE entries.canonical END
+             canonical = CASE WHEN r.new_state = 2 THEN r.new_canonical ELSE entries.canonical END,
+             losses = CASE WHEN r.new_state = 2 THEN 0 ELSE entries.losses END,
+             solo_crashes = CASE WHEN r.new_state = 2 THEN 0 ELSE entries.solo_crashes END, alone = 0
          FROM {rows num int, new_state int, new_due int, new_attempts int, new_outcome text, error text, \
          new_fetched int, new_etag text, new_modified text, new_canonical text} r
          WHERE entries.num = r.num",
@@ -203,6 +205,17 @@ pub(super) async fn extend(tx: &mut Tx, receipts: &[Receipt], until: i64) -> Res
         tx.run(&EXTEND, vec![Arg::Rows(rows), Arg::Int(until)]).await?;
     }
     Ok(answers)
+}
+
+pub(super) async fn alone(tx: &mut Tx, receipt: Receipt) -> Result<bool, Fault> {
+    static ALONE: Sql = Sql::new("UPDATE entries SET alone = 1 WHERE num = $1");
+    let (num, taking) = (whole(receipt.entry), whole(receipt.taking));
+    let held = held(tx, [receipt].into_iter()).await?;
+    let is_held = held.get(&num).is_some_and(|url| url.taking == taking);
+    if is_held {
+        tx.run(&ALONE, vec![Arg::Int(num)]).await?;
+    }
+    Ok(is_held)
 }
 
 /// What is in flight of these, their hosts locked.

@@ -85,7 +85,7 @@ pub struct Taken {
     pub insist: bool,
     /// Which attempt this is, from 1. Retries count; deferrals and lost workers don't.
     pub attempt: u32,
-    /// How many workers were lost with it, which makes it suspect: see `crawlway_broker::suspects`.
+    /// How many workers were lost with it, which makes it suspect: see [`crate::suspects`].
     pub losses: u32,
     /// How often it was replayed.
     pub replays: u32,
@@ -293,8 +293,10 @@ pub struct DeadUrl {
     pub replays: u32,
     /// What went wrong first, since it last began to wait anew.
     pub first_error: Option<String>,
-    /// What went wrong last.
+    /// What went wrong last; the reason itself, if its worker gave it up.
     pub last_error: Option<String>,
+    /// It took its workers with it while they ran nothing else, and died of that.
+    pub worker_lost: bool,
     /// When it was given up.
     pub dead_at: Timestamp,
 }

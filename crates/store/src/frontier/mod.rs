@@ -6,8 +6,11 @@
 //! ```text
 //! add ─▶ waiting ─▶ in flight ─▶ done ──(reopen)──▶ waiting
 //!           ▲            │ ├─▶ dead ──(replay)──▶ waiting
-//!           └────────────┘ └─ retry, defer, a lost lease
+//!           └────────────┘ └─ retry, defer, a lost worker
 //! ```
+//!
+//! A lost worker is no failed attempt: it makes the URL [suspect](crate::suspects), and only what takes its
+//! worker with it while that runs nothing else ([`Frontier::alone`]) ends dead by it.
 
 mod crawl;
 mod entry;
@@ -118,7 +121,9 @@ pub trait Frontier: Debug + Send + Sync {
     /// of a crawl than would make `per_host` in flight; of one host in the order in which they became due.
     ///
     /// Only from crawls that run, and from none more than it may still fetch: its page limit less what it has
-    /// fetched and has in flight. What lost its lease comes back here, in the first place.
+    /// fetched and has in flight. What lost its lease comes back here, in the first place, and takes more
+    /// than one of the `max` places, see [`crate::suspects`]. A store that was away takes no lease for lost
+    /// until its holder has had the chance to extend it.
     async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError>;
 
     /// When the next URL is due, if one waits in a crawl that runs: how long there is nothing to take unless
@@ -129,15 +134,17 @@ pub trait Frontier: Debug + Send + Sync {
     /// else's, and this had no effect. After the lease's end, but before anybody took the URL back, it counts.
     ///
     /// A crawl of which nothing waits and nothing is in flight any more is finished by this, and one that has fetched
-    /// all it may is limited, or finished if nothing is left; and by a lost lease, if that was the last attempt at its
-    /// last URL.
+    /// all it may is limited, or finished if nothing is left; and by a lost worker, if that ends its last
+    /// URL.
     async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError>;
 
     /// Gives each a new lease from now on, and says whether it was still held.
     async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError>;
 
-    /// Notes that the worker of a URL runs nothing else from now on until it is settled, and says whether it was still held. A
-    /// worker that is lost meanwhile is a solo crash; after [`FrontierPolicy::max_solo_crashes`] of them the URL is dead.
+    /// Notes, durably, that the worker of a URL runs nothing else from now on until it is settled, and says
+    /// whether it was still held. A worker that is lost meanwhile is a solo crash; after
+    /// [`FrontierPolicy::max_solo_crashes`] of them the URL is dead. A lease that ends counts, too, since
+    /// nobody can tell a dead worker elsewhere from a frozen one.
     async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError>;
 
     /// Takes back everything in flight, as if all leases were lost at this moment, and says how many that

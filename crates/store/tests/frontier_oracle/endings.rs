@@ -8,21 +8,23 @@ use crawlway_store::frontier::{
 };
 use std::time::Duration;
 
+/// What a lost worker is called among a URL's errors.
+const LOST: &str = "its worker was lost";
+
 impl World {
     /// A failed attempt: it waits again, or is dead after the last one.
-    fn fail(&mut self, place: usize, error: &str, due: Timestamp, now: Timestamp, lost: bool) -> SettledAs {
+    fn fail(&mut self, place: usize, error: &str, due: Timestamp, now: Timestamp) -> SettledAs {
         let most = self.policy.max_attempts + u32::from(self.has(Fault::OneMoreAttempt));
         let (fault, error) = (self.fault, self.text(error));
         let row = &mut self.rows[place];
-        let free = fault == Fault::LostCountsNothing && lost || fault == Fault::RetryCountsNothing && !lost;
-        row.failures += u32::from(!free);
+        row.failures += u32::from(fault != Fault::RetryCountsNothing);
         row.attempts = row.failures;
         if row.first_error.is_none() || fault == Fault::ForgetsFirstError {
             row.first_error = Some(error.clone());
         }
         row.last_error = Some(error.clone());
         row.outcome = Some(error.clone());
-        if row.failures >= most && !(lost && fault == Fault::LostNeverDie) {
+        if row.failures >= most {
             row.state = EntryState::Dead;
             row.reason = format!("{} attempts failed, the last with: {error}", row.failures);
             row.dead_at = now;
@@ -46,9 +48,11 @@ impl World {
         for place in &lost {
             if all && self.has(Fault::TakeBackIsKind) {
                 self.rows[*place].state = EntryState::Waiting;
-                continue;
+            } else if self.has(if all { Fault::CountsTakenBack } else { Fault::CountsLostLease }) {
+                self.fail(*place, LOST, now, now);
+            } else {
+                self.lose_one(*place, now);
             }
-            self.fail(*place, "the lease was lost", now, now, true);
         }
         if !lost.is_empty() && !self.has(Fault::OnlySettleFinishes) {
             self.finish(now);
@@ -56,10 +60,37 @@ impl World {
         lost.len() as u64
     }
 
+    /// A lost worker is no attempt. If it ran nothing else too often, it is dead of that.
+    fn lose_one(&mut self, place: usize, now: Timestamp) {
+        let (fault, most) = (self.fault, self.policy.max_solo_crashes);
+        let row = &mut self.rows[place];
+        row.losses += u32::from(fault != Fault::ForgetsLosses);
+        row.first_error.get_or_insert_with(|| LOST.to_owned());
+        row.last_error = Some(LOST.to_owned());
+        row.outcome = Some(LOST.to_owned());
+        row.solo_crashes += u32::from(row.alone && fault != Fault::IgnoresAlone);
+        if row.alone && row.solo_crashes >= most {
+            row.state = EntryState::Dead;
+            row.attempts = row.failures + 1;
+            row.reason = format!("its worker was lost {most} times while it ran nothing else");
+            row.worker_lost = fault != Fault::DiesOfNothing;
+            row.dead_at = now;
+            row.due = None;
+        } else {
+            row.state = EntryState::Waiting;
+            row.due = Some(now);
+        }
+        row.alone &= fault == Fault::AloneForEver;
+    }
+
     pub(super) fn settle(&mut self, receipt: Receipt, ending: &Ending, now: Timestamp) -> Option<SettledAs> {
         let place = self.holds(receipt)?;
         let fault = self.fault;
         let host = (self.rows[place].crawl.clone(), self.rows[place].new.host.clone());
+        self.rows[place].alone &= fault == Fault::AloneForEver;
+        if matches!(ending, Ending::Done { .. }) || fault == Fault::RetryForgetsLosses {
+            (self.rows[place].losses, self.rows[place].solo_crashes) = (0, 0);
+        }
         let (until, settled) = match ending {
             Ending::Done { outcome, facts, rest } => {
                 let outcome = self.text(outcome);
@@ -89,7 +120,7 @@ impl World {
             Ending::Retry { after, error, rest } => {
                 let due = if fault == Fault::RetryAtOnce { now } else { now + *after };
                 let rest = if fault == Fault::RetryHoldsHost { *after } else { *rest };
-                (now + rest, self.fail(place, error, due, now, false))
+                (now + rest, self.fail(place, error, due, now))
             }
             Ending::Defer { until } => {
                 let due = self.before_all_of_its_host(place, *until);
@@ -107,7 +138,7 @@ impl World {
                 (if fault == Fault::WaitHoldsHost { *until } else { now }, SettledAs::Deferred)
             }
             Ending::Dead { reason, rest } if fault == Fault::DeadIsRetried => {
-                (now + *rest, self.fail(place, reason, now, now, false))
+                (now + *rest, self.fail(place, reason, now, now))
             }
             Ending::Dead { reason, rest } => {
                 let reason = self.text(reason);
@@ -115,6 +146,8 @@ impl World {
                 row.state = EntryState::Dead;
                 row.attempts = row.failures + 1;
                 row.reason = reason.clone();
+                row.first_error.get_or_insert_with(|| reason.clone());
+                row.last_error = Some(reason.clone());
                 row.outcome = Some(reason);
                 row.dead_at = now;
                 row.due = None;
@@ -206,9 +239,14 @@ impl World {
 
     /// Has it wait as if it were new.
     pub(super) fn wait_anew(&mut self, place: usize, now: Timestamp, keeps_attempts: bool) {
+        let keeps_losses = self.has(Fault::AnewKeepsLosses);
         let row = &mut self.rows[place];
         row.state = EntryState::Waiting;
         row.due = Some(now);
+        (row.alone, row.worker_lost) = (false, false);
+        if !keeps_losses {
+            (row.losses, row.solo_crashes) = (0, 0);
+        }
         if !keeps_attempts {
             row.failures = 0;
             row.attempts = 0;

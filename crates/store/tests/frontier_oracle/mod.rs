@@ -231,8 +231,7 @@ impl Frontier for Oracle {
     }
 
     async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError> {
-        let _ = receipt;
-        Ok(true)
+        Ok(self.world().alone(receipt))
     }
 
     async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError> {
@@ -416,6 +415,7 @@ impl Harness for OracleHarness {
             Fault::LosesBudgets => {
                 oracle.world().crawls.values_mut().for_each(|crawl| crawl.budgets.clear());
             }
+            Fault::LosesSuspicion => oracle.world().rows.iter_mut().for_each(|row| row.alone = false),
             Fault::ReopenTakesBack => drop(oracle.world().lose(true, self.clock.now())),
             _ => {}
         }

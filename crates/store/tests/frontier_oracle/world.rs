@@ -5,7 +5,7 @@ use crawlway_store::frontier::{
     Added, Crawl, CrawlCounts, CrawlId, CrawlState, DeadUrl, Entry, EntryState, NewCrawl, NewUrl, PageFacts,
     Receipt, TOO_MANY_WAITING, Taken, Validators,
 };
-use crawlway_store::{FrontierPolicy, Timestamp};
+use crawlway_store::{FrontierPolicy, Timestamp, suspects::Places};
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Clone)]
@@ -33,6 +33,10 @@ pub(super) struct Row {
     pub(super) taking: u64,
     pub(super) failures: u32,
     pub(super) attempts: u32,
+    pub(super) losses: u32,
+    pub(super) solo_crashes: u32,
+    pub(super) alone: bool,
+    pub(super) worker_lost: bool,
     pub(super) replays: u32,
     pub(super) first_error: Option<String>,
     pub(super) last_error: Option<String>,
@@ -210,6 +214,10 @@ impl World {
             taking: 0,
             failures: 0,
             attempts: 0,
+            losses: 0,
+            solo_crashes: 0,
+            alone: false,
+            worker_lost: false,
             replays: 0,
             first_error: None,
             last_error: None,
@@ -317,9 +325,14 @@ impl World {
         let mut rooms: BTreeMap<CrawlId, u64> =
             self.crawls.keys().map(|id| (id.clone(), self.room(id))).collect();
         let mut taken = Vec::new();
+        let mut places = Places::new(max);
         for place in order {
             let Some(room) = rooms.get_mut(&self.rows[place].crawl) else { continue };
-            if *room > 0 && taken.len() < max {
+            if *room > 0 {
+                let come_together = self.has(Fault::SuspectsComeTogether);
+                if !places.take(if come_together { 0 } else { self.rows[place].losses }) {
+                    break;
+                }
                 *room -= 1;
                 taken.push(self.take(place, now));
             }
@@ -351,7 +364,7 @@ impl World {
             chain: row.new.chain,
             insist: row.new.insist,
             attempt: row.failures + 1,
-            losses: 0,
+            losses: row.losses,
             replays: row.replays,
             last_error: row.last_error.clone(),
             validators: if no_validators { Validators::default() } else { row.facts.validators.clone() },
@@ -389,6 +402,12 @@ impl World {
         true
     }
 
+    pub(super) fn alone(&mut self, receipt: Receipt) -> bool {
+        let Some(place) = self.holds(receipt) else { return self.has(Fault::AloneForAnybody) };
+        self.rows[place].alone = true;
+        true
+    }
+
     pub(super) fn entry(row: &Row) -> Entry {
         Entry {
             crawl: row.crawl.clone(),
@@ -417,6 +436,7 @@ impl World {
             replays: row.replays,
             first_error: row.first_error.clone(),
             last_error: row.last_error.clone(),
+            worker_lost: row.worker_lost,
             dead_at: row.dead_at,
         }
     }

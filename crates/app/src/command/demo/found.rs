@@ -222,6 +222,7 @@ mod tests {
             replays: 0,
             first_error: None,
             last_error: None,
+            worker_lost: false,
             dead_at: Timestamp::default(),
         };
         let visit = |path: &&str| Visit {

@@ -1,7 +1,7 @@
 //! Cases: a URL is its worker's for a while, and comes back when the worker dies.
 
 use super::Harness;
-use super::trial::{ATTEMPTS, LEASE, MOMENT, Trial, dead, done, fails, retry, works};
+use super::trial::{LEASE, MOMENT, Trial, dead, done, retry};
 use crate::frontier::{CrawlState, EntryState};
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ pub(super) async fn the_lease_is_stated_and_kept(h: &mut dyn Harness) {
     t.settle(&taken, done()).await;
 }
 
-pub(super) async fn a_lost_lease_counts_and_comes_back(h: &mut dyn Harness) {
+pub(super) async fn a_lost_lease_comes_back(h: &mut dyn Harness) {
     let (mut t, id) = Trial::crawling(h).await;
     t.seed(&id, "a.example").await;
     let lost = t.take("one waits").await;
     t.pass(LEASE + MOMENT).await;
     let again = t.take("its worker has died").await;
-    assert_eq!((&again.item, again.attempt), (&lost.item, 2), "a lost lease is an attempt");
+    assert_eq!((&again.item, again.losses), (&lost.item, 1), "it has come back");
     assert!(again.last_error.is_some(), "how the first one ended");
     assert_eq!(again.lease_until, t.now() + LEASE, "a new lease");
     assert_eq!(t.four(&id).await, [0, 1, 0, 0], "it is in flight once");
@@ -81,59 +81,20 @@ pub(super) async fn extending_what_was_lost_is_refused(h: &mut dyn Harness) {
     assert_eq!(answers, [true, false, true], "in order");
 }
 
-pub(super) async fn lost_leases_end_dead(h: &mut dyn Harness) {
-    let (mut t, id) = Trial::crawling(h).await;
-    t.seed(&id, "a.example").await;
-    let first = t.take("one waits").await;
-    t.settle(&first, fails("timed out")).await;
-    for attempt in 2..=ATTEMPTS {
-        assert_eq!(t.take("it has attempts left").await.attempt, attempt, "which attempt it is");
-        t.pass(LEASE + MOMENT).await;
-    }
-    t.nothing("it has killed its worker too often").await;
-    assert_eq!(t.four(&id).await, [0, 0, 0, 1], "it is dead");
-    let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
-    assert_eq!((&dead.item, dead.attempts), (&first.item, ATTEMPTS), "after all its attempts");
-    assert_eq!(dead.first_error.as_deref(), Some("timed out"), "what went wrong first");
-    assert!(dead.last_error.is_some() && !dead.reason.is_empty(), "what went wrong last is said: {dead:?}");
-}
-
-pub(super) async fn a_crawl_whose_last_url_dies_with_its_worker_is_finished(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
-    for (name, by_hand) in [("waits", false), ("taken-back", true)] {
-        let id = t.start(name, None).await;
-        t.seed(&id, "a.example").await;
-        for _ in 1..=ATTEMPTS {
-            t.take("it has attempts left").await;
-            if by_hand {
-                assert_eq!(works(t.frontier.take_back().await, "taking back"), 1, "one is in flight");
-            } else {
-                t.pass(LEASE + MOMENT).await;
-            }
-        }
-        t.nothing("it is dead").await;
-        t.is(&id, CrawlState::Finished, "nothing waits and nothing is in flight").await;
-    }
-}
-
 pub(super) async fn taking_back_returns_all_at_once(h: &mut dyn Harness) {
     let (mut t, id) = Trial::crawling(h).await;
-    let take_back = |t: &Trial<'_>| {
-        let frontier = t.frontier.clone();
-        async move { works(frontier.take_back().await, "taking back") }
-    };
-    assert_eq!(take_back(&t).await, 0, "nothing is in flight");
+    assert_eq!(t.take_back().await, 0, "nothing is in flight");
     for host in ["a.example", "b.example", "c.example", "d.example"] {
         t.seed(&id, host).await;
     }
     let held = t.next(3, 1).await;
     t.settle(&held[0], done()).await;
     t.pass(MOMENT).await;
-    assert_eq!(take_back(&t).await, 2, "two are in flight");
+    assert_eq!(t.take_back().await, 2, "two are in flight");
     assert_eq!(t.four(&id).await, [3, 0, 1, 0], "they wait again");
     t.has_no_effect(&held[1], done(), "it was taken back").await;
     assert_eq!(t.extend(&[&held[2]]).await, [false], "it was taken back");
-    let mut attempts: Vec<u32> = t.next(10, 1).await.iter().map(|taken| taken.attempt).collect();
-    attempts.sort_unstable();
-    assert_eq!(attempts, [1, 2, 2], "as if the leases were lost: that counts");
+    let mut losses: Vec<u32> = t.next(10, 1).await.iter().map(|taken| taken.losses).collect();
+    losses.sort_unstable();
+    assert_eq!(losses, [0, 1, 1], "as if the leases were lost");
 }

@@ -53,7 +53,7 @@ pub(super) async fn what_comes_back_makes_room(h: &mut dyn Harness) {
     t.nothing("one is in flight").await;
     t.pass(LEASE + MOMENT).await;
     let again = t.take("the third was lost").await;
-    assert_eq!((&again.url, again.attempt), (&third.url, 2), "it has come back");
+    assert_eq!((&again.url, again.losses), (&third.url, 1), "it has come back");
 }
 
 pub(super) async fn a_crawl_that_has_fetched_all_it_may_is_limited(h: &mut dyn Harness) {

@@ -1,7 +1,8 @@
 //! The case list, in one place: from it come the suite's table and every backend's tests.
 
 use super::{
-    Harness, adding, again, batches, crawls, dead, leases, limit, load, schedule, settling, shared, taking,
+    Harness, adding, again, batches, crawls, dead, leases, limit, load, schedule, settling, shared, suspects,
+    taking,
 };
 
 /// Writes one test per conformance case of the frontier, in modules by theme below a module `conformance`.
@@ -94,14 +95,25 @@ macro_rules! frontier_conformance_suite {
             }
             leases {
                 the_lease_is_stated_and_kept,
-                a_lost_lease_counts_and_comes_back,
+                a_lost_lease_comes_back,
                 settling_after_a_lost_lease_has_no_effect,
                 settling_late_counts_while_nobody_has_taken_it_back,
                 extending_keeps_a_url,
                 extending_what_was_lost_is_refused,
-                lost_leases_end_dead,
-                a_crawl_whose_last_url_dies_with_its_worker_is_finished,
                 taking_back_returns_all_at_once,
+            }
+            suspects {
+                a_lost_lease_counts_no_attempt,
+                taking_back_counts_no_attempt,
+                retries_count_between_lost_workers,
+                suspects_come_in_halving_groups,
+                what_kills_its_worker_alone_ends_dead,
+                what_is_settled_alone_counts_nothing,
+                a_lost_worker_ends_being_alone,
+                solo_crashes_outlive_a_retry_and_end_with_a_replay,
+                who_begins_anew_is_no_suspect,
+                suspicion_survives_a_reopening,
+                alone_is_fenced_for_who_has_lost_it,
             }
             again {
                 nothing_is_reopened_before_it_is_due_again,

@@ -18,6 +18,7 @@ mod load;
 mod schedule;
 mod settling;
 mod shared;
+mod suspects;
 mod taking;
 mod trial;
 mod witness;

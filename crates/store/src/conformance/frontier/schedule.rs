@@ -33,7 +33,7 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
     }
     for step in 0..STEPS {
         let (what, now) = (format!("seed {seed}, step {step}"), t.now());
-        match roll(12) {
+        match roll(13) {
             0 | 1 => {
                 let new: Vec<_> = (0..=roll(4))
                     .map(|_| url(&format!("{}.{seed}.example", roll(4)), &roll(12).to_string()))
@@ -45,12 +45,10 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
             5..=7 if !receipts.is_empty() => {
                 let taken = receipts.remove(pick(receipts.len()));
                 let rest = SECOND * u32::from(roll(2) == 0);
-                let ending = match roll(6) {
-                    0 | 1 => {
-                        Ending::Done { outcome: "published".to_owned(), facts: PageFacts::default(), rest }
-                    }
-                    2 | 3 => Ending::Retry { after: SECOND, error: what.clone(), rest },
-                    4 => Ending::Defer { until: now + SECOND },
+                let ending = match roll(8) {
+                    0 => Ending::Done { outcome: "published".to_owned(), facts: PageFacts::default(), rest },
+                    1..=5 => Ending::Retry { after: SECOND, error: what.clone(), rest },
+                    6 => Ending::Defer { until: now + SECOND },
                     _ => Ending::Dead { reason: what.clone(), rest },
                 };
                 let expected = model.settle(&taken, &ending, now);
@@ -71,6 +69,11 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
             10 if roll(8) == 0 => {
                 let taken_back = works(t.frontier.take_back().await, "taking back");
                 assert_eq!(taken_back, model.take_back(now), "{what}: taking back");
+            }
+            11 => {
+                for taken in &receipts {
+                    assert_eq!(t.alone(taken).await, model.alone(taken), "{what}: {} alone", taken.url);
+                }
             }
             _ => {
                 let far = [MOMENT, SECOND, SECOND * 3, LEASE / 2, LEASE - SECOND * 2][pick(5)];

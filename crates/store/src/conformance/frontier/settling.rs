@@ -178,6 +178,7 @@ pub(super) async fn a_dead_verdict_is_final(h: &mut dyn Harness) {
     let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
     assert_eq!((dead.reason.as_str(), dead.attempts), ("gone", 2), "why, and after how many attempts");
     assert_eq!(dead.first_error.as_deref(), Some("timed out"), "what went wrong first");
+    assert_eq!(dead.last_error.as_deref(), Some("gone"), "what went wrong last is why");
     assert_eq!(t.four(&id).await, [0, 0, 0, 1], "one is dead");
 }
 

@@ -19,6 +19,8 @@ use std::{
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// How many attempts a URL gets.
 pub(super) const ATTEMPTS: u32 = 3;
+/// How many processes a URL may take with it while they run nothing else.
+pub(super) const SOLO_CRASHES: u32 = 2;
 /// A while that cases wait for, shorter than a lease.
 pub(super) const WHILE: Duration = Duration::from_secs(20);
 /// The smallest step of time.
@@ -86,7 +88,8 @@ impl<'h> Trial<'h> {
 
     /// A frontier that keeps as many waiting as this policy says.
     pub(super) async fn open_with(harness: &'h mut dyn Harness, policy: FrontierPolicy) -> Self {
-        let policy = FrontierPolicy { lease: LEASE, max_attempts: ATTEMPTS, ..policy };
+        let policy =
+            FrontierPolicy { lease: LEASE, max_attempts: ATTEMPTS, max_solo_crashes: SOLO_CRASHES, ..policy };
         let frontier = harness.fresh(policy).await;
         assert_eq!(frontier.policy(), policy, "a frontier says what it was opened with");
         Self { harness, frontier }
@@ -218,6 +221,21 @@ impl<'h> Trial<'h> {
         let held = works(self.frontier.extend(&receipts).await, "extending");
         assert_eq!(held.len(), receipts.len(), "one answer per receipt");
         held
+    }
+
+    /// Takes the one URL there is to take, and runs nothing else.
+    pub(super) async fn take_alone(&self) -> Taken {
+        let taken = self.take("it waits").await;
+        assert!(self.alone(&taken).await, "{} is held", taken.url);
+        taken
+    }
+
+    pub(super) async fn alone(&self, taken: &Taken) -> bool {
+        works(self.frontier.alone(taken.receipt).await, "running it alone")
+    }
+
+    pub(super) async fn take_back(&self) -> u64 {
+        works(self.frontier.take_back().await, "taking back")
     }
 
     pub(super) async fn reopen_crawl(&self, id: &CrawlId) -> u64 {

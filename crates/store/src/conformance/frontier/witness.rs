@@ -1,9 +1,10 @@
 //! A model of the frontier that says of each answer whether it is allowed. It knows what must hold, and nothing of how
 //! that is done.
 
-use super::trial::{ATTEMPTS, LEASE};
+use super::trial::{ATTEMPTS, LEASE, SOLO_CRASHES};
 use crate::Timestamp;
 use crate::frontier::{Added, Ending, NewUrl, SettledAs, Taken};
+use crate::suspects::Places;
 use std::{collections::BTreeMap, time::Duration};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +20,30 @@ struct Known {
     item: String,
     host: String,
     failures: u32,
+    losses: u32,
+    solo_crashes: u32,
+    alone: bool,
     place: Place,
+}
+
+impl Known {
+    fn is_held_as(&self, taken: &Taken) -> bool {
+        self.place == Place::InFlight { until: taken.lease_until }
+            && (self.failures + 1, self.losses) == (taken.attempt, taken.losses)
+    }
+
+    fn fail(&mut self, due: Timestamp) {
+        self.failures += 1;
+        self.place = if self.failures >= ATTEMPTS { Place::Dead } else { Place::Waiting { due } };
+    }
+
+    fn lose(&mut self, now: Timestamp) {
+        self.losses += 1;
+        let alone = std::mem::take(&mut self.alone);
+        self.solo_crashes += u32::from(alone);
+        let is_dead = alone && self.solo_crashes >= SOLO_CRASHES;
+        self.place = if is_dead { Place::Dead } else { Place::Waiting { due: now } };
+    }
 }
 
 /// What one crawl without a page limit must look like.
@@ -37,21 +61,17 @@ impl Witness {
             return Added::Known;
         }
         let (item, host) = (new.item.clone(), new.host.clone());
-        self.urls
-            .insert(new.url.clone(), Known { item, host, failures: 0, place: Place::Waiting { due: now } });
+        let place = Place::Waiting { due: now };
+        let known = Known { item, host, failures: 0, losses: 0, solo_crashes: 0, alone: false, place };
+        self.urls.insert(new.url.clone(), known);
         Added::New
-    }
-
-    fn fail(known: &mut Known, due: Timestamp) {
-        known.failures += 1;
-        known.place = if known.failures >= ATTEMPTS { Place::Dead } else { Place::Waiting { due } };
     }
 
     /// Leases that have ended are lost.
     fn lose(&mut self, now: Timestamp) {
         for known in self.urls.values_mut() {
             if matches!(known.place, Place::InFlight { until } if until <= now) {
-                Self::fail(known, now);
+                known.lose(now);
             }
         }
     }
@@ -60,7 +80,7 @@ impl Witness {
     pub(super) fn take_back(&mut self, now: Timestamp) -> u64 {
         let before = self.count()[1];
         for known in self.urls.values_mut().filter(|known| matches!(known.place, Place::InFlight { .. })) {
-            Self::fail(known, now);
+            known.lose(now);
         }
         before
     }
@@ -78,32 +98,36 @@ impl Witness {
     /// Whether this may be the answer to a request for so many.
     pub(super) fn take(&mut self, taken: &[Taken], max: usize, per_host: u32, now: Timestamp) {
         self.lose(now);
+        let mut places = Places::new(max);
         for taken in taken {
             let Some(known) = self.urls.get(&taken.url) else { panic!("nobody has added {}", taken.url) };
             assert!(self.is_ready(known, now), "{} cannot be taken at {now:?}: {known:?}", taken.url);
             assert_eq!((&taken.item, &taken.host), (&known.item, &known.host), "what {} is", taken.url);
             assert_eq!(taken.attempt, known.failures + 1, "which attempt at {} it is", taken.url);
+            assert_eq!(taken.losses, known.losses, "how many workers were lost with {}", taken.url);
+            assert!(places.take(taken.losses), "there is no place left for {} of {max}", taken.url);
             assert_eq!(taken.lease_until, now + LEASE, "the lease of {}", taken.url);
             let known = self.urls.get_mut(&taken.url).expect("it was just there");
             known.place = Place::InFlight { until: taken.lease_until };
             let many = self.in_flight(&taken.host);
             assert!(many <= per_host as usize, "{many} of {} are in flight, not {per_host}", taken.host);
         }
-        if taken.len() < max {
-            let room = |known: &&Known| self.in_flight(&known.host) < per_host as usize;
-            let left = self.urls.values().filter(room).find(|known| self.is_ready(known, now));
-            assert!(left.is_none(), "{} of {max} were handed out, though {left:?} is due", taken.len());
+        // Nothing is left that can be taken, unless the next one has too few places.
+        let room = |known: &&Known| self.in_flight(&known.host) < per_host as usize;
+        let mut left = self.urls.values().filter(room).filter(|known| self.is_ready(known, now)).peekable();
+        if let Some(one) = left.peek().map(|one| one.item.clone()) {
+            let one_does_not_fit = left.any(|known| !places.clone().take(known.losses));
+            assert!(one_does_not_fit, "{} of {max} were handed out, though {one} is due", taken.len());
         }
     }
 
     /// Whether this one is held, and what settling it like this must answer.
     pub(super) fn settle(&mut self, taken: &Taken, ending: &Ending, now: Timestamp) -> Option<SettledAs> {
         let known = self.urls.get_mut(&taken.url).expect("only what was added is taken");
-        let held = known.place == Place::InFlight { until: taken.lease_until }
-            && known.failures + 1 == taken.attempt;
-        if !held {
+        if !known.is_held_as(taken) {
             return None;
         }
+        known.alone = false;
         let (until, settled) = match ending {
             Ending::Done { rest, .. } => {
                 known.place = Place::Done;
@@ -122,7 +146,7 @@ impl Witness {
                 (now, SettledAs::Deferred)
             }
             Ending::Retry { after, rest, .. } => {
-                Self::fail(known, now + *after);
+                known.fail(now + *after);
                 let settled = match known.place {
                     Place::Dead => SettledAs::Dead,
                     _ => SettledAs::Retrying { attempt: known.failures + 1 },
@@ -138,8 +162,7 @@ impl Witness {
     /// Whether this one is held, and gets a new lease.
     pub(super) fn extend(&mut self, taken: &mut Taken, now: Timestamp) -> bool {
         let known = self.urls.get_mut(&taken.url).expect("only what was added is taken");
-        let held = known.place == Place::InFlight { until: taken.lease_until }
-            && known.failures + 1 == taken.attempt;
+        let held = known.is_held_as(taken);
         if held {
             taken.lease_until = now + LEASE;
             known.place = Place::InFlight { until: taken.lease_until };
@@ -147,11 +170,19 @@ impl Witness {
         held
     }
 
+    /// Whether this one is held, and is alone from now on.
+    pub(super) fn alone(&mut self, taken: &Taken) -> bool {
+        let known = self.urls.get_mut(&taken.url).expect("only what was added is taken");
+        let held = known.is_held_as(taken);
+        known.alone |= held;
+        held
+    }
+
     /// Whether this item was dead, and waits again.
     pub(super) fn replay(&mut self, item: &str, now: Timestamp) -> bool {
         let dead = |known: &&mut Known| known.item == item && known.place == Place::Dead;
         let Some(known) = self.urls.values_mut().find(dead) else { return false };
-        known.failures = 0;
+        (known.failures, known.losses, known.solo_crashes) = (0, 0, 0);
         known.place = Place::Waiting { due: now };
         true
     }

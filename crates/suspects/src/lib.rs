@@ -1,13 +1,14 @@
-//! Suspects: messages whose receiver was lost while it had them. One of them may be what killed it.
+//! Suspects: messages and URLs whose worker was lost while it had them. One of them may be what killed it.
 //!
-//! A lost receiver counts no attempt, since most of what it had is innocent. Instead each message that comes back takes
-//! twice as many places as before, so that suspects run in ever smaller groups, and after [`ALONE_AFTER`] losses with
-//! nothing beside them in their process. Only a loss then ([`crate::Broker::alone`]) speaks against the message itself.
+//! A lost worker counts no attempt, since most of what it had is innocent. Instead each item that comes back
+//! takes twice as many places as before, so that suspects run in ever smaller groups, and after
+//! [`ALONE_AFTER`] losses with nothing beside them in their process. Only a loss then speaks against the item
+//! itself.
 
-/// After so many lost receivers a message runs with nothing beside it in its process.
+/// After so many lost workers an item runs with nothing beside it in its process.
 pub const ALONE_AFTER: u32 = 5;
 
-/// The places of a receiver: how many messages it can still take.
+/// The places of a worker: how many items it can still take.
 #[derive(Debug, Clone)]
 pub struct Places {
     left: usize,
@@ -25,8 +26,8 @@ impl Places {
         self.left > 0
     }
 
-    /// Takes the places for a message with so many lost receivers, and says whether there were enough. The first message always
-    /// fits where there is a place at all.
+    /// Takes the places for an item with so many lost workers, and says whether there were enough. The first
+    /// item always fits where there is a place at all.
     pub fn take(&mut self, losses: u32) -> bool {
         let needed = places_of(losses);
         if self.left == 0 || (needed > self.left && !self.first) {
@@ -38,8 +39,8 @@ impl Places {
     }
 }
 
-/// How many places a message takes after so many lost receivers. One that runs alone takes one, since it waits until nothing
-/// else runs.
+/// How many places an item takes after so many lost workers. One that runs alone takes one, since it waits
+/// until nothing else runs.
 pub fn places_of(losses: u32) -> usize {
     if losses >= ALONE_AFTER { 1 } else { 1 << losses }
 }
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn the_first_fits_and_a_place_is_needed() {
         let mut places = Places::new(2);
-        assert!(places.take(4), "or it would never be taken by a small receiver");
+        assert!(places.take(4), "or it would never be taken by a small worker");
         assert!(!places.take(0));
         assert!(!Places::new(0).take(0));
         let mut places = Places::new(3);
