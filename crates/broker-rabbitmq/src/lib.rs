@@ -32,6 +32,8 @@ mod legible;
 mod limit;
 mod link;
 mod management;
+mod marks;
+mod moving;
 mod names;
 mod options;
 mod publish;
