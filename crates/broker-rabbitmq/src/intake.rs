@@ -66,7 +66,7 @@ struct Books {
     /// Handed out and not settled.
     held: usize,
     peak: Peak,
-    /// How many from the queue itself are on their way to the `:due` queue.
+    /// How many from the queue itself, or that a lost worker had, are on their way to the `:due` queue.
     moving: usize,
     /// How many were taken out of the buffer and are on their way back to the queue itself.
     returning: usize,
