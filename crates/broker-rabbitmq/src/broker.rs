@@ -150,7 +150,7 @@ impl Broker for RabbitBroker {
                     receipt,
                     message,
                     attempt: history.attempt,
-                    losses: 0,
+                    losses: history.losses,
                     last_error: history.last_error,
                     replays: history.replays,
                     lease_until,
@@ -176,8 +176,7 @@ impl Broker for RabbitBroker {
     }
 
     async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        let _ = receipt;
-        Ok(())
+        self.whole(self.engine.clone().alone(receipt.clone())).await?
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {

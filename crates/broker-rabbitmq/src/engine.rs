@@ -2,19 +2,19 @@
 
 use crate::{
     error::LinkError,
-    held::{Entry, Held},
-    intake::{Arrived, Intake, Releasing, Source},
+    held::Held,
+    intake::{Arrived, Intake},
     limit::Room,
     link::{Link, State},
     management::Management,
+    moving::Because,
     names,
     options::Options,
-    publisher::Fate,
     session::Session,
     taking,
-    wire::{History, Parcel, short},
+    wire::{CopyId, short},
 };
-use crawlway_broker::{BrokerError, Failure, MessageId, QueueName, QueueSpec, Timestamp, limits};
+use crawlway_broker::{BrokerError, QueueName, QueueSpec, Timestamp};
 use lapin::{options::QueueDeclareOptions, types::FieldTable};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -22,9 +22,6 @@ use std::{
     time::Duration,
 };
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
-
-/// Before what could not be moved on is given back and comes again.
-const BEFORE_GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// More than a process holds; what others took over is never asked for here.
 const MOST_FORGIVEN: usize = 100_000;
@@ -54,7 +51,7 @@ pub(crate) struct Engine {
     rooms: Mutex<HashMap<QueueName, Arc<Room>>>,
     /// What this process held when a connection was lost, or put back itself: no worker was lost with it, should it come
     /// back here.
-    forgiven: Mutex<HashMap<(QueueName, MessageId, u32), Instant>>,
+    forgiven: Mutex<HashMap<(QueueName, CopyId), Instant>>,
     /// Wakes whoever makes queues again.
     pub(crate) unmade: Notify,
     /// One of us at a time goes through the dead letters of a queue.
@@ -162,159 +159,10 @@ impl Engine {
         Ok(self.count(session, &names::pause(queue)).await? > 0)
     }
 
-    // ---- Moving messages on ----
-
-    /// Where a message goes next with this history, and as what.
-    pub(crate) fn parcel(
-        &self,
-        queue: &QueueSpec,
-        arrived: &Arrived,
-        mut history: History,
-    ) -> (Parcel, bool) {
-        let (name, now) = (&queue.name, Timestamp::now());
-        let body = arrived.carried.message.body.clone();
-        if history.attempt > queue.max_attempts {
-            let error = history.last_error.as_ref().map_or("", |failure| failure.error.as_str());
-            let attempts = history.attempt - 1;
-            let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
-            let reason = format!("gave up after {times}: {error}");
-            history.attempt = attempts;
-            return (self.burial(name, arrived, &history, &reason, now), true);
-        }
-        let left = history.not_before.map(|time| time.since(now)).unwrap_or_default();
-        if left.is_zero() {
-            history.not_before = None;
-        }
-        let place = names::waiting_place(name, left);
-        (Parcel::to_queue(place, arrived.carried.again(&history), body), false)
-    }
-
-    /// The message as a dead letter.
-    pub(crate) fn burial(
-        &self,
-        queue: &QueueName,
-        arrived: &Arrived,
-        history: &History,
-        reason: &str,
-        now: Timestamp,
-    ) -> Parcel {
-        let reason = limits::truncated(reason, limits::MAX_ERROR);
-        let properties = arrived.carried.dead(history, reason, now);
-        Parcel::to_queue(names::dead(queue), properties, arrived.carried.message.body.clone())
-    }
-
-    /// Returns when this message can be acknowledged or given back without a message being sent that no receiver waits for.
-    pub(crate) async fn before_release<'i>(
-        &self,
-        intake: &'i Intake,
-        arrived: &Arrived,
-    ) -> Option<Releasing<'i>> {
-        let by_consumer = arrived.source == Source::Main && arrived.lane.consumes();
-        if by_consumer && intake.is_limited() { Some(intake.before_release().await) } else { None }
-    }
-
-    /// Writes a message that nobody holds again, with this history, and acknowledges the original at once; in the
-    /// background, few at a time, so that a kill leaves few copies beside their originals.
-    pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, history: History) {
-        let (engine, intake) = (self.clone(), intake.clone());
-        let moving = (arrived.source == Source::Main).then(|| intake.moving());
-        self.runtime.spawn(async move {
-            let step = intake.step().await;
-            let left = engine.moved_on(&intake, arrived, history).await;
-            drop(step);
-            if let Some((arrived, history)) = left {
-                engine.stayed(&intake, arrived, history).await;
-            }
-            drop(moving);
-            intake.wake();
-        });
-    }
-
-    /// Returns what the server did not take.
-    async fn moved_on(
-        &self,
-        intake: &Intake,
-        arrived: Arrived,
-        history: History,
-    ) -> Option<(Arrived, History)> {
-        // Should it come back, nobody had it meanwhile. What is being counted is counted again then.
-        if history.attempt == arrived.carried.history.attempt {
-            self.forgive(&intake.queue, &arrived);
-        }
-        // It is back in its queue by now; a copy would be one too many.
-        if self.is_lost(&arrived.lane) {
-            return None;
-        }
-        let (parcel, _) = self.parcel(&intake.spec(), &arrived, history.clone());
-        let fate = match self.session().await {
-            Ok(session) => session.publish(vec![parcel]).await.remove(0),
-            Err(error) => Fate::Unsent(error.to_string()),
-        };
-        if fate == Fate::Confirmed {
-            let released = self.before_release(intake, &arrived).await;
-            // If this fails the channel is lost, and the message comes twice.
-            let acknowledged = arrived.lane.ack_for_certain(&[arrived.tag]).await;
-            drop(released);
-            self.note_delayed(&intake.queue, 1).await;
-            if acknowledged.is_ok() {
-                self.unforgive(&intake.queue, &arrived);
-            }
-            return None;
-        }
-        tracing::warn!(queue = %intake.queue, ?fate, "a message could not be moved on");
-        if fate == Fate::Unroutable {
-            self.has_to_be_made_again(&intake.queue);
-        }
-        Some((arrived, history))
-    }
-
-    /// What could not be moved on is for whoever asks, and else goes back. A server that takes no publishes for want of
-    /// memory or disk gets some only by what is finished.
-    async fn stayed(&self, intake: &Intake, mut arrived: Arrived, history: History) {
-        let early = history.not_before.is_some_and(|time| time > Timestamp::now());
-        let given_up = history.attempt > intake.spec().max_attempts;
-        if !early && !given_up && !self.is_lost(&arrived.lane) {
-            // Should it come back from now on, that is because of whoever has it.
-            let forgiven = self.unforgive(&intake.queue, &arrived);
-            let was = std::mem::replace(&mut arrived.carried.history, history);
-            match intake.offer(arrived) {
-                None => return,
-                Some(unwanted) => arrived = unwanted,
-            }
-            arrived.carried.history = was;
-            if forgiven {
-                self.forgive(&intake.queue, &arrived);
-            }
-        }
-        self.return_later(&arrived).await;
-    }
-
-    /// Gives back what comes again at once, but not at once.
-    async fn return_later(&self, arrived: &Arrived) {
-        tokio::time::sleep(BEFORE_GIVING_BACK).await;
-        let _ = arrived.lane.give_back(&[arrived.tag]).await;
-    }
-
-    /// Gives back what was taken and never handed out.
-    pub(crate) async fn give_back(self: &Arc<Self>, intake: &Arc<Intake>, buffered: Vec<Arrived>) {
-        for arrived in buffered {
-            match arrived.source {
-                Source::Main => drop(arrived.lane.give_back(&[arrived.tag]).await),
-                // What comes back to this queue counts as a lost worker, and there was none.
-                Source::Due => {
-                    let history = arrived.carried.history.clone();
-                    if let Some((arrived, _)) = self.moved_on(intake, arrived, history).await {
-                        self.return_later(&arrived).await;
-                    }
-                }
-            }
-        }
-    }
-
     // ---- What can get lost ----
 
     /// Fences all that came on lost channels: the server gives it to somebody else.
-    pub(crate) fn lanes_lost(&self, is_lost: impl Fn(&Arrived) -> bool) {
+    pub(crate) fn lanes_lost(self: &Arc<Self>, is_lost: impl Fn(&Arrived) -> bool) {
         let lost = self.held().lost(&is_lost);
         for intake in self.intakes() {
             for arrived in intake.forget(&is_lost) {
@@ -325,19 +173,12 @@ impl Engine {
         for entry in lost {
             self.forgive(&entry.intake.queue, &entry.arrived);
             entry.intake.released(1);
+            self.unmark_soon(&entry);
         }
     }
 
     /// Notes that a message may come back although no worker is lost.
     pub(crate) fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
-        // What was lost from the queue itself is moved beside it, and goes uncounted in any case.
-        if arrived.source == Source::Due {
-            self.note_requeued(queue, arrived);
-        }
-    }
-
-    /// The same, from wherever it came.
-    pub(crate) fn note_requeued(&self, queue: &QueueName, arrived: &Arrived) {
         let mut forgiven = lock(&self.forgiven);
         if forgiven.len() >= MOST_FORGIVEN {
             // Others took them since.
@@ -346,35 +187,23 @@ impl Engine {
         if forgiven.len() >= MOST_FORGIVEN {
             forgiven.clear();
         }
-        let (id, attempt) = (arrived.carried.message.id.clone(), arrived.carried.history.attempt);
-        forgiven.insert((queue.clone(), id, attempt), Instant::now());
+        forgiven.insert((queue.clone(), arrived.carried.copy_id()), Instant::now());
     }
 
-    /// Whether it came back although no worker was lost; that is true once.
-    pub(crate) fn is_forgiven(&self, queue: &QueueName, arrived: &Arrived) -> bool {
-        let mut forgiven = lock(&self.forgiven);
-        if forgiven.is_empty() {
-            return false;
-        }
-        let (id, attempt) = (arrived.carried.message.id.clone(), arrived.carried.history.attempt);
-        forgiven.remove(&(queue.clone(), id, attempt)).is_some()
-    }
-
-    /// Notes that a message that was forgiven cannot come back, or is in somebody's hands again. Says whether it was.
+    /// Notes that a message that was forgiven has come back, or cannot come back, or is in somebody's hands again. Says whether
+    /// it was forgiven.
     pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) -> bool {
-        arrived.source == Source::Due && self.is_forgiven(queue, arrived)
+        let mut forgiven = lock(&self.forgiven);
+        !forgiven.is_empty() && forgiven.remove(&(queue.clone(), arrived.carried.copy_id())).is_some()
     }
 
-    /// Takes back what was not settled within its lease, and counts it.
+    /// Takes back what was not settled within its lease.
     pub(crate) fn take_back_expired(self: &Arc<Self>) {
-        let now = Timestamp::now();
-        let expired = self.held().expired(now);
-        for Entry { arrived, intake, .. } in expired {
-            let mut history = arrived.carried.history.clone();
-            history.not_before = None;
-            history.failed(Failure { error: "the lease was lost: not settled in time".into(), at: now });
-            self.move_on(&intake, arrived, history);
-            intake.released(1);
+        let expired = self.held().expired(Timestamp::now());
+        for entry in expired {
+            self.unmark_soon(&entry);
+            self.move_on(&entry.intake, entry.arrived, Because::LeaseEnded);
+            entry.intake.released(1);
         }
     }
 

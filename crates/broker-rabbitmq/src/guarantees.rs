@@ -43,7 +43,7 @@ fn support(aspect: Aspect) -> Support {
         }
         Aspect::RetryCount => "counted in a header of the message that is published again",
         Aspect::CrashCount => {
-            "the first lost worker of each copy of a message may go uncounted; from then on each is counted"
+            "what was only prefetched becomes suspect as well; a lost connection of a living worker counts if another process gets the message"
         }
         Aspect::DeadLetters => "listing goes through the dead queue from its head, one process at a time",
         Aspect::LimitExact => {

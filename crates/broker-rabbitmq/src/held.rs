@@ -1,6 +1,9 @@
 //! What was handed out and is not settled, by receipt, with its lease.
 
-use crate::intake::{Arrived, Intake};
+use crate::{
+    intake::{Arrived, Intake},
+    names,
+};
 use crawlway_broker::{QueueName, Receipt, Timestamp};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,7 +17,16 @@ pub(crate) struct Entry {
     pub(crate) arrived: Arrived,
     pub(crate) intake: Arc<Intake>,
     pub(crate) lease: Duration,
+    /// Its holder runs nothing else, and there is a mark that says so.
+    pub(crate) alone: bool,
     until: Timestamp,
+}
+
+impl Entry {
+    /// The mark that it has while nothing runs beside it.
+    pub(crate) fn mark(&self) -> String {
+        names::mark(&self.intake.queue, &self.arrived.carried.copy_id())
+    }
 }
 
 /// Everything in somebody's hands.
@@ -43,11 +55,11 @@ impl Held {
         self.last_tag += 1;
         let (tag, until) = (self.last_tag, now + lease);
         self.by_lease.insert((until, tag));
-        self.entries.insert(tag, Entry { arrived, intake: intake.clone(), lease, until });
+        self.entries.insert(tag, Entry { arrived, intake: intake.clone(), lease, alone: false, until });
         (Receipt { queue: intake.queue.clone(), epoch: self.epoch, tag }, until)
     }
 
-    fn is_held(&self, receipt: &Receipt, now: Timestamp) -> bool {
+    pub(crate) fn is_held(&self, receipt: &Receipt, now: Timestamp) -> bool {
         receipt.epoch == self.epoch
             && self
                 .entries
@@ -81,6 +93,16 @@ impl Held {
             self.by_lease.insert((entry.until, receipt.tag));
         }
         true
+    }
+
+    /// Notes that a delivery's holder runs nothing else, and returns the mark for it.
+    pub(crate) fn set_alone(&mut self, receipt: &Receipt, now: Timestamp) -> Option<String> {
+        if !self.is_held(receipt, now) {
+            return None;
+        }
+        let entry = self.entries.get_mut(&receipt.tag)?;
+        entry.alone = true;
+        Some(entry.mark())
     }
 
     /// Takes out those whose lease has ended.

@@ -1,8 +1,8 @@
 //! What this process takes from one queue: a consumer that fills a small buffer, and messages asked for one by one.
 //!
 //! A queue without a limit is consumed, which is fast. What has been prefetched and never handed out looks, after a
-//! crash, like what killed its worker; so everything that comes back once is moved to the `:due` queue, which nobody
-//! prefetches from: a message that comes back from there was handed out for certain, and that is counted.
+//! crash, like what killed its worker, and is suspect like it. So everything that comes back once is moved to the `:due`
+//! queue, which nobody prefetches from: what comes back from there was handed out, and becomes no more suspect than it is.
 //!
 //! A queue with a limit has a consumer that is sent one message at a time, and only while a receiver waits: what is in a
 //! buffer would not be counted by the server. So the consumer is cancelled before its message is acknowledged, unless a
@@ -13,7 +13,7 @@ mod limited;
 pub(crate) use limited::Releasing;
 
 use crate::{lane::Lane, wire::Carried};
-use crawlway_broker::{MaxLength, QueueName, QueueSpec, Timestamp};
+use crawlway_broker::{MaxLength, QueueName, QueueSpec, Timestamp, suspects::Places};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -66,7 +66,7 @@ struct Books {
     /// Handed out and not settled.
     held: usize,
     peak: Peak,
-    /// How many from the queue itself are on their way to the `:due` queue.
+    /// How many from the queue itself, or that a lost worker had, are on their way to the `:due` queue.
     moving: usize,
     /// How many were taken out of the buffer and are on their way back to the queue itself.
     returning: usize,
@@ -161,6 +161,14 @@ impl Books {
     fn allowed(&self) -> usize {
         (self.spec.prefetch as usize).saturating_sub(self.held)
     }
+
+    /// Whether those who want so many would take more than what is in the buffer from these sources. Suspects are not got
+    /// ahead: what is in the buffer when the process is lost becomes more suspect.
+    fn wants_more(&self, wanted: usize, sources: &[Source]) -> bool {
+        let mut places = Places::new(wanted.min(self.allowed()));
+        let mut there = self.buffer.iter().filter(|arrived| sources.contains(&arrived.source));
+        there.all(|arrived| places.take(arrived.carried.history.losses)) && places.are_left()
+    }
 }
 
 impl Intake {
@@ -228,15 +236,16 @@ impl Intake {
         (Wish { intake: self, count }, start)
     }
 
-    /// Takes what is there, up to `max` and to what may be held.
+    /// Takes what is there, up to `max` places and to what may be held.
     pub(crate) fn take(&self, max: usize) -> Vec<Arrived> {
         let mut books = self.books();
         books.asked = Instant::now();
         if books.paused || books.halted {
             return Vec::new();
         }
-        let allowed = books.allowed();
-        let count = max.min(allowed).min(books.buffer.len());
+        let mut places = Places::new(max.min(books.allowed()));
+        let fits = |arrived: &&Arrived| places.take(arrived.carried.history.losses);
+        let count = books.buffer.iter().take_while(fits).count();
         books.held += count;
         books.buffer.drain(..count).collect()
     }
@@ -330,22 +339,21 @@ impl Intake {
         self.steps.acquire().await.ok()
     }
 
-    /// How many of the `:due` queue should be asked for one by one now.
-    pub(crate) fn due_demand(&self) -> usize {
+    /// Whether the `:due` queue should be asked for a message now.
+    pub(crate) fn wants_due(&self) -> bool {
         let books = self.books();
         // A copy must not be handed out while its original may still come back: both would count for themselves, and what
         // kills its workers would live on.
         if books.is_stopped() || books.moving > 0 {
-            return 0;
+            return false;
         }
         if books.is_limited() {
-            return books.wanted.min(books.allowed()).saturating_sub(books.buffer.len());
+            return books.wants_more(books.wanted, &[Source::Main, Source::Due]);
         }
         // A busy consumer never waits, and yet what has come back must get its turn.
         let busy = !books.buffer.is_empty() && books.asked.elapsed() < RECENT;
         let recently = if busy { books.last_max } else { 0 };
-        let waiting = books.buffer.iter().filter(|arrived| arrived.source == Source::Due).count();
-        books.wanted.max(recently).min(books.allowed()).saturating_sub(waiting)
+        books.wants_more(books.wanted.max(recently), &[Source::Due])
     }
 
     /// What is wrong on the server with the queue or what stands beside it, so that it must not be used.

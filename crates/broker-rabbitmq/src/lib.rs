@@ -14,7 +14,8 @@
 //!   beside it (`names.rs`).
 //! * Every publish is mandatory, persistent and confirmed. A copy is confirmed before its original is acknowledged.
 //! * Nothing but the server keeps anything: counts and errors are headers of the message, the dead are messages, a pause
-//!   is a message in a queue. So any number of processes see the same, and none of it can disagree.
+//!   is a message in a queue, and that a message runs alone is a queue. So any number of processes see the same, and none of it
+//!   can disagree.
 //! * A supervisor keeps the connection up; receipts of a lost one reach nobody.
 
 mod admin;
@@ -32,6 +33,8 @@ mod legible;
 mod limit;
 mod link;
 mod management;
+mod marks;
+mod moving;
 mod names;
 mod options;
 mod publish;

@@ -3,6 +3,7 @@
 //! A contract queue keeps its own name. What is beside it has a colon in its name, which no queue of the contract may
 //! have, or ends with `.dead`, which is kept for this; so nothing collides.
 
+use crate::wire::CopyId;
 use crawlway_broker::QueueName;
 use std::time::Duration;
 
@@ -39,6 +40,11 @@ pub(crate) fn pause(queue: &QueueName) -> String {
 /// Exists while somebody goes through the dead letters.
 pub(crate) fn dead_lock(queue: &QueueName) -> String {
     format!("{queue}:dead-lock")
+}
+
+/// Exists while a process runs nothing but this copy of a message.
+pub(crate) fn mark(queue: &QueueName, copy: &CopyId) -> String {
+    format!("{queue}:alone:{}", copy.digest())
 }
 
 /// Where messages wait for this long.
@@ -90,7 +96,8 @@ mod tests {
     #[test]
     fn names_beside_a_queue_are_no_names_of_queues() {
         let queue = QueueName::new("jobs").unwrap();
-        let beside = [dead(&queue), due(&queue), pause(&queue), dead_lock(&queue)];
+        let copy = CopyId { message: "id".into(), copy: String::new() };
+        let beside = [dead(&queue), due(&queue), pause(&queue), dead_lock(&queue), mark(&queue, &copy)];
         for name in beside.into_iter().chain(tiers(&queue)) {
             QueueName::new(&name).unwrap_err();
         }

@@ -1,7 +1,14 @@
 //! Settling: a copy is confirmed before its original is acknowledged, and a stale receipt reaches nobody.
 
-use crate::{engine::Engine, held::Entry, intake::Source, lane::Lane, publisher::Fate, wire::Parcel};
-use crawlway_broker::{Failure, Receipt, SettleError, Settled, Timestamp, Verdict, limits};
+use crate::{
+    engine::Engine,
+    held::Entry,
+    intake::Source,
+    lane::Lane,
+    publisher::Fate,
+    wire::{End, Parcel},
+};
+use crawlway_broker::{Cause, Failure, Receipt, SettleError, Settled, Timestamp, Verdict, limits};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 type Answer = Result<Settled, SettleError>;
@@ -26,6 +33,7 @@ impl Engine {
         let mut finished: Vec<(usize, Entry)> = Vec::new();
         let mut returned: Vec<(usize, Entry)> = Vec::new();
         let mut copies: Vec<Copy> = Vec::new();
+        let mut marks: Vec<(Receipt, String)> = Vec::new();
         for (index, (receipt, verdict)) in verdicts.into_iter().enumerate() {
             let Some(entry) = self.held().take(&receipt, now) else {
                 answers.push(Err(SettleError::Fenced { queue: receipt.queue }));
@@ -33,12 +41,17 @@ impl Engine {
             };
             // From now on it is in nobody's hands, and whoever has it lives.
             self.forgive(&entry.intake.queue, &entry.arrived);
+            if entry.alone {
+                marks.push((receipt.clone(), entry.mark()));
+            }
             answers.push(Ok(Settled::Done));
             match verdict {
                 Verdict::Done => finished.push((index, entry)),
                 // What is beside the queue already is written again there: given back, it would look like what a lost
-                // worker had, and be counted.
-                Verdict::Requeue if entry.arrived.source == Source::Main => returned.push((index, entry)),
+                // worker had, and be counted. What ran alone needs another copy, which its mark is not for.
+                Verdict::Requeue if entry.arrived.source == Source::Main && !entry.alone => {
+                    returned.push((index, entry))
+                }
                 verdict => {
                     let (parcel, settled) = self.copy(&entry, verdict, now);
                     copies.push(Copy { index, receipt, entry, parcel, settled });
@@ -49,6 +62,12 @@ impl Engine {
         let written = self.write_copies(copies, &mut answers).await;
         finished.extend(written);
         self.acknowledge(finished, &mut answers).await;
+        for (receipt, mark) in marks {
+            // What could not be settled is still in its holder's hands, with nothing beside it.
+            if !self.held().is_held(&receipt, now) {
+                self.unmark(mark).await;
+            }
+        }
         answers
     }
 
@@ -59,7 +78,8 @@ impl Engine {
         history.not_before = None;
         match verdict {
             Verdict::Dead { reason } => {
-                (self.burial(&spec.name, arrived, &history, &reason, now), Settled::Dead)
+                let end = End { cause: Cause::Refused, reason };
+                (self.burial(&spec.name, arrived, &history, &end, now), Settled::Dead)
             }
             Verdict::Requeue => (self.parcel(&spec, arrived, history).0, Settled::Requeued),
             Verdict::Defer { until } => {
@@ -121,8 +141,6 @@ impl Engine {
     async fn requeue(&self, returned: Vec<(usize, Entry)>, answers: &mut [Answer]) {
         for (index, entry) in returned {
             let Entry { arrived, intake, .. } = entry;
-            // Before it can come again.
-            self.note_requeued(&intake.queue, &arrived);
             let released = self.before_release(&intake, &arrived).await;
             let lost = self.is_lost(&arrived.lane) || arrived.lane.give_back(&[arrived.tag]).await.is_err();
             drop(released);

@@ -5,11 +5,12 @@ use crate::{
     error::LinkError,
     intake::{Arrived, Intake, Source},
     lane::Lane,
+    moving::Because,
     names,
     session::{Session, within},
     wire::{Carried, short},
 };
-use crawlway_broker::{Failure, Timestamp};
+use crawlway_broker::Timestamp;
 use futures::StreamExt as _;
 use lapin::{
     Consumer,
@@ -112,7 +113,7 @@ impl Stint<'_> {
                 self.stop_consuming().await?;
             }
             if Instant::now() >= next_pull {
-                let asked = self.intake.due_demand() > 0 || self.main_demand() > 0;
+                let asked = self.intake.wants_due() || self.wants_main();
                 let came = asked && self.pull().await?;
                 if asked {
                     self.intake.set_refused(None);
@@ -155,10 +156,10 @@ impl Stint<'_> {
         }
     }
 
-    /// How many are asked for one by one beside what the consumer brings.
-    fn main_demand(&self) -> usize {
+    /// Whether messages are asked for one by one beside what the consumer brings.
+    fn wants_main(&self) -> bool {
         let free = self.push.as_ref().is_some_and(|(lane, _)| lane.is_clear());
-        self.intake.main_demand(free)
+        self.intake.wants_main(free)
     }
 
     /// The server has ended the consumer, as it does when the queue is deleted. It may be there again, and another one.
@@ -199,7 +200,7 @@ impl Stint<'_> {
         if self.intake.is_limited() && !self.intake.is_halted() {
             for arrived in self.intake.empty_main() {
                 // No worker was lost with it, should it come here again.
-                self.engine.note_requeued(&self.intake.queue, &arrived);
+                self.engine.forgive(&self.intake.queue, &arrived);
                 // Lost, it is back in any case.
                 let _ = arrived.lane.give_back_for_certain(&[arrived.tag]).await;
                 self.intake.returned(1);
@@ -228,10 +229,10 @@ impl Stint<'_> {
         };
         let mut came = false;
         let (queue, due) = (self.intake.queue.to_string(), names::due(&self.intake.queue));
-        while self.intake.due_demand() > 0 && self.get(&lane, &due, Source::Due).await? {
+        while self.intake.wants_due() && self.get(&lane, &due, Source::Due).await? {
             came = true;
         }
-        while self.main_demand() > 0 && self.get(&lane, &queue, Source::Main).await? {
+        while self.wants_main() && self.get(&lane, &queue, Source::Main).await? {
             came = true;
         }
         Ok(came)
@@ -246,28 +247,28 @@ impl Stint<'_> {
         Ok(true)
     }
 
+    /// What becomes of a message that came.
+    ///
+    /// ```text
+    ///                                 from the queue itself        from `:due`
+    /// for later                       into a tier                  into a tier
+    /// new                             handed out                   handed out
+    /// sent before, and forgiven       handed out                   into `:due` again
+    /// sent before: a lost worker      into `:due`, suspect, or dead if it ran alone too often
+    /// ```
     fn came(&self, lane: &Arc<Lane>, delivery: lapin::message::Delivery, source: Source) {
         lane.came(delivery.delivery_tag);
         let carried = Carried::read(delivery.properties, delivery.data);
-        let mut history = carried.history.clone();
+        let early = carried.history.not_before.is_some_and(|time| time > Timestamp::now());
         let arrived = Arrived { lane: lane.clone(), tag: delivery.delivery_tag, source, carried };
-        let now = Timestamp::now();
-        let early = history.not_before.is_some_and(|time| time > now);
-        if !early && !delivery.redelivered {
-            return self.intake.put(arrived);
-        }
-        let forgiven = delivery.redelivered && self.engine.is_forgiven(&self.intake.queue, &arrived);
-        match source {
-            // Put back by this very process.
-            Source::Main if forgiven && !early => return self.intake.put(arrived),
-            // What is early was on its way to its next tier, and no worker had it.
-            Source::Due if delivery.redelivered && !early && !forgiven => {
-                history.failed(Failure { error: LOST.into(), at: now });
-            }
-            Source::Main | Source::Due => {}
-        }
-        self.engine.move_on(self.intake, arrived, history);
+        let forgiven = delivery.redelivered && self.engine.unforgive(&self.intake.queue, &arrived);
+        let why = match (delivery.redelivered, forgiven, source) {
+            // On its way to its next tier no worker had it.
+            _ if early => Because::NoneWasLost,
+            (false, ..) | (_, true, Source::Main) => return self.intake.put(arrived),
+            (_, true, Source::Due) => Because::NoneWasLost,
+            (true, false, _) => Because::WorkerLost,
+        };
+        self.engine.move_on(self.intake, arrived, why);
     }
 }
-
-const LOST: &str = "the worker was lost, or its connection, before it settled this";

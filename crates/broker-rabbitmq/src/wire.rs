@@ -6,8 +6,8 @@
 use crate::fitting::{LEFT_OUT, fitting};
 use bytes::Bytes;
 use crawlway_broker::{
-    DeadId, DeadLetter, Failure, Headers, Message, MessageId, Outgoing, QueueName, Timestamp,
-    limits::RESERVED_HEADER_PREFIX,
+    Cause, DeadId, DeadLetter, Failure, Headers, Message, MessageId, Outgoing, QueueName, Timestamp,
+    limits::{self, RESERVED_HEADER_PREFIX},
 };
 use lapin::{
     BasicProperties,
@@ -20,11 +20,15 @@ const PERSISTENT: u8 = 2;
 const KEY: &str = "x-crawlway-key";
 const GROUP: &str = "x-crawlway-group";
 const ATTEMPT: &str = "x-crawlway-attempt";
+const LOSSES: &str = "x-crawlway-losses";
+const SOLO_CRASHES: &str = "x-crawlway-solo-crashes";
+const COPY: &str = "x-crawlway-copy";
 const REPLAYS: &str = "x-crawlway-replays";
 const NOT_BEFORE: &str = "x-crawlway-not-before";
 const FIRST_ERROR: (&str, &str) = ("x-crawlway-first-error", "x-crawlway-first-error-at");
 const LAST_ERROR: (&str, &str) = ("x-crawlway-last-error", "x-crawlway-last-error-at");
 const DEAD_ID: &str = "x-crawlway-dead-id";
+const DEAD_CAUSE: &str = "x-crawlway-dead-cause";
 const DEAD_REASON: &str = "x-crawlway-dead-reason";
 const DEAD_AT: &str = "x-crawlway-dead-at";
 
@@ -59,6 +63,10 @@ pub(crate) struct History {
     /// Which attempt the next delivery is.
     pub(crate) attempt: u32,
     pub(crate) replays: u32,
+    /// How many workers were lost while they had it.
+    pub(crate) losses: u32,
+    /// And how many of them ran nothing else.
+    pub(crate) solo_crashes: u32,
     pub(crate) not_before: Option<Timestamp>,
     pub(crate) first_error: Option<Failure>,
     pub(crate) last_error: Option<Failure>,
@@ -67,9 +75,36 @@ pub(crate) struct History {
 impl History {
     /// Notes a failed attempt, whose successor is the next one.
     pub(crate) fn failed(&mut self, failure: Failure) {
+        self.note(failure);
+        self.attempt = self.attempt.saturating_add(1);
+    }
+
+    /// Notes what went wrong, and counts nothing.
+    pub(crate) fn note(&mut self, failure: Failure) {
         self.first_error.get_or_insert_with(|| failure.clone());
         self.last_error = Some(failure);
-        self.attempt = self.attempt.saturating_add(1);
+    }
+}
+
+/// How a message ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) cause: Cause,
+    pub(crate) reason: String,
+}
+
+/// Names one copy of a message: each time it is written again, that is another one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CopyId {
+    pub(crate) message: MessageId,
+    /// Empty for the message as it was first published.
+    pub(crate) copy: String,
+}
+
+impl CopyId {
+    /// The same as letters and digits, always as many.
+    pub(crate) fn digest(&self) -> String {
+        digits(Sha256::new().chain_update(&self.copy).chain_update([0]).chain_update(self.message.as_str()))
     }
 }
 
@@ -78,6 +113,7 @@ impl History {
 pub(crate) struct Carried {
     pub(crate) message: Message,
     pub(crate) history: History,
+    copy: String,
     properties: BasicProperties,
 }
 
@@ -112,9 +148,12 @@ impl Carried {
         let body = Bytes::from(body);
         let empty = FieldTable::default();
         let table = properties.headers().as_ref().unwrap_or(&empty);
+        let count = |name| number_in(table, name).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         let history = History {
-            attempt: u32::try_from(number_in(table, ATTEMPT).unwrap_or(1)).unwrap_or(u32::MAX).max(1),
-            replays: u32::try_from(number_in(table, REPLAYS).unwrap_or(0)).unwrap_or(u32::MAX),
+            attempt: count(ATTEMPT).unwrap_or(1).max(1),
+            replays: count(REPLAYS).unwrap_or(0),
+            losses: count(LOSSES).unwrap_or(0),
+            solo_crashes: count(SOLO_CRASHES).unwrap_or(0),
             not_before: number_in(table, NOT_BEFORE).map(Timestamp::from_millis),
             first_error: failure_in(table, FIRST_ERROR),
             last_error: failure_in(table, LAST_ERROR),
@@ -130,7 +169,13 @@ impl Carried {
             body,
             published_at,
         };
-        Self { message, history, properties }
+        let copy = text_in(table, COPY).unwrap_or_default();
+        Self { message, history, copy, properties }
+    }
+
+    /// Which copy of its message this is.
+    pub(crate) fn copy_id(&self) -> CopyId {
+        CopyId { message: self.message.id.clone(), copy: self.copy.clone() }
     }
 
     /// When it was published, if it came with a time of its own.
@@ -142,11 +187,14 @@ impl Carried {
     pub(crate) fn again(&self, history: &History) -> BasicProperties {
         let came = self.properties.headers().iter().flatten();
         let mut headers = fitting(came.filter(|(name, _)| is_kept(name.as_str())).collect());
+        headers.insert(short(COPY), text(MessageId::random().as_str()));
         if history.attempt > 1 {
             headers.insert(short(ATTEMPT), number(history.attempt.into()));
         }
-        if history.replays > 0 {
-            headers.insert(short(REPLAYS), number(history.replays.into()));
+        let counts =
+            [(REPLAYS, history.replays), (LOSSES, history.losses), (SOLO_CRASHES, history.solo_crashes)];
+        for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            headers.insert(short(name), number(count.into()));
         }
         if let Some(time) = history.not_before {
             headers.insert(short(NOT_BEFORE), number(time.as_millis()));
@@ -184,13 +232,14 @@ impl Carried {
         properties
     }
 
-    /// The properties of this message as a dead letter, given up now for this reason.
-    pub(crate) fn dead(&self, history: &History, reason: &str, at: Timestamp) -> BasicProperties {
+    /// The properties of this message as a dead letter that ended now like this.
+    pub(crate) fn dead(&self, history: &History, end: &End, at: Timestamp) -> BasicProperties {
         let properties = self.again(&History { not_before: None, ..history.clone() });
         let mut headers = properties.headers().clone().unwrap_or_default();
         headers.insert(short(ATTEMPT), number(history.attempt.into()));
         headers.insert(short(DEAD_ID), text(MessageId::random().as_str()));
-        headers.insert(short(DEAD_REASON), text(reason));
+        headers.insert(short(DEAD_CAUSE), text(cause_name(end.cause)));
+        headers.insert(short(DEAD_REASON), text(limits::truncated(&end.reason, limits::MAX_ERROR)));
         headers.insert(short(DEAD_AT), number(at.as_millis()));
         properties.with_headers(headers)
     }
@@ -200,12 +249,13 @@ impl Carried {
         let empty = FieldTable::default();
         let table = self.properties.headers().as_ref().unwrap_or(&empty);
         let id = text_in(table, DEAD_ID).unwrap_or_else(|| self.message.id.to_string());
+        let reason = text_in(table, DEAD_REASON).unwrap_or_else(|| "put there by another program".into());
         DeadLetter {
             id: DeadId(id),
             queue: queue.clone(),
             message: self.message.clone(),
-            cause: crawlway_broker::Cause::Refused,
-            reason: text_in(table, DEAD_REASON).unwrap_or_else(|| "put there by another program".into()),
+            cause: cause_of(text_in(table, DEAD_CAUSE).as_deref(), &reason),
+            reason,
             attempts: self.history.attempt,
             first_error: self.history.first_error.clone(),
             last_error: self.history.last_error.clone(),
@@ -215,6 +265,21 @@ impl Carried {
     }
 }
 
+fn cause_name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::AttemptsUsedUp => "attempts_used_up",
+        Cause::WorkerLost => "worker_lost",
+        Cause::Refused => "refused",
+    }
+}
+
+/// What ended a letter, by its header. An older one has none, and its reason tells.
+fn cause_of(named: Option<&str>, reason: &str) -> Cause {
+    let causes = [Cause::AttemptsUsedUp, Cause::WorkerLost, Cause::Refused];
+    let named = named.and_then(|name| causes.into_iter().find(|cause| cause_name(*cause) == name));
+    named.unwrap_or(if reason.starts_with("gave up after ") { Cause::AttemptsUsedUp } else { Cause::Refused })
+}
+
 /// The id, or one made from what it says if a stranger gave it none: the same each time it is delivered.
 fn id_of(properties: &BasicProperties, body: &[u8]) -> MessageId {
     if let Some(id) = properties.message_id()
@@ -222,11 +287,13 @@ fn id_of(properties: &BasicProperties, body: &[u8]) -> MessageId {
     {
         return MessageId::from(id.as_str());
     }
-    let mut hash = Sha256::new();
-    hash.update(properties.timestamp().unwrap_or_default().to_be_bytes());
-    hash.update(body);
-    let digits: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    MessageId::from(format!("body-{digits}").as_str())
+    let hash = Sha256::new().chain_update(properties.timestamp().unwrap_or_default().to_be_bytes());
+    MessageId::from(format!("body-{}", digits(hash.chain_update(body))).as_str())
+}
+
+/// The first half of a hash.
+fn digits(hash: Sha256) -> String {
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn own_headers(table: &FieldTable) -> Headers {
@@ -322,17 +389,29 @@ mod tests {
         history.failed(Failure { error: "it rained".into(), at: now });
         history.failed(Failure { error: "it snowed".into(), at: now + Duration::from_secs(1) });
         history.not_before = Some(now + Duration::from_secs(9));
+        (history.losses, history.solo_crashes) = (6, 2);
         let again = Carried::read(carried.again(&history), b"body".to_vec());
         assert_eq!((&again.message, &again.history), (&carried.message, &history));
         assert_eq!(again.history.attempt, 3);
+        let third = Carried::read(again.again(&history), b"body".to_vec());
+        let copies = [&carried, &again, &third].map(|copy| copy.copy_id().digest());
+        assert!(copies[0] != copies[1] && copies[1] != copies[2], "each copy is another one: {copies:?}");
         assert_eq!(again.properties.content_type(), &Some(short("text/plain")));
 
         let queue = QueueName::new("q").unwrap();
-        let letter =
-            Carried::read(again.dead(&again.history, "gave up", now), b"body".to_vec()).letter(&queue);
+        let end = End { cause: Cause::WorkerLost, reason: "gave up".into() };
+        let letter = Carried::read(again.dead(&again.history, &end, now), b"body".to_vec()).letter(&queue);
         assert_eq!((letter.message, letter.attempts, letter.reason), (carried.message, 3, "gave up".into()));
         assert_eq!(letter.first_error.unwrap().error, "it rained");
-        assert_eq!(letter.dead_at, now);
+        assert_eq!((letter.dead_at, letter.cause), (now, Cause::WorkerLost));
+    }
+
+    #[test]
+    fn a_letter_without_a_cause_tells_it_by_its_reason() {
+        assert_eq!(cause_of(None, "gave up after 3 attempts: it rained"), Cause::AttemptsUsedUp);
+        assert_eq!(cause_of(None, "not a page"), Cause::Refused);
+        assert_eq!(cause_of(Some("worker_lost"), "gave up after 3 attempts"), Cause::WorkerLost);
+        assert_eq!(cause_of(Some("something newer"), "not a page"), Cause::Refused);
     }
 
     #[test]
@@ -354,6 +433,8 @@ mod tests {
         assert_eq!(again.content_type(), &Some(short("application/json")));
         assert_eq!((again.expiration(), again.user_id()), (&None, &None));
         assert_eq!(again.headers().as_ref().unwrap().inner().get("count"), Some(&AMQPValue::LongInt(7)));
-        assert_eq!(again.headers().as_ref().unwrap().inner().len(), 1);
+        let names: Vec<_> =
+            again.headers().as_ref().unwrap().inner().keys().map(|name| name.as_str()).collect();
+        assert_eq!(names, ["count", COPY]);
     }
 }

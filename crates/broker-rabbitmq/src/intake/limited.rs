@@ -77,14 +77,15 @@ impl Intake {
         releasing
     }
 
-    /// How many of a queue with a limit should be asked for one by one now, beside the one that its consumer may be sent.
-    pub(crate) fn main_demand(&self, consumer_is_free: bool) -> usize {
+    /// Whether a queue with a limit should be asked for a message now, beside the one that its consumer may be sent.
+    pub(crate) fn wants_main(&self, consumer_is_free: bool) -> bool {
         let books = self.books();
         if !books.is_limited() || books.is_stopped() || books.moving > 0 {
-            return 0;
+            return false;
         }
-        let coming = books.buffer.len() + usize::from(consumer_is_free);
-        books.wanted.min(books.allowed()).saturating_sub(coming)
+        let coming = usize::from(consumer_is_free);
+        let wanted = books.wanted.min(books.allowed()).saturating_sub(coming);
+        books.wants_more(wanted, &[Source::Main, Source::Due])
     }
 
     /// How many of the queue itself are in the buffer, or on their way back from there: the server does not count them.

@@ -101,7 +101,7 @@ pub(crate) async fn full(server: &RabbitMq, pattern: &str, one: &str) -> Policy 
 }
 
 /// Asks the management API, and returns its answer with the head.
-async fn management(server: &RabbitMq, method: &str, path: &str, body: &str) -> String {
+pub(crate) async fn management(server: &RabbitMq, method: &str, path: &str, body: &str) -> String {
     let address = server.management.strip_prefix("http://").expect("an http:// address");
     let token = BASE64_STANDARD.encode(format!("{}:{}", server.user, server.password));
     let head = format!(
