@@ -14,7 +14,10 @@ use crawlway_store::{
         TOO_MANY_WAITING,
     },
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// How many URLs are added together.
 const TOGETHER: usize = 500;
@@ -86,7 +89,8 @@ pub async fn begin(
     if matches!(before.state, CrawlState::Paused | CrawlState::Cancelled) {
         frontier.set_state(&id, CrawlState::Running).await?;
     }
-    let mut again = if new { 0 } else { retry_dead(frontier, &id).await? };
+    let (mut again, crashed) =
+        if new { (0, BTreeSet::new()) } else { retry_dead(frontier, &id, asked.fresh).await? };
     let seeds: Vec<NewUrl> = definition
         .seeds
         .iter()
@@ -95,7 +99,8 @@ pub async fn begin(
         .collect();
     let mut added = add(frontier, &id, &seeds).await?;
     if !new {
-        again += frontier.reopen(&id, &Reopen::Urls(definition.seeds.clone())).await?;
+        let seeds = definition.seeds.iter().filter(|seed| !crashed.contains(*seed)).cloned().collect();
+        again += frontier.reopen(&id, &Reopen::Urls(seeds)).await?;
         if definition.state.rescan {
             added += rescan(frontier, &id, &definition, now).await?;
             change_terms(frontier, &id, |terms| terms.state.rescan &= terms.has_same_scope(&definition))
@@ -246,18 +251,34 @@ async fn set_terms(
     Ok(frontier.set_terms(id, &terms).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
 }
 
-/// Makes everything wait again that was given up, and says how many.
-async fn retry_dead(frontier: &dyn Frontier, id: &CrawlId) -> Result<u64, StoreError> {
-    let mut many = 0;
+/// Makes everything wait again that was given up, and says how many. URLs that crashed their workers stay dead, unless everything is
+/// to be fresh, and are told: a supervisor that starts the crawl again and again must not bring them back.
+async fn retry_dead(
+    frontier: &dyn Frontier,
+    id: &CrawlId,
+    fresh: bool,
+) -> Result<(u64, BTreeSet<String>), StoreError> {
+    let (mut many, mut crashed, mut after) = (0, BTreeSet::new(), None);
     loop {
-        let dead = frontier.dead(Some(id), None, TOGETHER).await?;
-        let items: Vec<String> = dead.urls.into_iter().map(|url| url.item).collect();
-        let replayed = frontier.replay(&items).await?.into_iter().filter(|replayed| *replayed).count();
-        many += replayed as u64;
-        if replayed == 0 || dead.next.is_none() {
-            return Ok(many);
+        let dead = frontier.dead(Some(id), after.as_deref(), TOGETHER).await?;
+        let (stay, again): (Vec<_>, Vec<_>) =
+            dead.urls.into_iter().partition(|url| url.worker_lost && !fresh);
+        crashed.extend(stay.into_iter().map(|url| url.url));
+        let items: Vec<String> = again.into_iter().map(|url| url.item).collect();
+        many += frontier.replay(&items).await?.into_iter().filter(|replayed| *replayed).count() as u64;
+        match dead.next {
+            Some(next) => after = Some(next),
+            None => break,
         }
     }
+    if !crashed.is_empty() {
+        tracing::warn!(
+            crawl = %id,
+            pages = crashed.len(),
+            "pages that crashed their workers stay dead letters; `crawlway dead replay frontier --cause worker-lost` tries them again"
+        );
+    }
+    Ok((many, crashed))
 }
 
 /// Gives crawls of a release before, which were called by a hash of their terms, the names that their seeds give them. Of
