@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
 
+mod clock;
 mod crashes;
 mod memory;
 mod web;

@@ -105,7 +105,7 @@ pub(crate) struct Worker {
     /// Held while the records are this process's own.
     /// Crawls that are paused while this process runs.
     put_off: Vec<CrawlId>,
-    /// Notes an orderly end, where the records are this process's own and it runs items.
+    /// Notes an orderly end, where the data directory is this process's own and it runs items.
     restarts: Option<Restarts>,
     _lock: Option<DirectoryLock>,
 }
@@ -202,8 +202,10 @@ impl Worker {
             opening::declare(&broker, &declared, opening)
         )?;
         let opening::Stores { records, seen, urls, gate, index, lock } = stores;
-        let restarts = match runs.search.crawl || runs.search.index || runs.inventory {
-            true if lock.is_some() => Some(Restarts::wait(&config.data_dir, &stop).await?),
+        let has_stages = runs.search.crawl || runs.search.index || runs.inventory;
+        // Where no other process can use the data directory.
+        let restarts = match lock.is_some() || !config.broker.is_shared() {
+            true if has_stages => Some(Restarts::wait(&config.data_dir, &stop).await?),
             _ => None,
         };
         search::name_crawls(&*records.frontier).await?;
@@ -238,7 +240,7 @@ impl Worker {
         let closing = close_trails(&broker, &records, queues);
         if !config.broker.is_shared() {
             closing.await?;
-        } else if runs.search.crawl || runs.search.index || runs.inventory {
+        } else if has_stages {
             // There may be many dead letters, and others who go through them just now: nobody waits for that.
             tokio::spawn(async move {
                 if let Err(error) = closing.await {

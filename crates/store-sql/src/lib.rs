@@ -24,6 +24,7 @@
 //!
 //! Texts are kept as they are, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
+mod clock_step;
 mod dialect;
 mod fault;
 mod frontier;

@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0012.sql"), only: None },
     Step { text: include_str!("schema/0013.sql"), only: None },
     Step { text: include_str!("schema/0014.sql"), only: None },
+    Step { text: include_str!("schema/0015.sql"), only: Some(Dialect::Sqlite) },
 ];
 
 struct Step {

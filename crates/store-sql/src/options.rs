@@ -1,6 +1,6 @@
 //! What a store is opened with.
 
-use crawlway_clock::Clock;
+use crawlway_clock::{Anchor, Clock};
 use crawlway_store::{FrontierPolicy, StoreError};
 use sqlx::postgres::PgConnectOptions;
 use std::{path::PathBuf, time::Duration};
@@ -35,6 +35,8 @@ pub struct SqlOptions {
     /// Where the time comes from. On PostgreSQL the system's clock is set by the server's, so that all
     /// processes agree; a manual clock counts as it is.
     pub clock: Clock,
+    /// How the clock stands now, to see at opening whether it was set since a file was last open.
+    pub anchor: Anchor,
     /// How many connections there may be: to PostgreSQL in all, to SQLite for reading, beside the one that writes.
     pub connections: u32,
     /// How long opening waits for a server that is not there yet.
@@ -69,6 +71,7 @@ impl SqlOptions {
             place,
             policy: FrontierPolicy::default(),
             clock: Clock::System,
+            anchor: Anchor::of_this_process().clone(),
             connections: 8,
             open_within: Duration::from_secs(30),
             answer_within: Duration::from_secs(15),

@@ -1,6 +1,7 @@
 //! The store: opening, transactions, and trying again.
 
 use crate::{
+    clock_step,
     dialect::{Dialect, Sql},
     fault::Fault,
     known::Known,
@@ -11,6 +12,7 @@ use crate::{
     seen::Claims,
     time::Time,
 };
+use crawlway_clock::{Anchor, Clock};
 use crawlway_store::{
     FrontierPolicy, StoreError,
     outage::{Outage, chance},
@@ -64,6 +66,7 @@ impl SqlStore {
     pub async fn open(options: SqlOptions) -> Result<Self, StoreError> {
         options.check()?;
         let pools = pools(&options)?;
+        let is_real = matches!(options.clock, Clock::System);
         let store = Self(Arc::new(Shared {
             policy: options.policy,
             time: Time::new(options.clock),
@@ -73,7 +76,7 @@ impl SqlStore {
             subjects: Known::new(options.remembered.min(1 << 16)),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
-            patience: Patience::new(matches!(pools, Pools::Postgres(_))),
+            patience: Patience::new(matches!(pools, Pools::Postgres(_)), is_real),
             answer_within: options.answer_within,
             pools,
             outage: Outage::default(),
@@ -81,7 +84,7 @@ impl SqlStore {
         let deadline = Instant::now() + options.open_within;
         let mut pause = Duration::from_millis(50);
         loop {
-            match store.begin_migrated().await {
+            match store.begin_migrated(&options.anchor).await {
                 Ok(()) => return Ok(store),
                 Err(Fault::Gone(detail)) if Instant::now() + pause >= deadline => {
                     let waited = options.open_within;
@@ -146,12 +149,19 @@ impl SqlStore {
         Ok(())
     }
 
-    async fn begin_migrated(&self) -> Result<(), Fault> {
+    async fn begin_migrated(&self, anchor: &Anchor) -> Result<(), Fault> {
         if let Pools::Postgres(pool) = &self.0.pools {
             self.greet(pool).await?;
         }
         let mut tx = self.begin_new(Lasts::PowerCut).await?;
-        match migrate::run(&mut tx).await {
+        let begun = async {
+            migrate::run(&mut tx).await?;
+            match self.is_shared() {
+                true => Ok(()),
+                false => clock_step::follow(&mut tx, anchor).await,
+            }
+        };
+        match begun.await {
             Ok(()) => tx.commit().await?,
             Err(fault) => {
                 tx.roll_back().await;

@@ -1,0 +1,44 @@
+//! A clock that was set while the file was closed: what waits in it keeps its distance from now.
+
+use crate::{
+    dialect::Sql,
+    fault::Fault,
+    link::{Arg, Tx},
+};
+use crawlway_clock::Anchor;
+
+/// Moves all times that something waits for by as much as the clock was set since the file was last open.
+pub(crate) async fn follow(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
+    static READ: Sql = Sql::new("SELECT boot, stood FROM clock_anchor");
+    static FORGET: Sql = Sql::new("DELETE FROM clock_anchor");
+    static NOTE: Sql = Sql::new("INSERT INTO clock_anchor (boot, stood) VALUES ($1, $2)");
+    // Zero is before all others, and what is beyond any time is for ever.
+    static MOVE: [Sql; 4] = [
+        Sql::new("UPDATE entries SET due = max(due + $1, 1) WHERE state IN (0, 1) AND due > 0"),
+        Sql::new("UPDATE hosts SET next_at = max(next_at + $1, 1) WHERE next_at > 0"),
+        Sql::new("UPDATE hosts SET rest_until = max(rest_until + $1, 1) WHERE rest_until > 0"),
+        Sql::new(
+            "UPDATE seen SET until = max(until + $1, 1) WHERE until > 0 AND until < 4611686018427387904",
+        ),
+    ];
+    let earlier = match tx.run(&READ, vec![]).await?.first() {
+        Some(row) => Some(Anchor { boot: row.text(0)?, offset: row.int(1)? }),
+        None => None,
+    };
+    let step = earlier.as_ref().map_or(0, |earlier| anchor.step_since(earlier));
+    if step == 0 && earlier.is_some_and(|earlier| earlier.boot == anchor.boot) {
+        return Ok(());
+    }
+    if step != 0 {
+        tracing::warn!(
+            by_ms = step,
+            "the clock was set since the records were last open; what waits is moved with it"
+        );
+        for statement in &MOVE {
+            tx.run(statement, vec![Arg::Int(step)]).await?;
+        }
+    }
+    tx.run(&FORGET, vec![]).await?;
+    tx.run(&NOTE, vec![Arg::Text(&anchor.boot), Arg::Int(anchor.offset)]).await?;
+    Ok(())
+}
