@@ -367,13 +367,24 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The beginning of a payload.
+struct Beginning<'a> {
+    outline: Outline<'a>,
+    flags: u8,
+    replays: u32,
+    dead_at: Timestamp,
+    cause: Option<Cause>,
+}
+
 impl<'a> Outline<'a> {
     /// Reads the beginning of a payload.
     pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
-        Some(Self::read_with_flags(&mut Reader(payload))?.0)
+        Some(Beginning::read(&mut Reader(payload))?.outline)
     }
+}
 
-    fn read_with_flags(reader: &mut Reader<'a>) -> Option<(Self, u8, u32, (Timestamp, Option<Cause>))> {
+impl<'a> Beginning<'a> {
+    fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let flags = reader.u8()?;
         let published_at = reader.time()?;
         let due = reader.time()?;
@@ -388,14 +399,14 @@ impl<'a> Outline<'a> {
         };
         let losses = if flags & HAS_LOSSES == 0 { 0 } else { reader.u32()? };
         let losses = Losses { all: losses as u16, solo: (losses >> 16) as u16 };
-        let mut end = (Timestamp::default(), None);
+        let (mut dead_at, mut cause) = (Timestamp::default(), None);
         let death = if flags & HAS_DEATH == 0 {
             None
         } else {
             let number = reader.u64()?;
-            end.0 = reader.time()?;
+            dead_at = reader.time()?;
             if flags & HAS_CAUSE != 0 {
-                end.1 = match reader.u8()? {
+                cause = match reader.u8()? {
                     1 => Some(Cause::AttemptsUsedUp),
                     2 => Some(Cause::WorkerLost),
                     3 => Some(Cause::Refused),
@@ -405,7 +416,8 @@ impl<'a> Outline<'a> {
             Some(number)
         };
         let group = if flags & HAS_GROUP == 0 { None } else { Some(reader.text()?) };
-        Some((Outline { published_at, due, group, carried, losses, death }, flags, replays, end))
+        let outline = Outline { published_at, due, group, carried, losses, death };
+        Some(Beginning { outline, flags, replays, dead_at, cause })
     }
 }
 
@@ -413,7 +425,7 @@ impl Stored {
     /// Reads a whole payload; the body stays a slice of it.
     pub(crate) fn read(payload: &Bytes) -> Option<Stored> {
         let mut reader = Reader(payload);
-        let (outline, flags, replays, (dead_at, cause)) = Outline::read_with_flags(&mut reader)?;
+        let Beginning { outline, flags, replays, dead_at, cause } = Beginning::read(&mut reader)?;
         let mut failure = |flag: u8| -> Option<Option<Failure>> {
             if flags & flag == 0 {
                 return Some(None);

@@ -50,7 +50,7 @@ impl Engine {
                 // What is beside the queue already is written again there: given back, it would look like what a lost
                 // worker had, and be counted. What ran alone needs another copy, which its mark is not for.
                 Verdict::Requeue if entry.arrived.source == Source::Main && !entry.alone => {
-                    returned.push((index, entry))
+                    returned.push((index, entry));
                 }
                 verdict => {
                     let (parcel, settled) = self.copy(&entry, verdict, now);

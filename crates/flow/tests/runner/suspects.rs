@@ -11,7 +11,13 @@ use std::{
 
 /// What ran at the same time as what.
 #[derive(Debug, Clone, Default)]
-struct Watch(Arc<Mutex<(Vec<String>, Vec<Vec<String>>)>>);
+struct Watch(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    running: Vec<String>,
+    together: Vec<Vec<String>>,
+}
 
 impl Watch {
     /// A stage that takes a while, and is watched.
@@ -23,12 +29,12 @@ impl Watch {
                 let id = item.id.to_string();
                 {
                     let mut seen = watch.0.lock().unwrap();
-                    seen.0.push(id.clone());
-                    let together = seen.0.clone();
-                    seen.1.push(together);
+                    seen.running.push(id.clone());
+                    let together = seen.running.clone();
+                    seen.together.push(together);
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                watch.0.lock().unwrap().0.retain(|other| *other != id);
+                watch.0.lock().unwrap().running.retain(|other| *other != id);
                 done()
             }
         })
@@ -36,13 +42,13 @@ impl Watch {
 
     /// The most that ran at once.
     fn most(&self) -> usize {
-        self.0.lock().unwrap().1.iter().map(Vec::len).max().unwrap_or_default()
+        self.0.lock().unwrap().together.iter().map(Vec::len).max().unwrap_or_default()
     }
 
     /// What ran beside an item.
     fn beside(&self, id: &str) -> Vec<String> {
         let seen = self.0.lock().unwrap();
-        let together = seen.1.iter().filter(|together| together.iter().any(|other| other == id));
+        let together = seen.together.iter().filter(|together| together.iter().any(|other| other == id));
         together.flatten().filter(|other| *other != id).cloned().collect()
     }
 }
