@@ -119,6 +119,6 @@ async fn is_aside<T>(call: impl Future<Output = T>) -> T {
     let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(first.is_pending(), "it is done where others wait");
     drop(free);
-    blocker.await.unwrap();
+    blocker.await.expect("the blocker ends");
     call.await
 }
