@@ -22,6 +22,6 @@ pub(crate) fn guarantees(max_message: u64) -> Guarantees {
 mod tests {
     #[test]
     fn the_document_says_what_the_code_says() {
-        crawlway_broker::conformance::is_documented(&super::guarantees(1));
+        crawlway_broker_conformance::is_documented(&super::guarantees(1));
     }
 }

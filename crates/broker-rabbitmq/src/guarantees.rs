@@ -70,6 +70,6 @@ fn support(aspect: Aspect) -> Support {
 mod tests {
     #[test]
     fn the_document_says_what_the_code_says() {
-        crawlway_broker::conformance::is_documented(&super::guarantees(1));
+        crawlway_broker_conformance::is_documented(&super::guarantees(1));
     }
 }

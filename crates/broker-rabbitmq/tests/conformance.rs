@@ -2,7 +2,8 @@
 
 mod support;
 
-use crawlway_broker::{Broker, QueueName, conformance::Harness};
+use crawlway_broker::{Broker, QueueName};
+use crawlway_broker_conformance::Harness;
 use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_testkit::servers;
 use lapin::options::QueueDeleteOptions;
@@ -30,7 +31,7 @@ impl RabbitHarness {
     }
 }
 
-/// The server is shared, and thousands of queues that nobody needs would use up its memory.
+/// The server is shared, and thousands of unused queues would use up its memory.
 impl Drop for RabbitHarness {
     fn drop(&mut self) {
         for (broker, runtime) in self.open.drain(..) {
@@ -75,7 +76,7 @@ impl Harness for RabbitHarness {
         self.open().await
     }
 
-    async fn cut(&mut self) -> Arc<dyn Broker> {
+    async fn crash(&mut self) -> Arc<dyn Broker> {
         if let Some((_, runtime)) = self.open.pop() {
             runtime.shutdown_background();
         }
@@ -87,4 +88,4 @@ impl Harness for RabbitHarness {
     }
 }
 
-crawlway_broker::conformance_suite!(RabbitHarness::default());
+crawlway_broker_conformance::conformance_suite!(RabbitHarness::default());

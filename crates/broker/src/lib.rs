@@ -1,8 +1,8 @@
 //! The queue contract: one trait that the embedded queue, RabbitMQ, Kafka and SQS FIFO all honour.
 //!
 //! What each of them can hold natively, emulates or refuses is written down in `docs/guarantees.md`;
-//! [`Broker::guarantees`] says the same to programs, and the conformance suite (feature `conformance`)
-//! holds every backend to it. This crate knows nothing of crawling and never looks into a body.
+//! [`Broker::guarantees`] says the same to programs, and the conformance suite (crate
+//! `crawlway-broker-conformance`) holds every backend to it. This crate knows nothing of crawling and never looks into a body.
 
 pub mod dead;
 mod depth;
@@ -15,9 +15,6 @@ mod name;
 mod spec;
 mod topic;
 mod verdict;
-
-#[cfg(feature = "conformance")]
-pub mod conformance;
 
 pub use bytes::Bytes;
 pub use crawlway_clock::Timestamp;

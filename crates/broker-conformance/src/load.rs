@@ -1,10 +1,10 @@
-//! Cases: many queues, slow consumers, and a conservation check under concurrency and faults.
+//! Cases: many queues, slow consumers, and a conservation check under concurrency and outages.
 
-use super::Harness;
-use super::expect::retry;
-use super::trial::{LEASE, STEP, Trial, queue};
-use crate::{
-    Aspect, Broker, DeadFilter, Delivery, Outgoing, PublishError, QueueName, QueueSpec, Settled, Verdict,
+use crate::Harness;
+use crate::expect::retry;
+use crate::trial::{LEASE, Outage, STEP, Trial, queue, text};
+use crawlway_broker::{
+    Aspect, Broker, Delivery, Outgoing, PublishError, QueueName, QueueSpec, Settled, Verdict,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,26 +26,20 @@ pub(super) async fn many_queues_work_side_by_side(h: &mut dyn Harness) {
     }
 }
 
-pub(super) async fn a_slow_consumer_blocks_nobody(h: &mut dyn Harness) {
+pub(super) async fn a_slow_consumer_blocks_no_publisher(h: &mut dyn Harness) {
     let (mut t, slow) = Trial::with(h, queue("slow").prefetch(1)).await;
     let quick = t.declare(queue("quick")).await;
-    t.send(&slow, "first").await;
-    let held = t.take(&slow).await;
-    let (broker, name) = (t.broker().clone(), slow.clone());
-    let stuck = tokio::spawn(async move { broker.receive(&name, 1, Duration::from_secs(600)).await });
-
-    for round in 0..20 {
-        let bodies = (0..10).map(|i| Outgoing::to_queue(&slow, format!("{round}-{i}"))).collect();
-        let publish = tokio::time::timeout(t.deadline(), t.publish(bodies)).await;
+    let held = t.send_and_take(&slow, "first").await;
+    let stuck = t.receiving(&slow, 1, "the slow consumer holds as many as it may").await;
+    for _ in 0..20 {
+        let publish = tokio::time::timeout(t.deadline(), t.send_all(&slow, &["more"; 10])).await;
         assert!(publish.is_ok(), "a slow consumer must not block publishers");
-        t.send(&quick, "quick").await;
-        let delivery = t.take(&quick).await;
+        let delivery = t.send_and_take(&quick, "quick").await;
         t.done(&delivery).await;
     }
     assert!(!stuck.is_finished(), "the slow consumer holds as many as it may");
     t.done(&held).await;
-    let next = tokio::time::timeout(t.deadline(), stuck).await;
-    assert!(next.is_ok(), "the slow consumer goes on when it settles");
+    t.delivered(stuck, "the slow consumer has settled").await;
 }
 
 /// What was promised to publishers and what receivers were told, in the order in which it became known.
@@ -60,7 +54,7 @@ struct Ledger {
 
 type Shared = Arc<Mutex<Ledger>>;
 
-fn lock(ledger: &Shared) -> MutexGuard<'_, Ledger> {
+fn lock<T>(ledger: &Mutex<T>) -> MutexGuard<'_, T> {
     // A task that panicked has reported itself; the entries are sound.
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -170,14 +164,18 @@ async fn stop(tasks: Vec<JoinHandle<()>>) {
 }
 
 async fn dead_ids(t: &Trial<'_>, queue: &QueueName) -> BTreeSet<String> {
-    let letters = t.dead_matching(queue, &DeadFilter::all()).await;
+    let letters = t.dead_letters(queue).await;
     letters.iter().map(|letter| letter.message.id.to_string()).collect()
 }
 
-async fn conserved(t: &mut Trial<'_>, queue: &QueueName, interrupt: Option<Interrupt>) {
+/// Publishes and consumes from several tasks, through an outage or not, and expects that every message ends once.
+async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
+    let spec = self::queue("busy").lease(LEASE).prefetch(50).max_attempts(4);
+    let (mut t, queue) = Trial::with(h, spec).await;
+    let (t, queue) = (&mut t, &queue);
     let ledger = Shared::default();
     let mut round = 0;
-    if let Some(interrupt) = interrupt {
+    if let Some(outage) = outage {
         let tasks = workers(t, queue, &ledger, round);
         let started = Instant::now();
         while lock(&ledger).accepted.len() < 2 * EACH {
@@ -189,10 +187,7 @@ async fn conserved(t: &mut Trial<'_>, queue: &QueueName, interrupt: Option<Inter
             stop(tasks).await;
         }
         some_wait_and_some_fly(t, queue, &ledger).await;
-        match interrupt {
-            Interrupt::Cut => t.cut().await,
-            Interrupt::Restart => t.restart().await,
-        }
+        t.outage(outage).await;
         round += 1;
     }
     let [publishers, consumers] = workers(t, queue, &ledger, round);
@@ -200,7 +195,7 @@ async fn conserved(t: &mut Trial<'_>, queue: &QueueName, interrupt: Option<Inter
     let missing = loop {
         tick(t).await;
         let dead = dead_ids(t, queue).await;
-        let missing = unaccounted(&lock(&ledger), &dead, interrupt.is_some());
+        let missing = unaccounted(&lock(&ledger), &dead, outage.is_some());
         let finished = publishers.iter().all(JoinHandle::is_finished) && missing.is_empty();
         if finished || started.elapsed() > 4 * t.deadline() {
             break missing;
@@ -214,7 +209,7 @@ async fn conserved(t: &mut Trial<'_>, queue: &QueueName, interrupt: Option<Inter
     t.pass(LEASE + t.guarantees().late_by).await;
     let mut last: Vec<Delivery> = Vec::new();
     for _ in 0..5 {
-        last.extend(t.look(queue, 10).await);
+        last.extend(t.poll(queue, 10).await);
     }
     for delivery in &last {
         note_delivery(&ledger, delivery.message.id.as_str(), delivery);
@@ -251,29 +246,16 @@ fn unaccounted(ledger: &Ledger, dead: &BTreeSet<String>, interrupted: bool) -> V
     ledger.accepted.iter().filter(|id| !ended(id)).cloned().collect()
 }
 
-#[derive(Clone, Copy)]
-enum Interrupt {
-    Cut,
-    Restart,
-}
-
-fn busy(stem: &str) -> QueueSpec {
-    queue(stem).lease(LEASE).prefetch(50).max_attempts(4)
-}
-
 pub(super) async fn nothing_is_lost_or_repeated(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, busy("busy")).await;
-    conserved(&mut t, &q, None).await;
+    conserved(h, None).await;
 }
 
-pub(super) async fn nothing_is_lost_or_repeated_across_a_cut(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, busy("busy-cut")).await;
-    conserved(&mut t, &q, Some(Interrupt::Cut)).await;
+pub(super) async fn nothing_is_lost_or_repeated_across_a_crash(h: &mut dyn Harness) {
+    conserved(h, Some(Outage::Crash)).await;
 }
 
 pub(super) async fn nothing_is_lost_or_repeated_across_a_restart(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, busy("busy-restart")).await;
-    conserved(&mut t, &q, Some(Interrupt::Restart)).await;
+    conserved(h, Some(Outage::Restart)).await;
 }
 
 pub(super) async fn groups_stay_in_order_under_load(h: &mut dyn Harness) {
@@ -281,26 +263,18 @@ pub(super) async fn groups_stay_in_order_under_load(h: &mut dyn Harness) {
     let Some((mut t, q)) = Trial::asking(h, Aspect::Groups, spec).await else { return };
     // Group by group, so that the next in line is always one that must wait.
     let messages = (0..20).flat_map(|group| (0..10).map(move |number| (group, number)));
-    let message = |(group, number)| {
-        Outgoing::to_queue(&q, format!("{number}"))
-            .group(format!("g{group}"))
-            .header("n", format!("{number}"))
-    };
+    let message = |(group, number)| Outgoing::to_queue(&q, format!("{number}")).group(format!("g{group}"));
     t.publish(messages.map(message).collect()).await;
     let ledger = Arc::new(Mutex::new(GroupLedger::default()));
-    let tasks: Vec<_> =
-        (0..4).map(|_| tokio::spawn(group_consumer(t.broker().clone(), q.clone(), ledger.clone()))).collect();
+    let consume = |_| tokio::spawn(group_consumer(t.broker().clone(), q.clone(), ledger.clone()));
+    let tasks: Vec<_> = (0..4).map(consume).collect();
     let started = Instant::now();
-    loop {
+    while lock(&ledger).seen < 200 && started.elapsed() < 2 * t.deadline() {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        let seen = ledger.lock().unwrap_or_else(PoisonError::into_inner).seen;
-        if seen >= 200 || started.elapsed() > 2 * t.deadline() {
-            break;
-        }
     }
     stop(tasks).await;
     t.nothing(&q, "every message is settled").await;
-    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let ledger = lock(&ledger);
     assert!(ledger.broken.is_empty(), "{:#?}", ledger.broken);
     assert_eq!(ledger.seen, 200, "each of 20 groups with 10 messages, each once");
 }
@@ -314,18 +288,18 @@ struct GroupLedger {
 }
 
 async fn group_consumer(broker: Arc<dyn Broker>, queue: QueueName, ledger: Arc<Mutex<GroupLedger>>) {
-    let ledger = || ledger.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         let got = broker.receive(&queue, 3, Duration::from_millis(20)).await.expect("receiving from groups");
         for delivery in &got {
             let group = delivery.message.group.clone().unwrap_or_default();
-            let number = delivery.message.headers.get("n").and_then(|number| number.parse().ok());
-            let mut ledger = ledger();
-            let expected = ledger.next.get(&group).copied().unwrap_or(0);
+            let number = text(delivery).parse().ok();
+            let mut ledger = lock(&ledger);
+            let next = ledger.next.entry(group.clone()).or_default();
+            let expected = *next;
+            *next += 1;
             if number != Some(expected) {
                 ledger.broken.push(format!("{group}: expected {expected}, got {number:?}"));
             }
-            ledger.next.insert(group.clone(), expected + 1);
             if !ledger.in_flight.insert(group.clone()) {
                 ledger.broken.push(format!("{group}: two in flight"));
             }
@@ -334,9 +308,9 @@ async fn group_consumer(broker: Arc<dyn Broker>, queue: QueueName, ledger: Arc<M
         tokio::time::sleep(Duration::from_millis(1)).await;
         for delivery in got {
             let group = delivery.message.group.clone().unwrap_or_default();
-            ledger().in_flight.remove(&group);
+            lock(&ledger).in_flight.remove(&group);
             let answer = broker.settle(vec![(delivery.receipt, Verdict::Done)]).await.remove(0);
-            let mut ledger = ledger();
+            let mut ledger = lock(&ledger);
             if answer != Ok(Settled::Done) {
                 ledger.broken.push(format!("{group}: not done: {answer:?}"));
             }

@@ -1,8 +1,8 @@
 //! The document and the code say the same of a broker.
 
-use crate::{Aspect, Guarantees, Support};
+use crawlway_broker::{Aspect, Guarantees, Support};
 
-const DOCUMENT: &str = include_str!("../../../../docs/guarantees.md");
+const DOCUMENT: &str = include_str!("../../../docs/guarantees.md");
 
 /// Sees that the broker's column in `docs/guarantees.md` has the word for each aspect that the broker says itself.
 ///

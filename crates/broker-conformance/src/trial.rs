@@ -1,24 +1,43 @@
-//! One case on one broker: the harness, the open handle, and how to look, wait and break things.
+//! One case on one broker: the harness, the open handle, and how to poll, wait and break things.
 
-use super::Harness;
-use crate::{Aspect, Broker, BrokerError, Delivery, Guarantees, MessageId, Outgoing, QueueName, QueueSpec};
-use crate::{Support, Timestamp};
+use crate::Harness;
+use crawlway_broker::{
+    Aspect, Broker, BrokerError, Delivery, Guarantees, MessageId, Outgoing, QueueName, QueueSpec, Support,
+    Timestamp,
+};
 use std::{
-    future::Future,
+    fmt::Debug,
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::task::JoinHandle;
 
+/// No delay.
+pub(super) const NOW: Duration = Duration::ZERO;
 /// A delay that a case waits for: whole seconds, since some brokers know no less.
 pub(super) const SOON: Duration = Duration::from_secs(2);
 /// A delay that no case waits for.
 pub(super) const LONG: Duration = Duration::from_secs(600);
 /// A lease that a case lets run out.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
-/// How far time is moved between two looks.
+/// How far time is moved between two polls.
 pub(super) const STEP: Duration = Duration::from_millis(50);
 /// What a busy machine may add to any upper bound.
 pub(super) const SLACK: Duration = Duration::from_secs(10);
+
+/// How a broker goes down.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Outage {
+    Restart,
+    Crash,
+}
+
+impl Outage {
+    pub(super) const BOTH: [Self; 2] = [Self::Restart, Self::Crash];
+}
+
+/// A receive on a task of its own.
+pub(super) type Receiving = JoinHandle<Result<Vec<Delivery>, BrokerError>>;
 
 /// A queue with the defaults, under a name that no other case and no other run has.
 pub(super) fn queue(stem: &str) -> QueueSpec {
@@ -29,6 +48,16 @@ pub(super) fn queue(stem: &str) -> QueueSpec {
 pub(super) fn unique(stem: &str) -> String {
     // The tail of a version 7 UUID is its random part.
     format!("{stem}-{}", &MessageId::random().as_str()[24..])
+}
+
+/// The body as text, for messages and comparisons.
+pub(super) fn text(delivery: &Delivery) -> String {
+    String::from_utf8_lossy(&delivery.message.body).into_owned()
+}
+
+/// One message for the queue per body.
+pub(super) fn batch<S: AsRef<str>>(queue: &QueueName, bodies: &[S]) -> Vec<Outgoing> {
+    bodies.iter().map(|body| Outgoing::to_queue(queue, body.as_ref().to_owned())).collect()
 }
 
 pub(super) struct Trial<'h> {
@@ -51,8 +80,8 @@ impl<'h> Trial<'h> {
         (trial, name)
     }
 
-    /// A fresh broker with this queue, whose spec asks for the aspect. Where the broker refuses the
-    /// aspect, sees that it refuses the spec, and then there is nothing more to test.
+    /// A fresh broker with this queue, whose spec asks for the aspect. Where the broker refuses the aspect, sees that
+    /// it refuses the spec, and then there is nothing more to test.
     pub(super) async fn asking(
         harness: &'h mut dyn Harness,
         aspect: Aspect,
@@ -84,6 +113,16 @@ impl<'h> Trial<'h> {
         assert!(depth.is_err(), "a refused queue must not exist, its depth was {depth:?}");
     }
 
+    /// The value of an answer that the aspect is needed for. Where the broker refuses the aspect, sees that the answer
+    /// says so, and then there is nothing more to test.
+    pub(super) fn held<T: Debug>(&self, aspect: Aspect, answer: Result<T, BrokerError>) -> Option<T> {
+        match answer {
+            Ok(value) if self.has(aspect) => Some(value),
+            Err(BrokerError::Refused { aspect: named, .. }) if named == aspect && !self.has(aspect) => None,
+            other => panic!("{aspect} is {:?}, the answer was {other:?}", self.guarantees().of(aspect)),
+        }
+    }
+
     pub(super) async fn declare(&mut self, spec: QueueSpec) -> QueueName {
         let name = spec.name.clone();
         self.declare_all(vec![spec]).await;
@@ -97,7 +136,7 @@ impl<'h> Trial<'h> {
     }
 
     pub(super) fn broker(&self) -> &Arc<dyn Broker> {
-        self.broker.as_ref().expect("the broker is open, except while it is being restarted")
+        self.broker.as_ref().expect("the broker is open, except during an outage")
     }
 
     /// A second handle where the backend has such, else the same one again.
@@ -125,8 +164,8 @@ impl<'h> Trial<'h> {
         self.harness.now()
     }
 
-    pub(super) fn beat(&self) -> Duration {
-        self.harness.beat()
+    pub(super) fn poll_wait(&self) -> Duration {
+        self.harness.poll_wait()
     }
 
     pub(super) fn deadline(&self) -> Duration {
@@ -143,28 +182,26 @@ impl<'h> Trial<'h> {
         self.pass(rest + Duration::from_millis(1)).await;
     }
 
-    /// Orderly stop and start; the queues are declared again, as every start does.
     pub(super) async fn restart(&mut self) {
-        self.broker = None;
-        let broker = self.harness.restart().await;
-        self.reopened(broker, "a restart").await;
+        self.outage(Outage::Restart).await;
     }
 
-    /// Loss without a goodbye; the queues are declared again, as every start does.
-    pub(super) async fn cut(&mut self) {
-        self.broker = None;
-        let broker = self.harness.cut().await;
-        self.reopened(broker, "a cut").await;
+    pub(super) async fn crash(&mut self) {
+        self.outage(Outage::Crash).await;
     }
 
-    async fn reopened(&mut self, broker: Arc<dyn Broker>, after: &str) {
-        if !self.specs.is_empty() {
-            assert_eq!(
-                broker.declare(&self.specs).await,
-                Ok(()),
-                "declaring the same queues again after {after}"
-            );
-        }
+    /// Goes down and comes up; the queues are declared again, as every start does.
+    pub(super) async fn outage(&mut self, outage: Outage) {
+        self.broker = None;
+        let broker = match outage {
+            Outage::Restart => self.harness.restart().await,
+            Outage::Crash => self.harness.crash().await,
+        };
+        assert_eq!(
+            broker.declare(&self.specs).await,
+            Ok(()),
+            "declaring the same queues again after a {outage:?}"
+        );
         self.broker = Some(broker);
     }
 
@@ -178,14 +215,24 @@ impl<'h> Trial<'h> {
         }
     }
 
-    /// Publishes one text and expects it to be accepted.
-    pub(super) async fn send(&self, queue: &QueueName, body: &str) {
-        self.publish(vec![Outgoing::to_queue(queue, body.to_owned())]).await;
+    /// Publishes these texts and expects them to be accepted.
+    pub(super) async fn send_all<S: AsRef<str>>(&self, queue: &QueueName, bodies: &[S]) {
+        self.publish(batch(queue, bodies)).await;
     }
 
-    /// One look at the queue.
-    pub(super) async fn look(&self, queue: &QueueName, max: usize) -> Vec<Delivery> {
-        let got = match self.broker().receive(queue, max, self.beat()).await {
+    pub(super) async fn send(&self, queue: &QueueName, body: &str) {
+        self.send_all(queue, &[body]).await;
+    }
+
+    /// Publishes one text to a queue where nothing else is ready, and takes it.
+    pub(super) async fn send_and_take(&mut self, queue: &QueueName, body: &str) -> Delivery {
+        self.send(queue, body).await;
+        self.take(queue).await
+    }
+
+    /// One poll of the queue.
+    pub(super) async fn poll(&self, queue: &QueueName, max: usize) -> Vec<Delivery> {
+        let got = match self.broker().receive(queue, max, self.poll_wait()).await {
             Ok(got) => got,
             Err(error) => panic!("receiving from `{queue}` must work, the answer was: {error}"),
         };
@@ -197,11 +244,11 @@ impl<'h> Trial<'h> {
         got
     }
 
-    /// Looks until something is there.
+    /// Polls until something is there.
     pub(super) async fn some(&mut self, queue: &QueueName, max: usize, what: &str) -> Vec<Delivery> {
-        let mut patience = Patience::new(self);
+        let patience = Patience::new(self);
         loop {
-            let got = self.look(queue, max).await;
+            let got = self.poll(queue, max).await;
             if !got.is_empty() {
                 return got;
             }
@@ -238,7 +285,7 @@ impl<'h> Trial<'h> {
         delivery
     }
 
-    /// Takes and finishes everything that comes until nothing more does, and says what the bodies were.
+    /// Takes and acknowledges this many, expects no more, and says what the bodies were.
     pub(super) async fn drain(&mut self, queue: &QueueName, count: usize) -> Vec<String> {
         let mut bodies = Vec::new();
         while bodies.len() < count {
@@ -255,45 +302,64 @@ impl<'h> Trial<'h> {
     /// Expects that nothing is there to be delivered.
     pub(super) async fn nothing(&mut self, queue: &QueueName, because: &str) {
         for _ in 0..2 {
-            let got = self.look(queue, 10).await;
-            let bodies: Vec<String> = got.iter().map(text).collect();
-            assert!(got.is_empty(), "expected nothing from `{queue}`, since {because}; got {bodies:?}");
+            let bodies: Vec<String> = self.poll(queue, 10).await.iter().map(text).collect();
+            assert!(bodies.is_empty(), "expected nothing from `{queue}`, since {because}; got {bodies:?}");
         }
     }
 
-    /// Polls until the future's answer is yes.
-    pub(super) async fn until<F: Future<Output = Result<(), String>>>(
+    /// Begins a receive that has to wait, for whatever reason.
+    pub(super) async fn receiving(&self, queue: &QueueName, max: usize, because: &str) -> Receiving {
+        let (broker, queue) = (self.broker().clone(), queue.clone());
+        let receiving = tokio::spawn(async move { broker.receive(&queue, max, LONG).await });
+        tokio::time::sleep(self.poll_wait()).await;
+        assert!(!receiving.is_finished(), "a receive must wait, since {because}");
+        receiving
+    }
+
+    /// What a receive that waited returns, now that it can.
+    pub(super) async fn returned(
+        &self,
+        receiving: Receiving,
+        because: &str,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        let ended = tokio::time::timeout(self.deadline(), receiving).await;
+        let ended = ended.unwrap_or_else(|_| panic!("the waiting receive must return, since {because}"));
+        ended.expect("the receiving task")
+    }
+
+    /// The bodies that a receive which waited returns.
+    pub(super) async fn delivered(&self, receiving: Receiving, because: &str) -> Vec<String> {
+        let got = self.returned(receiving, because).await.expect("a receive that waits");
+        got.iter().map(text).collect()
+    }
+
+    /// Polls until there are no more complaints.
+    pub(super) async fn until(
         &mut self,
         what: &str,
-        mut check: impl FnMut(Arc<dyn Broker>) -> F,
+        mut check: impl AsyncFnMut(&Self) -> Result<(), String>,
     ) {
-        let mut patience = Patience::new(self);
-        loop {
-            let Err(found) = check(self.broker().clone()).await else { return };
+        let patience = Patience::new(self);
+        while let Err(found) = check(self).await {
             patience.or_panic(self, || format!("expected {what}, found {found}"));
             self.pass(STEP).await;
         }
     }
 }
 
-/// The body as text, for messages and comparisons.
-pub(super) fn text(delivery: &Delivery) -> String {
-    String::from_utf8_lossy(&delivery.message.body).into_owned()
-}
-
-/// Gives up only when both clocks say so: real time alone means nothing to a broker whose clock stands
-/// still, and that clock alone nothing to one that works in the background.
-pub(super) struct Patience {
+/// Gives up only when both clocks say so: real time alone means nothing to a broker whose clock stands still, and that
+/// clock alone nothing to one that works in the background.
+struct Patience {
     started: Instant,
     from: Timestamp,
 }
 
 impl Patience {
-    pub(super) fn new(trial: &Trial<'_>) -> Self {
+    fn new(trial: &Trial<'_>) -> Self {
         Self { started: Instant::now(), from: trial.now() }
     }
 
-    pub(super) fn or_panic(&mut self, trial: &Trial<'_>, what: impl FnOnce() -> String) {
+    fn or_panic(&self, trial: &Trial<'_>, what: impl FnOnce() -> String) {
         let real = self.started.elapsed();
         let passed = trial.now().since(self.from);
         if real > trial.deadline() && passed > trial.guarantees().late_by + SLACK {

@@ -1,16 +1,16 @@
 //! Cases: declaring, listing, pausing, purging, measuring and closing queues.
 
-use super::Harness;
-use super::trial::{LEASE, LONG, SOON, STEP, Trial, queue, text, unique};
-use crate::{
-    Aspect, BrokerError, DeadFilter, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Rates,
+use crate::Harness;
+use crate::expect::sorted;
+use crate::trial::{LEASE, LONG, NOW, SOON, STEP, Trial, queue, text, unique};
+use crawlway_broker::{
+    Aspect, Broker, BrokerError, DeadFilter, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Rates,
     SettleError, Verdict,
 };
 use std::time::Duration;
 
 pub(super) async fn the_core_of_the_contract_is_held(h: &mut dyn Harness) {
-    let t = Trial::open(h).await;
-    let guarantees = t.guarantees();
+    let guarantees = Trial::open(h).await.guarantees();
     assert!(!guarantees.broker.is_empty(), "a broker has a name");
     // Without these a backend is no queue for the flows, whatever it states about the rest.
     for aspect in [
@@ -33,16 +33,12 @@ pub(super) async fn the_core_of_the_contract_is_held(h: &mut dyn Harness) {
 pub(super) async fn declaring_again_changes_nothing(h: &mut dyn Harness) {
     let spec = queue("again").prefetch(4).lease(LEASE).max_attempts(7);
     let (mut t, q) = Trial::with(h, spec.clone()).await;
-    t.send(&q, "a").await;
-    t.send(&q, "b").await;
-    t.bury(&q, "c", "hopeless").await;
+    t.send_dead(&q, "dead", "hopeless").await;
+    t.send_all(&q, &["a", "b"]).await;
     let dead = t.dead_letters(&q).await;
     assert_eq!(t.broker().declare(&[spec.clone(), spec]).await, Ok(()), "declaring the same again");
-    assert_eq!(t.dead_letters(&q).await, dead, "the dead are still there");
-    let mut left = t.drain(&q, 2).await;
-    left.push(String::from_utf8_lossy(&dead[0].message.body).into_owned());
-    left.sort();
-    assert_eq!(left, ["a", "b", "c"], "the messages are still there");
+    assert_eq!(t.dead_letters(&q).await, dead, "the dead letters are still there");
+    assert_eq!(sorted(t.drain(&q, 2).await), ["a", "b"], "the messages are still there");
 }
 
 pub(super) async fn another_spec_is_not_quietly_ignored(h: &mut dyn Harness) {
@@ -78,17 +74,14 @@ pub(super) async fn invalid_specs_are_refused(h: &mut dyn Harness) {
     let t = Trial::open(h).await;
     for bad in [
         queue("no-prefetch").prefetch(0),
-        queue("no-lease").lease(Duration::ZERO),
+        queue("no-lease").lease(NOW),
         queue("no-attempts").max_attempts(0),
         queue("no-room").max_length(MaxLength::Exact(0)),
         queue("no-space").max_length(MaxLength::Approximate { limit: 0, slack: 9 }),
     ] {
-        match t.broker().declare(std::slice::from_ref(&bad)).await {
-            Err(BrokerError::InvalidSpec { queue, .. }) => {
-                assert_eq!(queue, bad.name, "the answer names the queue");
-            }
-            other => panic!("{bad:?} must be refused as invalid, the answer was {other:?}"),
-        }
+        let answer = t.broker().declare(std::slice::from_ref(&bad)).await;
+        let invalid = matches!(&answer, Err(BrokerError::InvalidSpec { queue, .. }) if *queue == bad.name);
+        assert!(invalid, "{bad:?} must be refused as invalid by its name, the answer was {answer:?}");
         let outcomes = t.broker().publish(vec![Outgoing::to_queue(&bad.name, "a")]).await;
         let unknown = matches!(outcomes[..], [Err(PublishError::UnknownQueue { .. })]);
         assert!(unknown, "a queue that was refused must not exist, the answer was {outcomes:?}");
@@ -104,8 +97,7 @@ pub(super) async fn queues_are_listed_by_name(h: &mut dyn Harness) {
     ];
     t.declare_all(specs.clone()).await;
     specs.sort_by(|a, b| a.name.cmp(&b.name));
-    let mine: Vec<QueueSpec> = t.broker().queues().await.expect("listing the queues");
-    assert_eq!(mine, specs, "what was declared, sorted by name");
+    assert_eq!(t.broker().queues().await, Ok(specs.clone()), "what was declared, sorted by name");
     t.restart().await;
     assert_eq!(t.broker().queues().await, Ok(specs), "after a restart and declaring again as well");
 }
@@ -116,10 +108,9 @@ pub(super) async fn names_are_kept_apart(h: &mut dyn Harness) {
     let long = format!("{}.{tail}", "l".repeat(198 - tail.len()));
     let longer = format!("l{long}");
     let stems = ["a.b", "a-b", "a_b", "A.b", "a.b.fifo", "aXb", "a..b"];
-    let names: Vec<String> =
-        stems.iter().map(|stem| format!("{stem}-{tail}")).chain([long, longer]).collect();
+    let names = stems.iter().map(|stem| format!("{stem}-{tail}")).chain([long, longer]);
     let names: Vec<QueueName> =
-        names.iter().map(|name| QueueName::new(name).expect("the suite's queue names are allowed")).collect();
+        names.map(|name| QueueName::new(&name).expect("the suite's queue names are allowed")).collect();
     t.declare_all(names.iter().cloned().map(QueueSpec::new).collect()).await;
     t.publish(names.iter().map(|name| Outgoing::to_queue(name, name.as_str().to_owned())).collect()).await;
     for name in &names {
@@ -127,33 +118,33 @@ pub(super) async fn names_are_kept_apart(h: &mut dyn Harness) {
     }
 }
 
+/// The answers of all calls that name a queue and answer with an error of the broker.
+async fn calls(b: &dyn Broker, queue: &QueueName) -> [(&'static str, Result<(), BrokerError>); 8] {
+    let all = DeadFilter::all();
+    [
+        ("receive", b.receive(queue, 1, NOW).await.map(drop)),
+        ("depth", b.depth(queue).await.map(drop)),
+        ("purge", b.purge(queue).await.map(drop)),
+        ("pause", b.pause(queue).await),
+        ("resume", b.resume(queue).await),
+        ("dead_letters", b.dead_letters(queue, &all, None, 1).await.map(drop)),
+        ("replay", b.replay(queue, &all).await.map(drop)),
+        ("drop_dead", b.drop_dead(queue, &all).await.map(drop)),
+    ]
+}
+
 pub(super) async fn unknown_queues_are_named(h: &mut dyn Harness) {
     let (t, q) = Trial::with(h, queue("known")).await;
     let nowhere = queue("nowhere").name;
-    let outcomes =
-        t.broker().publish(vec![Outgoing::to_queue(&nowhere, "a"), Outgoing::to_queue(&q, "b")]).await;
-    match &outcomes[..] {
-        [Err(PublishError::UnknownQueue { queue, .. }), Ok(())] => {
-            assert_eq!(*queue, nowhere, "the unknown one");
-        }
-        other => panic!("publishing to an unknown queue must say so, the answer was {other:?}"),
-    }
-    let all = DeadFilter::all();
-    let b = t.broker();
-    let answers = [
-        ("receive", b.receive(&nowhere, 1, Duration::ZERO).await.map(drop)),
-        ("depth", b.depth(&nowhere).await.map(drop)),
-        ("purge", b.purge(&nowhere).await.map(drop)),
-        ("pause", b.pause(&nowhere).await),
-        ("resume", b.resume(&nowhere).await),
-        ("dead_letters", b.dead_letters(&nowhere, &all, None, 1).await.map(drop)),
-        ("replay", b.replay(&nowhere, &all).await.map(drop)),
-        ("drop_dead", b.drop_dead(&nowhere, &all).await.map(drop)),
-    ];
-    for (call, answer) in answers {
+    let batch = vec![Outgoing::to_queue(&nowhere, "a"), Outgoing::to_queue(&q, "b")];
+    let outcomes = t.broker().publish(batch).await;
+    let named =
+        matches!(&outcomes[..], [Err(PublishError::UnknownQueue { queue, .. }), Ok(())] if *queue == nowhere);
+    assert!(named, "publishing to an unknown queue must name it, the answer was {outcomes:?}");
+    for (call, answer) in calls(&**t.broker(), &nowhere).await {
         match answer {
             Err(BrokerError::UnknownQueue { queue, .. }) => {
-                assert_eq!(queue, nowhere, "{call} names the queue");
+                assert_eq!(queue, nowhere, "{call} names the queue")
             }
             // What a broker cannot do at all it may say first.
             Err(BrokerError::Refused { .. }) => {}
@@ -162,105 +153,54 @@ pub(super) async fn unknown_queues_are_named(h: &mut dyn Harness) {
     }
 }
 
-/// Sees that pausing is refused where the broker cannot, and says whether it can.
-async fn can_pause(t: &Trial<'_>, queue: &QueueName) -> bool {
-    let answer = t.broker().pause(queue).await;
-    if t.has(Aspect::Pause) {
-        assert_eq!(answer, Ok(()), "pausing");
-        return true;
-    }
-    let refused = matches!(answer, Err(BrokerError::Refused { aspect: Aspect::Pause, .. }));
-    assert!(refused, "pausing must be refused, the answer was {answer:?}");
-    false
-}
-
 pub(super) async fn a_pause_stops_deliveries_only(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("paused")).await;
     let other = t.declare(queue("running")).await;
-    t.send(&q, "a").await;
-    t.send(&q, "b").await;
+    t.send_all(&q, &["a", "b"]).await;
     let held = t.take(&q).await;
-    if !can_pause(&t, &q).await {
-        return;
-    }
+    let Some(()) = t.held(Aspect::Pause, t.broker().pause(&q).await) else { return };
     assert_eq!(t.broker().pause(&q).await, Ok(()), "pausing what is paused does nothing");
     t.nothing(&q, "the queue is paused").await;
     t.send(&q, "c").await;
     t.nothing(&q, "the queue is paused, though publishing goes on").await;
     t.done(&held).await;
-    depth_says_paused(&mut t, &q, true).await;
-    t.send(&other, "elsewhere").await;
-    assert_eq!(text(&t.take(&other).await), "elsewhere", "another queue is not paused");
+    t.depth_that(&q, "the depth must say that it is paused", |depth| depth.paused).await;
+    let elsewhere = t.send_and_take(&other, "elsewhere").await;
+    assert_eq!(text(&elsewhere), "elsewhere", "another queue is not paused");
 
-    let (broker, name) = (t.broker().clone(), q.clone());
-    let waiting = tokio::spawn(async move { broker.receive(&name, 1, LONG).await });
-    tokio::time::sleep(t.beat()).await;
-    assert!(!waiting.is_finished(), "a receive waits while the queue is paused");
+    let receiving = t.receiving(&q, 1, "the queue is paused").await;
     assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming");
-    let got = tokio::time::timeout(t.deadline(), waiting)
-        .await
-        .unwrap_or_else(|_| panic!("the queue is resumed, so the waiting receive must return"))
-        .expect("the receiving task")
-        .expect("a receive that waits");
-    assert_eq!(got.len(), 1, "what waited is delivered");
+    assert_eq!(t.delivered(receiving, "the queue is resumed").await.len(), 1, "what waited is delivered");
     t.take(&q).await;
     assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming what is not paused does nothing");
-    depth_says_paused(&mut t, &q, false).await;
-}
-
-async fn depth_says_paused(t: &mut Trial<'_>, queue: &QueueName, paused: bool) {
-    if !t.has(Aspect::Depth) {
-        return;
-    }
-    let (start, lag) = (t.now(), t.guarantees().depth_lag);
-    while t.depth(queue).await.paused != paused {
-        assert!(t.now().since(start) < lag, "the depth says whether `{queue}` is paused: {paused}");
-        t.pass(STEP).await;
-    }
+    t.depth_that(&q, "the depth must say that it is not paused", |depth| !depth.paused).await;
 }
 
 pub(super) async fn a_pause_keeps_what_comes_back(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("kept").lease(LEASE)).await;
-    for body in ["lost", "retried", "deferred"] {
-        t.send(&q, body).await;
-    }
+    t.send_all(&q, &["lost", "retried", "deferred"]).await;
     let held = t.take_all(&q, 3).await;
-    if !can_pause(&t, &q).await {
-        return;
-    }
-    for delivery in &held {
-        match text(delivery).as_str() {
-            "retried" => t.retry(delivery, Duration::ZERO, "failed").await,
-            "deferred" => t.defer(delivery, t.now()).await,
-            _ => {}
-        }
-    }
+    let Some(()) = t.held(Aspect::Pause, t.broker().pause(&q).await) else { return };
+    t.retry(&held[1], NOW, "failed").await;
+    t.defer(&held[2], t.now()).await;
     t.pass_until(held[0].lease_until + SOON).await;
     t.nothing(&q, "the queue is paused").await;
     assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming");
-    let mut bodies = t.drain(&q, 3).await;
-    bodies.sort();
-    assert_eq!(bodies, ["deferred", "lost", "retried"], "all that came back meanwhile is there");
+    let came = sorted(t.drain(&q, 3).await);
+    assert_eq!(came, ["deferred", "lost", "retried"], "all that came back meanwhile is there");
 }
 
 pub(super) async fn purging_takes_what_waits(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("purged").lease(LEASE)).await;
-    if !t.has(Aspect::Purge) {
-        let answer = t.broker().purge(&q).await;
-        let refused = matches!(answer, Err(BrokerError::Refused { aspect: Aspect::Purge, .. }));
-        assert!(refused, "purging must be refused, the answer was {answer:?}");
-        return;
-    }
+    let Some(none) = t.held(Aspect::Purge, t.broker().purge(&q).await) else { return };
+    assert_eq!(none, 0, "nothing waits yet");
     let other = t.declare(queue("untouched")).await;
     t.send(&other, "elsewhere").await;
-    t.bury(&q, "dead", "hopeless").await;
-    for body in ["delayed", "flying", "lost"] {
-        t.send(&q, body).await;
-    }
+    t.send_dead(&q, "dead", "hopeless").await;
+    t.send_all(&q, &["delayed", "flying", "lost"]).await;
     let held = t.take_all(&q, 3).await;
     t.retry(&held[0], LONG, "failed").await;
-    t.send(&q, "ready").await;
-    t.send(&q, "ready too").await;
+    t.send_all(&q, &["ready", "ready too"]).await;
 
     assert_eq!(t.broker().purge(&q).await, Ok(3), "two ready and one delayed");
     assert_eq!(t.broker().purge(&q).await, Ok(0), "nothing is left that waits");
@@ -269,11 +209,11 @@ pub(super) async fn purging_takes_what_waits(h: &mut dyn Harness) {
     let back = t.take(&q).await;
     assert_eq!(text(&back), text(&held[2]), "what was in flight comes back");
     t.done(&back).await;
-    assert_eq!(t.dead_bodies(&q).await, ["dead"], "the dead are not touched");
+    assert_eq!(t.dead_bodies(&q).await, ["dead"], "dead letters are not touched");
     assert_eq!(t.drain(&other, 1).await, ["elsewhere"], "nor is another queue");
     t.restart().await;
     let purged = [text(&held[0]), "ready".into(), "ready too".into()];
-    for delivery in t.look(&q, 10).await {
+    for delivery in t.poll(&q, 10).await {
         // Where acknowledgements can be undone, what was settled may come back; what was purged may not.
         assert!(!t.native(Aspect::SettleDurability), "nothing was left, but {} came", text(&delivery));
         assert!(!purged.contains(&text(&delivery)), "{} was purged and came back", text(&delivery));
@@ -286,16 +226,14 @@ pub(super) async fn depth_shows_each_state(h: &mut dyn Harness) {
     let lag = t.guarantees().depth_lag;
     let q = t.declare(queue("depth").lease(LEASE + 2 * lag)).await;
     t.depth_is(&q, (0, 0, 0, 0), "in an empty queue").await;
-    for body in ["a", "b", "c", "d", "e"] {
-        t.send(&q, body).await;
-    }
+    t.send_all(&q, &["a", "b", "c", "d", "e"]).await;
     t.depth_is(&q, (5, 0, 0, 0), "after publishing").await;
     let held = t.take_all(&q, 4).await;
     t.depth_is(&q, (1, 4, 0, 0), "after taking four").await;
     t.retry(&held[0], LONG, "failed").await;
     t.defer(&held[1], t.now() + LONG).await;
-    t.kill(&held[2], "hopeless").await;
-    t.depth_is(&q, (1, 1, 2, 1), "after a retry, a deferral and a death").await;
+    t.reject(&held[2], "hopeless").await;
+    t.depth_is(&q, (1, 1, 2, 1), "after a retry, a deferral and a dead letter").await;
     t.pass_until(held[3].lease_until).await;
     t.depth_is(&q, (2, 0, 2, 1), "after a lease was lost").await;
     t.drain(&q, 2).await;
@@ -304,46 +242,38 @@ pub(super) async fn depth_shows_each_state(h: &mut dyn Harness) {
 
 pub(super) async fn the_oldest_age_grows(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("age")).await;
-    if !t.has(Aspect::Depth) {
-        t.depth_is(&q, (0, 0, 0, 0), "without depths").await;
-        return;
-    }
-    assert_eq!(t.depth(&q).await.oldest_age, None, "nothing waits, so nothing is old");
+    let Some(empty) = t.depth(&q).await else { return };
+    assert_eq!(empty.oldest_age, None, "nothing waits, so nothing is old");
     let published = t.now();
     t.send(&q, "old").await;
     t.pass(SOON).await;
     t.send(&q, "new").await;
     t.depth_is(&q, (2, 0, 0, 0), "with an old and a new one").await;
-    let age = t.depth(&q).await.oldest_age;
-    // Where times are kept in whole seconds, a message seems older by up to one.
-    let most = t.now().since(published) + Duration::from_secs(1);
     // A broker that cannot say how old they are says nothing; one that can must not say anything else.
-    if let Some(age) = age {
-        let least = SOON.saturating_sub(Duration::from_secs(1));
+    if let Some(age) = t.depth(&q).await.and_then(|depth| depth.oldest_age) {
+        // Where times are kept in whole seconds, a message seems older by up to one.
+        let second = Duration::from_secs(1);
+        let (least, most) = (SOON.saturating_sub(second), t.now().since(published) + second);
         assert!(age >= least && age <= most, "the oldest is between {least:?} and {most:?} old, not {age:?}");
     }
     t.drain(&q, 2).await;
     t.depth_is(&q, (0, 0, 0, 0), "when all are done").await;
-    assert_eq!(t.depth(&q).await.oldest_age, None, "nothing waits any more");
+    let age = t.depth(&q).await.and_then(|depth| depth.oldest_age);
+    assert_eq!(age, None, "nothing waits any more");
 }
 
 pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("rates")).await;
-    if !t.has(Aspect::Depth) {
-        t.depth_is(&q, (0, 0, 0, 0), "without depths").await;
-        return;
-    }
     // What is under way may not be counted yet, nor told.
     let lag = t.guarantees().depth_lag + SOON;
     let (start, mut sent) = (t.now(), 0);
     loop {
-        t.send(&q, "a").await;
+        let held = t.send_and_take(&q, "a").await;
         sent += 1;
-        let held = t.take(&q).await;
         t.done(&held).await;
         t.pass(STEP).await;
-        let rates = t.depth(&q).await.rates;
-        if let Some(rates) = rates
+        let Some(depth) = t.depth(&q).await else { return };
+        if let Some(rates) = depth.rates
             && rates.published > 0.0
             && rates.settled > 0.0
         {
@@ -353,13 +283,16 @@ pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
         }
         if t.now().since(start) > lag {
             // A broker that cannot say how fast they are says nothing; one that can must not say anything else.
-            assert_eq!(rates, None, "after {sent} were published and settled within {lag:?}");
+            assert_eq!(depth.rates, None, "after {sent} were published and settled within {lag:?}");
             return;
         }
     }
     let (stopped, lag) = (t.now(), lag + Rates::WINDOW + t.guarantees().depth_lag);
-    while t.depth(&q).await.rates != Some(Rates::default()) {
-        let rates = t.depth(&q).await.rates;
+    loop {
+        let rates = t.depth(&q).await.and_then(|depth| depth.rates);
+        if rates == Some(Rates::default()) {
+            return;
+        }
         assert!(t.now().since(stopped) < lag, "{lag:?} after the last one the rates are {rates:?}");
         t.pass(STEP * 10).await;
     }
@@ -367,8 +300,7 @@ pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
 
 pub(super) async fn closing_is_final(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("closed").lease(LEASE)).await;
-    t.send(&q, "a").await;
-    let held = t.take(&q).await;
+    let held = t.send_and_take(&q, "a").await;
     let b = t.broker().clone();
     assert_eq!(b.close().await, Ok(()), "closing");
 
@@ -378,22 +310,13 @@ pub(super) async fn closing_is_final(h: &mut dyn Harness) {
     assert_eq!(settled, [Err(SettleError::Closed)], "settling");
     let extended = b.extend(std::slice::from_ref(&held.receipt), LEASE).await;
     assert_eq!(extended, [Err(SettleError::Closed)], "extending");
-    let all = DeadFilter::all();
-    let answers = [
-        ("declare", b.declare(&[queue("late")]).await),
-        ("queues", b.queues().await.map(drop)),
-        ("receive", b.receive(&q, 1, LONG).await.map(drop)),
-        ("depth", b.depth(&q).await.map(drop)),
-        ("purge", b.purge(&q).await.map(drop)),
-        ("pause", b.pause(&q).await),
-        ("resume", b.resume(&q).await),
-        ("dead_letters", b.dead_letters(&q, &all, None, 1).await.map(drop)),
-        ("replay", b.replay(&q, &all).await.map(drop)),
-        ("drop_dead", b.drop_dead(&q, &all).await.map(drop)),
-    ];
-    for (call, answer) in answers {
+    assert_eq!(b.declare(&[queue("late")]).await, Err(BrokerError::Closed), "declaring");
+    assert_eq!(b.queues().await, Err(BrokerError::Closed), "listing queues");
+    for (call, answer) in calls(&*b, &q).await {
         assert_eq!(answer, Err(BrokerError::Closed), "{call} on a closed broker");
     }
+    let waiting = b.receive(&q, 1, LONG).await;
+    assert_eq!(waiting, Err(BrokerError::Closed), "a closed broker is not waited for");
     drop(b);
     t.restart().await;
     assert_eq!(text(&t.take(&q).await), "a", "what was in flight comes back");
@@ -402,14 +325,9 @@ pub(super) async fn closing_is_final(h: &mut dyn Harness) {
 
 pub(super) async fn closing_ends_a_waiting_receive(h: &mut dyn Harness) {
     let (t, q) = Trial::with(h, queue("waiting")).await;
-    let (broker, name) = (t.broker().clone(), q.clone());
-    let waiting = tokio::spawn(async move { broker.receive(&name, 1, LONG).await });
-    tokio::time::sleep(t.beat()).await;
+    let receiving = t.receiving(&q, 1, "there is nothing").await;
     assert_eq!(t.broker().close().await, Ok(()), "closing");
-    let answer = tokio::time::timeout(t.deadline(), waiting)
-        .await
-        .unwrap_or_else(|_| panic!("the broker is closed, so the waiting receive must return"))
-        .expect("the receiving task");
+    let answer = t.returned(receiving, "the broker is closed").await;
     assert!(
         matches!(&answer, Err(BrokerError::Closed)) || answer.as_ref().is_ok_and(Vec::is_empty),
         "a receive that was waiting ends with nothing or as closed, not with {answer:?}"

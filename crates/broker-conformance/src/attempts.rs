@@ -1,0 +1,98 @@
+//! Cases: retries are counted, deferrals and requeues are not, and the last failure makes a dead letter. For lost workers
+//! see `suspects`.
+
+use crate::Harness;
+use crate::expect::retry;
+use crate::trial::{LONG, NOW, Outage, Trial, queue};
+use crawlway_broker::{Cause, Delivery, Settled, Timestamp, Verdict};
+
+fn error_of(delivery: &Delivery) -> Option<&str> {
+    delivery.last_error.as_ref().map(|failure| failure.error.as_str())
+}
+
+pub(super) async fn retries_are_counted(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("retries")).await;
+    let first = t.send_and_take(&q, "a").await;
+    assert_eq!((first.attempt, error_of(&first)), (1, None), "the first attempt");
+
+    let before = t.now();
+    t.retry(&first, NOW, "it rained").await;
+    let after = t.now();
+    let second = t.take(&q).await;
+    assert_eq!((second.attempt, error_of(&second)), (2, Some("it rained")), "the second attempt");
+    let at = second.last_error.as_ref().map(|failure| failure.at).unwrap_or_default();
+    assert!(at >= before && at <= after, "it failed between {before:?} and {after:?}, not at {at:?}");
+
+    t.retry(&second, NOW, "it snowed").await;
+    let third = t.take(&q).await;
+    assert_eq!((third.attempt, error_of(&third)), (3, Some("it snowed")), "the third attempt");
+    assert_eq!(third.message, first.message, "the message is as it was published");
+    t.done(&third).await;
+}
+
+pub(super) async fn the_last_failed_attempt_makes_a_dead_letter(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for attempts in [1, 3] {
+        let q = t.declare(queue("exhausted").max_attempts(attempts)).await;
+        t.send(&q, "a").await;
+        for attempt in 1..attempts {
+            let delivery = t.take(&q).await;
+            assert_eq!(delivery.attempt, attempt, "attempts go on until the last of {attempts}");
+            t.retry(&delivery, NOW, "failed").await;
+        }
+        let last = t.take(&q).await;
+        assert_eq!(last.attempt, attempts, "the last attempt");
+        let settled = t.settle(&last, retry(LONG, "failed for good")).await;
+        assert_eq!(settled, Settled::Dead, "a retry of the last of {attempts} attempts");
+        let letter = t.dead_letter(&q).await;
+        let found = (letter.attempts, letter.cause);
+        assert_eq!(found, (attempts, Cause::AttemptsUsedUp), "it is dead at once, not after the delay");
+        t.nothing(&q, "its only message is dead").await;
+    }
+}
+
+/// Settles with a verdict again and again, before and after a failure.
+async fn counts_nothing(h: &mut dyn Harness, stem: &str, verdict: fn(Timestamp) -> Verdict) {
+    let (mut t, q) = Trial::with(h, queue(stem).max_attempts(3)).await;
+    t.send(&q, "a").await;
+    for (attempt, error, failure) in [(1, None, "failed once"), (2, Some("failed once"), "failed twice")] {
+        for times in 0..4 {
+            let delivery = t.take(&q).await;
+            let found = (delivery.attempt, error_of(&delivery));
+            assert_eq!(
+                found,
+                (attempt, error),
+                "{times} times {stem}, which changes neither count nor error"
+            );
+            t.settle(&delivery, verdict(t.now())).await;
+        }
+        let delivery = t.take(&q).await;
+        t.retry(&delivery, NOW, failure).await;
+    }
+    let last = t.take(&q).await;
+    assert_eq!((last.attempt, error_of(&last)), (3, Some("failed twice")), "failures count as usual");
+    t.done(&last).await;
+    assert!(t.dead_letters(&q).await.is_empty(), "it is never dead by being {stem}");
+}
+
+pub(super) async fn a_deferral_counts_no_attempt(h: &mut dyn Harness) {
+    counts_nothing(h, "deferred", |now| Verdict::Defer { until: now }).await;
+}
+
+pub(super) async fn a_requeue_counts_no_attempt(h: &mut dyn Harness) {
+    counts_nothing(h, "requeued", |_| Verdict::Requeue).await;
+}
+
+pub(super) async fn attempts_survive_an_outage(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("remembered")).await;
+    t.send(&q, "a").await;
+    for (attempt, outage) in (1..).zip(Outage::BOTH) {
+        let delivery = t.take(&q).await;
+        t.retry(&delivery, NOW, "failed").await;
+        t.outage(outage).await;
+        let next = t.take(&q).await;
+        let found = (next.attempt, error_of(&next));
+        assert_eq!(found, (attempt + 1, Some("failed")), "the count is kept across a {outage:?}");
+        t.requeue(&next).await;
+    }
+}

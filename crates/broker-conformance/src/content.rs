@@ -1,0 +1,168 @@
+//! Cases: bodies, headers, ids, keys and groups arrive as they were; what no broker could carry is refused.
+
+use crate::Harness;
+use crate::expect::sorted;
+use crate::trial::{NOW, Trial, queue};
+use crawlway_broker::{Bytes, DeadFilter, Headers, Outgoing, PublishError, QueueName, limits};
+
+/// More than this says nothing new and only makes the suite slow.
+const LARGE: u64 = 8 * 1024 * 1024;
+/// What a broker may count towards the size of a message besides its body.
+const OVERHEAD: u64 = 4 * 1024;
+
+/// Bytes without a pattern that a compressor or a text conversion would forgive.
+fn noise(length: usize) -> Bytes {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let next = std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    });
+    next.take(length).collect()
+}
+
+/// Publishes a message and expects it to arrive as it was.
+async fn arrives(t: &mut Trial<'_>, queue: &QueueName, sent: Outgoing) {
+    t.publish(vec![sent.clone()]).await;
+    let delivery = t.take(queue).await;
+    let got = &delivery.message;
+    assert_eq!(got.id, sent.id, "the id as it was");
+    assert_eq!(got.key, sent.key, "the key as it was");
+    assert_eq!(got.headers, sent.headers, "the headers, and no others");
+    let lengths = (sent.body.len(), got.body.len());
+    assert!(got.body == sent.body, "every byte of the body as it was; sent and received {lengths:?} bytes");
+    t.done(&delivery).await;
+}
+
+pub(super) async fn every_body_arrives(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("bodies")).await;
+    let large = t.guarantees().max_message.min(LARGE).saturating_sub(OVERHEAD);
+    let bodies = [
+        Bytes::new(),
+        (0..=255).collect(),
+        Bytes::from_static(&[0]),
+        Bytes::from_static(&[0xff, 0xfe, 0xc3, 0x28]),
+        Bytes::from_static(b"\r\n\0 \t"),
+        Bytes::from_static("naïve 日本 🕷".as_bytes()),
+        noise(1000),
+        noise(usize::try_from(large).expect("a length that fits into memory")),
+    ];
+    for body in bodies {
+        arrives(&mut t, &q, Outgoing::to_queue(&q, body).header("h", "v")).await;
+    }
+}
+
+pub(super) async fn bodies_survive_retries_and_outages(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for body in [Bytes::new(), noise(100_000)] {
+        let q = t.declare(queue("travelled")).await;
+        t.publish(vec![Outgoing::to_queue(&q, body.clone())]).await;
+        let first = t.take(&q).await;
+        t.retry(&first, NOW, "failed").await;
+        t.restart().await;
+        let second = t.take(&q).await;
+        t.reject(&second, "hopeless").await;
+        let letter = t.dead_letter(&q).await;
+        assert!(letter.message.body == body, "the dead letter has the body of {} bytes", body.len());
+        t.replays(&q, &DeadFilter::all(), 1).await;
+        t.crash().await;
+        let third = t.take(&q).await;
+        assert!(third.message.body == body, "the body of {} bytes went all the way", body.len());
+        t.done(&third).await;
+    }
+}
+
+pub(super) async fn a_body_too_large_is_refused(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("too-large")).await;
+    let limit = t.guarantees().max_message;
+    let length = usize::try_from(limit).ok().filter(|length| *length <= 1 << 30);
+    let length = length.expect("a broker that states a largest message of 1 GiB or less") + 1;
+    let batch = vec![
+        Outgoing::to_queue(&q, "before"),
+        Outgoing::to_queue(&q, vec![0; length]).id("huge"),
+        Outgoing::to_queue(&q, "after"),
+    ];
+    let outcomes = t.broker().publish(batch).await;
+    match &outcomes[..] {
+        [Ok(()), Err(PublishError::TooLarge { id, size, limit: stated }), Ok(())] => {
+            assert_eq!((id.as_str(), *stated), ("huge", limit), "the refusal names message and limit");
+            assert!(*size > limit, "and a size above the limit, not {size}");
+        }
+        other => panic!("only the body of {length} bytes is refused as too large, the answer was {other:?}"),
+    }
+    assert_eq!(sorted(t.drain(&q, 2).await), ["after", "before"], "what was accepted");
+}
+
+pub(super) async fn every_header_arrives(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("headers")).await;
+    let ascii = "n".repeat(limits::MAX_HEADER_NAME);
+    let unicode = "é".repeat(limits::MAX_HEADER_NAME / 2);
+    let value = "v".repeat(10_000);
+    let rows: [&[(&str, &str)]; 6] = [
+        &[("empty", ""), ("full", "v")],
+        &[
+            ("naïve 日本", "naïve 日本 🕷"),
+            ("with space", " padded "),
+            ("a.b:c=d;e,\"f\"", "a.b:c=d;e,\"f\"\\"),
+            ("lines", "one\ntwo\r\nthree\ttab"),
+            ("number", "12"),
+            ("json", "{\"a\":null}"),
+            ("AWS.TraceHeader", "kept"),
+            ("content-type", "kept as well"),
+        ],
+        &[(&ascii, "a"), (&unicode, "u")],
+        &[("long", &value)],
+        &[("createdAt", "a"), ("createdat", "b"), ("CREATEDAT", "c")],
+        &[("x-crawlway", "not reserved"), ("crawlway-x-", "nor is this")],
+    ];
+    let few =
+        rows.iter().map(|row| row.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect());
+    let many: Headers = (0..200).map(|i| (format!("name-{i}"), format!("value-{i}"))).collect();
+    for headers in few.chain([many]) {
+        arrives(&mut t, &q, Outgoing { headers, ..Outgoing::to_queue(&q, "body") }).await;
+    }
+}
+
+pub(super) async fn every_id_and_key_arrives(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("keys")).await;
+    let long = "k".repeat(limits::MAX_KEY);
+    // An empty key is not no key.
+    for key in [None, Some(""), Some("naïve 日本"), Some(long.as_str())] {
+        arrives(&mut t, &q, Outgoing { key: key.map(str::to_owned), ..Outgoing::to_queue(&q, "body") }).await;
+    }
+    for id in [&"i".repeat(limits::MAX_ID), "naïve 日本", "a b/c?d=e#f"] {
+        arrives(&mut t, &q, Outgoing::to_queue(&q, "body").id(id)).await;
+    }
+}
+
+pub(super) async fn what_no_broker_can_carry_is_refused(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("bad")).await;
+    let m = || Outgoing::to_queue(&q, "bad");
+    let many = |text: &str, limit: usize| text.repeat(limit + 1);
+    let rows = [
+        ("a reserved header name", m().header("x-crawlway-attempt", "1")),
+        ("a reserved header name in capitals", m().header("X-Crawlway-Anything", "1")),
+        ("the reserved prefix as a header name", m().header("x-crawlway-", "1")),
+        ("an empty header name", m().header("", "v")),
+        ("a line break in a header name", m().header("a\nb", "v")),
+        ("a control character in a header name", m().header("a\0b", "v")),
+        ("a header name that is too long", m().header(many("n", limits::MAX_HEADER_NAME), "v")),
+        ("more headers than allowed", m().header("h", "v".repeat(limits::MAX_HEADERS))),
+        ("an empty id", m().id("")),
+        ("a line break in its id", m().id("a\nb")),
+        ("a control character in its id", m().id("a\u{7f}b")),
+        ("an id that is too long", m().id(many("i", limits::MAX_ID).as_str())),
+        ("a key that is too long", m().key(many("k", limits::MAX_KEY))),
+        ("an empty group", m().group("")),
+        ("a group that is too long", m().group(many("g", limits::MAX_GROUP))),
+    ];
+    for (what, bad) in &rows {
+        let outcomes = t.broker().publish(vec![bad.clone(), Outgoing::to_queue(&q, "good")]).await;
+        assert!(
+            matches!(outcomes[..], [Err(PublishError::Invalid { .. }), Ok(())]),
+            "{what} must be refused as invalid and its neighbour accepted, the answer was {outcomes:?}"
+        );
+    }
+    assert_eq!(t.drain(&q, rows.len()).await, ["good"; 15], "nothing of what was refused is left behind");
+}

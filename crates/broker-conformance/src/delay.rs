@@ -1,0 +1,157 @@
+//! Cases: what waits for its time is never early, not much late, and holds up nothing else.
+
+use crate::Harness;
+use crate::expect::retry;
+use crate::trial::{LONG, NOW, SOON, STEP, Trial, queue, text};
+use crawlway_broker::{Aspect, Outgoing, PublishError, QueueName, Timestamp, Verdict};
+use std::time::Duration;
+
+/// The verdict that delays a delivery.
+type Delaying = fn(Timestamp, Duration) -> Verdict;
+
+const RETRY: Delaying = |_, delay| retry(delay, "failed");
+const DEFER: Delaying = |now, delay| Verdict::Defer { until: now + delay };
+
+pub(super) async fn a_retry_waits_for_its_time(h: &mut dyn Harness) {
+    waits_for_its_time(h, RETRY, 2).await;
+}
+
+pub(super) async fn a_deferral_waits_for_its_time(h: &mut dyn Harness) {
+    waits_for_its_time(h, DEFER, 1).await;
+}
+
+async fn waits_for_its_time(h: &mut dyn Harness, delaying: Delaying, attempt: u32) {
+    let (mut t, q) = Trial::with(h, queue("waits")).await;
+    let delivery = t.send_and_take(&q, "a").await;
+    // A depth that lags behind must have time to show it.
+    let delay = SOON + t.guarantees().depth_lag;
+    let due = t.now() + delay;
+    t.settle(&delivery, delaying(t.now(), delay)).await;
+    t.depth_is(&q, (0, 0, 1, 0), "while it waits").await;
+    let again = t.take_at(&q, due, "what was delayed").await;
+    assert_eq!((again.attempt, &again.message), (attempt, &delivery.message), "the same message");
+    t.done(&again).await;
+}
+
+pub(super) async fn what_is_not_delayed_comes_at_once(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("at-once")).await;
+    let past = t.now() - LONG;
+    for (verdict, attempt) in
+        [(retry(NOW, "failed"), 2), (Verdict::Requeue, 1), (Verdict::Defer { until: past }, 1)]
+    {
+        let first = t.send_and_take(&q, "a").await;
+        let due = t.now();
+        t.settle(&first, verdict.clone()).await;
+        let again = t.take_at(&q, due, &format!("what was settled with {verdict:?}")).await;
+        assert_eq!((again.attempt, &again.message), (attempt, &first.message), "after {verdict:?}");
+        t.done(&again).await;
+        t.nothing(&q, "its only message is done").await;
+    }
+    if refuses_not_before(&t, &q).await {
+        return;
+    }
+    let now = t.now();
+    t.publish(vec![Outgoing::to_queue(&q, "a").not_before(now - LONG)]).await;
+    t.take_at(&q, now, "a message whose time is long past").await;
+}
+
+pub(super) async fn a_retry_holds_up_no_other_message(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("behind")).await;
+    t.send_all(&q, &["slow", "behind"]).await;
+    let slow = t.take(&q).await;
+    t.retry(&slow, LONG, "failed").await;
+    let now = t.now();
+    let next = t.take_at(&q, now, "what was published before the retry").await;
+    assert_ne!(text(&next), text(&slow), "the retried one waits");
+    t.send(&q, "later").await;
+    let later = t.take_at(&q, now, "what was published after the retry").await;
+    assert_eq!(text(&later), "later", "it passes the one that waits");
+}
+
+pub(super) async fn a_short_delay_is_not_stuck_behind_a_long_one(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for (stem, delaying) in [("retries", RETRY), ("deferrals", DEFER)] {
+        let q = t.declare(queue(stem)).await;
+        let long = t.send_and_take(&q, "long").await;
+        t.settle(&long, delaying(t.now(), LONG)).await;
+        let short = t.send_and_take(&q, "short").await;
+        let due = t.now() + SOON;
+        t.settle(&short, delaying(t.now(), SOON)).await;
+        let first = t.take_at(&q, due, &format!("the short one of two {stem}")).await;
+        assert_eq!(text(&first), "short", "the long one of two {stem} still waits");
+        t.nothing(&q, "the other one waits much longer").await;
+    }
+}
+
+/// Where messages cannot be held back, publishing one must say so.
+pub(super) async fn refuses_not_before(t: &Trial<'_>, queue: &QueueName) -> bool {
+    if t.has(Aspect::NotBefore) {
+        return false;
+    }
+    let held_back = Outgoing::to_queue(queue, "a").group("a").not_before(t.now() + LONG);
+    let outcomes = t.broker().publish(vec![held_back]).await;
+    assert!(
+        matches!(outcomes[..], [Err(PublishError::Invalid { .. })]),
+        "a broker that cannot hold a message back must refuse it, the answer was {outcomes:?}"
+    );
+    true
+}
+
+pub(super) async fn not_before_is_kept(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("held")).await;
+    if refuses_not_before(&t, &q).await {
+        return;
+    }
+    let due = t.now() + SOON + t.guarantees().depth_lag;
+    t.publish(vec![Outgoing::to_queue(&q, "long").not_before(due + LONG)]).await;
+    t.publish(vec![Outgoing::to_queue(&q, "held").not_before(due)]).await;
+    t.send(&q, "free").await;
+    let now = t.now();
+    let free = t.take_at(&q, now, "a message behind one that is held back").await;
+    assert_eq!(text(&free), "free", "it passes those that are held back");
+    t.done(&free).await;
+    t.depth_is(&q, (0, 0, 2, 0), "while two are held back").await;
+    let held = t.take_at(&q, due, "a message with not_before").await;
+    assert_eq!((text(&held).as_str(), held.attempt), ("held", 1), "the one whose time has come");
+}
+
+pub(super) async fn a_waiting_receive_returns_when_a_delay_ends(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("wake")).await;
+    let delivery = t.send_and_take(&q, "a").await;
+    t.defer(&delivery, t.now() + SOON).await;
+    let receiving = t.receiving(&q, 1, "nothing is ready yet").await;
+    t.pass(SOON + t.guarantees().late_by).await;
+    assert_eq!(t.delivered(receiving, "the delay has ended").await, ["a"], "what became ready is returned");
+}
+
+pub(super) async fn a_retry_gets_its_turn_in_a_queue_that_never_runs_empty(h: &mut dyn Harness) {
+    const BACKLOG: usize = 200;
+    let (mut t, q) = Trial::with(h, queue("busy").prefetch(100)).await;
+    if !t.has(Aspect::Order) {
+        // Where the newest may always come first, no message is promised a turn.
+        return;
+    }
+    let delivery = t.send_and_take(&q, "retried").await;
+    t.send_all(&q, &["other"; BACKLOG]).await;
+    let due = t.now() + SOON;
+    t.retry(&delivery, SOON, "failed").await;
+    let mut since_due = 0;
+    loop {
+        let is_due = t.now() > due + t.guarantees().late_by;
+        let got = t.some(&q, 10, "some of the backlog").await;
+        t.all_done(&got).await;
+        if got.iter().any(|delivery| text(delivery) == "retried") {
+            break;
+        }
+        since_due += if is_due { got.len() } else { 0 };
+        // Behind all that was there when its time came, perhaps, and what was prefetched; not behind all that came
+        // after it.
+        assert!(
+            since_due <= 4 * BACKLOG,
+            "a retry whose time has come waits while {since_due} others pass it"
+        );
+        t.send_all(&q, &vec!["other"; got.len()]).await;
+        t.pass(STEP).await;
+    }
+    assert!(t.now() >= due, "and not before its time");
+}

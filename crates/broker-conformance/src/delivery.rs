@@ -1,0 +1,269 @@
+//! Cases: what is published arrives whole, once while it is held, and no more than prefetch allows.
+
+use crate::Harness;
+use crate::expect::{dead, fenced, numbered, retry, sorted};
+use crate::trial::{LEASE, LONG, SOON, Trial, queue, text};
+use crawlway_broker::{Aspect, Broker, Outgoing, PublishError, QueueName, Settled, Verdict};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+pub(super) async fn every_field_arrives(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("fields")).await;
+    let plain = Outgoing::to_queue(&q, "a body");
+    let full = Outgoing::to_queue(&q, "a body")
+        .id("item-1")
+        .key("a key")
+        .group("Acme Inc. / é")
+        .header("createdAt", "2024-05-01T10:00:00Z")
+        .header("email", "user@example.org");
+    for sent in [full, plain] {
+        let before = t.now();
+        t.publish(vec![sent.clone()]).await;
+        let after = t.now();
+        let delivery = t.take(&q).await;
+        let got = &delivery.message;
+        assert_eq!(got.id, sent.id, "the id");
+        assert_eq!(got.key, sent.key, "the key, if there is one");
+        assert_eq!(got.group, sent.group, "the group, if there is one");
+        assert_eq!(got.headers, sent.headers, "the headers, and no others");
+        assert_eq!(got.body, sent.body, "the body");
+        // A server's clock may differ a little from ours, and some count in seconds.
+        let (from, to) = (before - Duration::from_secs(1), after + Duration::from_secs(1));
+        let at = got.published_at;
+        assert!(
+            at >= from && at <= to,
+            "published between {before:?} and {after:?}, but published_at is {at:?}"
+        );
+        assert_eq!(delivery.attempt, 1, "the first delivery is attempt 1");
+        assert_eq!(delivery.last_error, None, "no attempt has failed yet");
+        assert_eq!(delivery.replays, 0, "never replayed");
+        t.done(&delivery).await;
+    }
+}
+
+pub(super) async fn one_outcome_per_message_in_order(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("outcomes")).await;
+    let nowhere = queue("nowhere").name;
+    let batch = vec![
+        Outgoing::to_queue(&q, "a"),
+        Outgoing::to_queue(&nowhere, "b"),
+        Outgoing::to_queue(&q, "c"),
+        Outgoing::to_queue(&q, "d").header("x-crawlway-mine", "reserved"),
+        Outgoing::to_queue(&q, "e"),
+    ];
+    let outcomes = t.broker().publish(batch).await;
+    match &outcomes[..] {
+        [
+            Ok(()),
+            Err(PublishError::UnknownQueue { queue, .. }),
+            Ok(()),
+            Err(PublishError::Invalid { .. }),
+            Ok(()),
+        ] => {
+            assert_eq!(*queue, nowhere, "the unknown queue");
+        }
+        _ => panic!("an unknown queue and a reserved header between good ones, the answer was {outcomes:?}"),
+    }
+    assert_eq!(sorted(t.drain(&q, 3).await), ["a", "c", "e"], "the good ones arrive, no others");
+}
+
+pub(super) async fn empty_batches_are_answered_empty(h: &mut dyn Harness) {
+    let (t, _) = Trial::with(h, queue("empty")).await;
+    assert_eq!(t.broker().publish(Vec::new()).await, [], "publishing nothing");
+    assert_eq!(t.broker().settle(Vec::new()).await, [], "settling nothing");
+    assert_eq!(t.broker().extend(&[], LEASE).await, [], "extending nothing");
+    assert_eq!(t.broker().declare(&[]).await, Ok(()), "declaring nothing");
+}
+
+pub(super) async fn no_more_than_asked_for(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("max")).await;
+    for there in [0, 10] {
+        t.send_all(&q, &numbered(there)).await;
+        let started = Instant::now();
+        let got = t.broker().receive(&q, 0, LONG).await;
+        assert_eq!(got, Ok(Vec::new()), "none were asked for, {there} are there");
+        assert!(started.elapsed() < t.deadline(), "asking for none must not wait");
+    }
+    let mut seen = Vec::new();
+    while seen.len() < 10 {
+        // The bound is checked at every poll.
+        let got = t.some(&q, 3, "the rest").await;
+        seen.extend(got.iter().map(text));
+    }
+    assert_eq!(sorted(seen), numbered(10), "each of them once");
+}
+
+pub(super) async fn a_receive_waits_for_a_message_and_no_longer(h: &mut dyn Harness) {
+    let (t, q) = Trial::with(h, queue("wait")).await;
+    let wait = Duration::from_millis(100);
+    let started = Instant::now();
+    let got = t.broker().receive(&q, 10, wait).await;
+    let waited = started.elapsed();
+    assert_eq!(got, Ok(Vec::new()), "nothing was published");
+    assert!(waited >= wait, "a receive must wait {wait:?} for a message, it waited {waited:?}");
+    assert!(waited < wait + t.deadline(), "a receive must return after {wait:?}, it took {waited:?}");
+
+    let receiving = t.receiving(&q, 10, "there is nothing").await;
+    t.send(&q, "a").await;
+    assert_eq!(t.delivered(receiving, "a message arrived").await, ["a"], "what arrived is returned");
+}
+
+pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("cancelled").prefetch(100)).await;
+    let (broker, name) = (t.broker().clone(), q.clone());
+    let publishing = tokio::spawn(async move {
+        for body in numbered(40) {
+            let outcomes = broker.publish(vec![Outgoing::to_queue(&name, body)]).await;
+            assert_eq!(outcomes, [Ok(())], "published during receives");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    let mut seen = Vec::new();
+    // Cancelled at many moments: before a message comes, just as it comes, and after.
+    for turn in 0.. {
+        let patience = Duration::from_micros(turn * 137 % 3_000);
+        let receiving = t.broker().receive(&q, 3, LONG);
+        if let Ok(got) = tokio::time::timeout(patience, receiving).await {
+            for delivery in got.expect("receiving for a moment") {
+                seen.push(text(&delivery));
+                t.done(&delivery).await;
+            }
+        }
+        if publishing.is_finished() {
+            break;
+        }
+    }
+    publishing.await.expect("the publishing task");
+    // Far sooner than an abandoned lease would end.
+    while seen.len() < 40 {
+        let delivery = t.take(&q).await;
+        assert_eq!(delivery.attempt, 1, "no attempt was made before");
+        seen.push(text(&delivery));
+        t.done(&delivery).await;
+    }
+    assert_eq!(sorted(seen), numbered(40), "each of them once");
+}
+
+pub(super) async fn the_order_of_one_publisher_is_kept(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("order")).await;
+    let all = numbered(60);
+    for part in all.chunks(7) {
+        t.send_all(&q, part).await;
+    }
+    let got = t.drain(&q, 60).await;
+    if t.native(Aspect::Order) {
+        assert_eq!(got, all, "first deliveries come in the order of publishing");
+    } else {
+        assert_eq!(sorted(got), all, "each of them once, in whatever order");
+    }
+}
+
+pub(super) async fn an_id_published_twice_is_two_messages(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("twice")).await;
+    t.publish(vec![Outgoing::to_queue(&q, "a").id("same"), Outgoing::to_queue(&q, "b").id("same")]).await;
+    t.publish(vec![Outgoing::to_queue(&q, "c").id("same")]).await;
+    assert_eq!(sorted(t.drain(&q, 3).await), ["a", "b", "c"], "an id is not a key");
+}
+
+pub(super) async fn prefetch_bounds_what_is_unsettled(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("prefetch").prefetch(3)).await;
+    t.send_all(&q, &numbered(8)).await;
+    let mut held = t.poll(&q, 100).await;
+    assert!(held.len() <= 3, "prefetch is 3, got {} at once", held.len());
+    let missing = 3 - held.len();
+    held.extend(t.take_all(&q, missing).await);
+    t.nothing(&q, "as many as prefetch allows are unsettled").await;
+
+    t.done(&held[0]).await;
+    let next = t.take(&q).await;
+    t.nothing(&q, "the place that became free is taken again").await;
+    t.retry(&held[1], LONG, "later").await;
+    t.reject(&held[2], "never").await;
+    t.defer(&next, t.now() + LONG).await;
+    let more = t.take_all(&q, 3).await;
+    assert_eq!(more.len(), 3, "every kind of verdict frees its place");
+    t.nothing(&q, "the allowance is used up again").await;
+}
+
+pub(super) async fn a_settled_delivery_or_a_lost_lease_frees_its_place(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("allowance").prefetch(1).lease(LEASE)).await;
+    t.send_all(&q, &["a", "b"]).await;
+    let first = t.take(&q).await;
+    let receiving = t.receiving(&q, 10, "the allowance is used up").await;
+    t.done(&first).await;
+    let got = t.delivered(receiving, "the allowance is free again").await;
+    assert_eq!(got.len(), 1, "the one that was waiting is delivered");
+
+    // Now the lease of that one is lost.
+    t.send(&q, "c").await;
+    let mut seen = BTreeSet::new();
+    while seen.len() < 2 {
+        let delivery = t.take(&q).await;
+        seen.insert(text(&delivery));
+        t.done(&delivery).await;
+    }
+}
+
+pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("share").prefetch(50)).await;
+    let handles = [t.broker().clone(), t.another_handle().await];
+    t.send_all(&q, &numbered(100)).await;
+    let tasks = handles.map(|broker| tokio::spawn(take_what_comes(broker, q.clone(), t.poll_wait())));
+    let mut seen = Vec::new();
+    for task in tasks {
+        seen.extend(task.await.expect("the receiving task"));
+    }
+    while seen.len() < 100 {
+        let delivery = t.take(&q).await;
+        seen.push(text(&delivery));
+        t.done(&delivery).await;
+    }
+    assert_eq!(sorted(seen), numbered(100), "each message goes to one receiver");
+}
+
+async fn take_what_comes(broker: Arc<dyn Broker>, queue: QueueName, wait: Duration) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        let got = broker.receive(&queue, 5, wait).await.expect("receiving beside another receiver");
+        seen.extend(got.iter().map(text));
+        let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
+        for answer in broker.settle(verdicts).await {
+            assert_eq!(answer, Ok(Settled::Done), "done within the lease");
+        }
+    }
+    seen
+}
+
+pub(super) async fn what_is_done_stays_done(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("final").lease(LEASE)).await;
+    let delivery = t.send_and_take(&q, "a").await;
+    t.done(&delivery).await;
+    t.pass_until(delivery.lease_until).await;
+    t.nothing(&q, "its only message is done").await;
+    t.depth_is(&q, (0, 0, 0, 0), "after done").await;
+}
+
+pub(super) async fn settles_are_answered_in_order(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("verdicts")).await;
+    t.send_all(&q, &numbered(5)).await;
+    let held = t.take_all(&q, 5).await;
+    let until = t.now() + LONG;
+    t.done(&held[4]).await;
+    // The third is settled already, and the last repeats the first.
+    let rows = [
+        (0, Verdict::Done, Ok(Settled::Done)),
+        (1, retry(SOON, "failed"), Ok(Settled::Retrying { attempt: 2 })),
+        (4, Verdict::Done, Err(fenced(&q))),
+        (2, Verdict::Defer { until }, Ok(Settled::Deferred)),
+        (3, dead("hopeless"), Ok(Settled::Dead)),
+        (0, Verdict::Done, Err(fenced(&q))),
+    ];
+    let verdicts = rows.iter().map(|(i, verdict, _)| (held[*i].receipt.clone(), verdict.clone())).collect();
+    let answers = t.broker().settle(verdicts).await;
+    assert_eq!(answers, rows.map(|(_, _, answer)| answer), "one answer per verdict, in order");
+    assert_eq!(text(&t.take(&q).await), text(&held[1]), "only the retried one comes soon");
+    assert_eq!(t.dead_bodies(&q).await, [text(&held[3])], "only the dead one is dead");
+}

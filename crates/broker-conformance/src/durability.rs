@@ -1,0 +1,140 @@
+//! Cases: what was accepted outlives a restart and a crash; what was in flight comes back.
+
+use crate::Harness;
+use crate::expect::{numbered, sorted};
+use crate::trial::{LEASE, Outage, SOON, Trial, queue, text};
+use crawlway_broker::{Aspect, Outgoing};
+use std::collections::BTreeSet;
+
+pub(super) async fn ready_messages_survive_an_outage(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for outage in Outage::BOTH {
+        let q = t.declare(queue("ready")).await;
+        let other = t.declare(queue("ready-too")).await;
+        t.send_all(&q, &numbered(50)).await;
+        let sent = Outgoing::to_queue(&other, "whole").id("item").key("k").header("h", "v");
+        t.publish(vec![sent.clone()]).await;
+        t.outage(outage).await;
+        let got = t.drain(&q, 50).await;
+        let got = if t.native(Aspect::Order) { got } else { sorted(got) };
+        assert_eq!(got, numbered(50), "each of them, in order where that is held, after a {outage:?}");
+        let whole = t.take(&other).await;
+        assert_eq!(whole.attempt, 1, "it was never delivered before the {outage:?}");
+        let got = whole.message;
+        assert_eq!((got.id, got.key, got.headers), (sent.id, sent.key, sent.headers), "with all its parts");
+    }
+}
+
+pub(super) async fn delayed_messages_survive_an_outage(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for outage in Outage::BOTH {
+        let q = t.declare(queue("delayed")).await;
+        let due = t.now() + 2 * SOON;
+        let retried = t.send_and_take(&q, "retry").await;
+        t.retry(&retried, due.since(t.now()), "failed").await;
+        let deferred = t.send_and_take(&q, "defer").await;
+        t.defer(&deferred, due).await;
+        let mut expected = vec![("defer".to_owned(), 1), ("retry".to_owned(), 2)];
+        if t.has(Aspect::NotBefore) {
+            t.publish(vec![Outgoing::to_queue(&q, "held").not_before(due)]).await;
+            expected.insert(1, ("held".to_owned(), 1));
+        }
+        t.outage(outage).await;
+        let mut seen = Vec::new();
+        for _ in 0..expected.len() {
+            let delivery = t.take_at(&q, due, "what was delayed before the broker went down").await;
+            seen.push((text(&delivery), delivery.attempt));
+            t.done(&delivery).await;
+        }
+        seen.sort();
+        assert_eq!(seen, expected, "each with its attempt, after a {outage:?}");
+    }
+}
+
+pub(super) async fn a_pause_survives_an_outage(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("paused")).await;
+    let Some(()) = t.held(Aspect::Pause, t.broker().pause(&q).await) else { return };
+    t.send(&q, "a").await;
+    for outage in Outage::BOTH {
+        t.outage(outage).await;
+        t.nothing(&q, &format!("the queue is still paused after a {outage:?}")).await;
+    }
+    assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming");
+    assert_eq!(text(&t.take(&q).await), "a", "what waited is delivered");
+    t.restart().await;
+    assert_eq!(text(&t.take(&q).await), "a", "the end of a pause is kept as well");
+}
+
+pub(super) async fn what_is_in_flight_comes_back_after_an_outage(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for outage in Outage::BOTH {
+        let q = t.declare(queue("flying").lease(LEASE)).await;
+        t.send_all(&q, &numbered(6)).await;
+        let held = t.take_all(&q, 4).await;
+        t.done(&held[0]).await;
+        t.outage(outage).await;
+        let strict = t.native(Aspect::SettleDurability);
+        let expected: BTreeSet<String> =
+            numbered(6).into_iter().filter(|body| *body != text(&held[0])).collect();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        while !seen.is_superset(&expected) {
+            let delivery = t.take(&q).await;
+            assert_eq!(delivery.attempt, 1, "a lost worker counts no attempt, after a {outage:?}");
+            t.done(&delivery).await;
+            assert!(
+                seen.insert(text(&delivery)) || !strict,
+                "{} came twice, though settled",
+                text(&delivery)
+            );
+        }
+        if strict {
+            assert_eq!(seen, expected, "what was in flight and what waited, after a {outage:?}");
+            t.nothing(&q, "everything is settled").await;
+        }
+    }
+}
+
+pub(super) async fn what_is_settled_does_not_come_back_after_an_outage(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for outage in Outage::BOTH {
+        let q = t.declare(queue("settled").lease(LEASE)).await;
+        t.send_all(&q, &numbered(10)).await;
+        let held = t.take_all(&q, 10).await;
+        t.all_done(&held[..8]).await;
+        t.reject(&held[8], "hopeless").await;
+        t.done(&held[9]).await;
+        t.outage(outage).await;
+        assert_eq!(t.dead_bodies(&q).await, [text(&held[8])], "the dead one is dead after a {outage:?}");
+        t.pass(LEASE + t.guarantees().late_by).await;
+        let again = t.poll(&q, 10).await;
+        let strict = t.native(Aspect::SettleDurability);
+        assert!(again.is_empty() || !strict, "what was settled came back after a {outage:?}: {again:?}");
+        for delivery in again {
+            assert_ne!(delivery.message, held[8].message, "a dead letter is not delivered");
+            t.done(&delivery).await;
+        }
+    }
+}
+
+pub(super) async fn many_outages_lose_nothing(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("rounds").lease(LEASE).max_attempts(100)).await;
+    let mut expected = BTreeSet::new();
+    for round in 0..8 {
+        let bodies: Vec<String> = (0..5).map(|i| format!("r{round}-{i}")).collect();
+        t.send_all(&q, &bodies).await;
+        expected.extend(bodies);
+        let delivery = t.take(&q).await;
+        t.take(&q).await;
+        t.done(&delivery).await;
+        expected.remove(&text(&delivery));
+        t.outage(if round % 3 == 2 { Outage::Restart } else { Outage::Crash }).await;
+    }
+    let mut seen = BTreeSet::new();
+    while !seen.is_superset(&expected) {
+        let delivery = t.take(&q).await;
+        seen.insert(text(&delivery));
+        t.done(&delivery).await;
+    }
+    let strict = t.native(Aspect::SettleDurability);
+    assert!(seen == expected || !strict, "no more than what was not settled: {seen:?}");
+}

@@ -1,0 +1,142 @@
+//! Cases: topics reach every queue that is bound to them, once, and no other.
+
+use crate::Harness;
+use crate::expect::sorted;
+use crate::trial::{LEASE, Outage, Trial, queue, text, unique};
+use crawlway_broker::{
+    Aspect, ExchangeName, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, TopicPattern,
+};
+
+fn exchange(stem: &str) -> ExchangeName {
+    ExchangeName::new(&unique(stem)).expect("the suite's exchange names are allowed")
+}
+
+fn bound(stem: &str, exchange: &ExchangeName, patterns: &[&str]) -> QueueSpec {
+    patterns.iter().fold(queue(stem), |spec, pattern| {
+        spec.bind(exchange.clone(), TopicPattern::new(pattern).expect("the suite's patterns are allowed"))
+    })
+}
+
+/// An exchange and a queue that is bound to it, where the broker routes topics.
+async fn routed<'h>(
+    h: &'h mut dyn Harness,
+    stem: &str,
+    patterns: &[&str],
+) -> Option<(Trial<'h>, ExchangeName, QueueName)> {
+    let x = exchange(stem);
+    let (t, q) = Trial::asking(h, Aspect::Topics, bound(stem, &x, patterns).lease(LEASE)).await?;
+    Some((t, x, q))
+}
+
+pub(super) async fn patterns_route(h: &mut dyn Harness) {
+    let Some((mut t, x, _)) = routed(h, "scraped", &["#"]).await else { return };
+    let topics =
+        ["other", "other.kijiji", "scraped", "scraped.kangalou", "scraped.kijiji", "scraped.kijiji.new"];
+    // Each topic reaches each queue once, by however many of its bindings.
+    let rows: [(&[&str], &[&str]); 6] = [
+        (&["scraped.kijiji"], &["scraped.kijiji"]),
+        (&["scraped.*"], &["scraped.kangalou", "scraped.kijiji"]),
+        (&["scraped.#"], &topics[2..]),
+        (&["*.kijiji.#"], &["other.kijiji", "scraped.kijiji", "scraped.kijiji.new"]),
+        (&["#"], &topics),
+        (&["scraped.*", "*.kijiji", "#"], &topics),
+    ];
+    let specs = rows.map(|(patterns, _)| bound("pattern", &x, patterns));
+    t.declare_all(specs.to_vec()).await;
+    t.publish(topics.map(|topic| Outgoing::to_topic(&x, topic, topic)).to_vec()).await;
+    for ((patterns, expected), spec) in rows.iter().zip(&specs) {
+        let got = sorted(t.drain(&spec.name, expected.len()).await);
+        assert_eq!(got, *expected, "what is routed by {patterns:?}");
+    }
+}
+
+pub(super) async fn each_bound_queue_gets_a_copy_of_its_own(h: &mut dyn Harness) {
+    let Some((mut t, x, first)) = routed(h, "copies", &["a.b"]).await else { return };
+    let second = t.declare(bound("two", &x, &["a.*"])).await;
+    let third = t.declare(bound("three", &x, &["c"])).await;
+    let sent = Outgoing::to_topic(&x, "a.b", "body").key("k").group("g").header("h", "v");
+    t.publish(vec![sent.clone()]).await;
+    let mut held = Vec::new();
+    for queue in [&first, &second] {
+        let delivery = t.take(queue).await;
+        let got = &delivery.message;
+        assert_eq!(
+            (&got.id, &got.key, &got.group, &got.headers, &got.body),
+            (&sent.id, &sent.key, &sent.group, &sent.headers, &sent.body),
+            "the copy of `{queue}` is whole"
+        );
+        assert_eq!(delivery.attempt, 1, "each copy counts its own attempts");
+        t.nothing(queue, "one copy per queue").await;
+        held.push(delivery);
+    }
+    t.nothing(&third, "its binding does not match").await;
+
+    t.reject(&held[0], "broken here").await;
+    assert!(t.dead_letters(&second).await.is_empty(), "a copy that is dead here is not dead there");
+    t.done(&held[1]).await;
+    assert_eq!(t.dead_bodies(&first).await, ["body"], "a copy that is done there is still dead here");
+}
+
+pub(super) async fn exchanges_are_apart(h: &mut dyn Harness) {
+    let Some((mut t, x, on_x)) = routed(h, "x", &["#"]).await else { return };
+    let y = exchange("y");
+    let on_y = t.declare(bound("y", &y, &["#"])).await;
+    t.publish(vec![Outgoing::to_topic(&x, "t", "for x"), Outgoing::to_topic(&y, "t", "for y")]).await;
+    assert_eq!(t.drain(&on_x, 1).await, ["for x"], "what was published on x");
+    assert_eq!(t.drain(&on_y, 1).await, ["for y"], "what was published on y");
+}
+
+pub(super) async fn an_unroutable_message_is_an_error(h: &mut dyn Harness) {
+    let Some((mut t, x, q)) = routed(h, "lonely", &["a.*"]).await else { return };
+    let unbound = exchange("unbound");
+    for (exchange, topic) in [(&x, "b"), (&x, "a"), (&x, "a.b.c"), (&unbound, "a.b")] {
+        let batch = vec![Outgoing::to_topic(&x, "a.b", "good"), Outgoing::to_topic(exchange, topic, "lost")];
+        let outcomes = t.broker().publish(batch).await;
+        let unroutable = PublishError::Unroutable { exchange: exchange.clone(), topic: topic.into() };
+        assert_eq!(outcomes, [Ok(()), Err(unroutable)], "no queue is bound to {topic} of {exchange}");
+    }
+    assert_eq!(t.drain(&q, 4).await, ["good"; 4], "what is routable arrives all the same");
+}
+
+pub(super) async fn a_topic_with_wildcards_is_invalid(h: &mut dyn Harness) {
+    let Some((mut t, x, q)) = routed(h, "wild", &["#"]).await else { return };
+    for topic in ["a.*", "#", "a..b", "", &"x".repeat(256)] {
+        let outcomes = t.broker().publish(vec![Outgoing::to_topic(&x, topic, "body")]).await;
+        let invalid = matches!(outcomes[..], [Err(PublishError::Invalid { .. })]);
+        assert!(invalid, "topic {topic:?} is for patterns only, the answer was {outcomes:?}");
+    }
+    t.nothing(&q, "nothing valid was published").await;
+}
+
+pub(super) async fn a_full_bound_queue_rejects(h: &mut dyn Harness) {
+    let Some((mut t, x, roomy)) = routed(h, "roomy", &["#"]).await else { return };
+    let spec = bound("narrow", &x, &["#"]).max_length(MaxLength::Exact(1));
+    let Some(narrow) = t.ask(Aspect::LimitExact, spec).await else { return };
+    // One that sorts before the full queue and one after it, whatever order copies are made in.
+    let broad = t.declare(bound("broad", &x, &["#"])).await;
+    t.publish(vec![Outgoing::to_topic(&x, "t", "fits")]).await;
+    let outcomes = t.broker().publish(vec![Outgoing::to_topic(&x, "t", "does not")]).await;
+    let full = PublishError::QueueFull { queue: narrow.clone(), limit: 1 };
+    assert_eq!(outcomes, [Err(full)], "one of the bound queues is full");
+    assert_eq!(t.drain(&narrow, 1).await, ["fits"], "the full queue did not take it");
+
+    // Where copies are made one by one, others may have got theirs before the full queue said no.
+    for other in [&broad, &roomy] {
+        let first = t.take(other).await;
+        assert_eq!(text(&first), "fits", "the other queue took the first");
+        t.done(&first).await;
+        if t.native(Aspect::Topics) {
+            t.nothing(other, "a rejected message is in no queue").await;
+        }
+    }
+}
+
+pub(super) async fn bindings_survive_an_outage(h: &mut dyn Harness) {
+    let Some((mut t, x, q)) = routed(h, "kept", &["a.#"]).await else { return };
+    for outage in Outage::BOTH {
+        t.publish(vec![Outgoing::to_topic(&x, "a.b", "before")]).await;
+        t.outage(outage).await;
+        t.publish(vec![Outgoing::to_topic(&x, "a", "after")]).await;
+        assert_eq!(sorted(t.drain(&q, 2).await), ["after", "before"], "routed before and after a {outage:?}");
+    }
+}

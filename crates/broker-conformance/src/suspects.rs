@@ -1,0 +1,167 @@
+//! Cases: a lost worker counts no attempt and makes suspect; only what crashes its worker while it runs alone ends dead.
+
+use crate::Harness;
+use crate::expect::retry;
+use crate::trial::{LEASE, NOW, Outage, Trial, queue, text};
+use crawlway_broker::{
+    Aspect, Cause, DeadFilter, Delivery, QueueName,
+    suspects::{ALONE_AFTER, places_of},
+};
+
+/// How many losses a delivery shows after so many.
+fn noticed(t: &Trial<'_>, losses: u32) -> u32 {
+    if t.has(Aspect::CrashCount) { losses } else { 0 }
+}
+
+/// Takes the only message and says that nothing runs beside it.
+async fn take_alone(t: &mut Trial<'_>, queue: &QueueName) -> Delivery {
+    let delivery = t.take(queue).await;
+    assert_eq!(t.broker().alone(&delivery.receipt).await, Ok(()), "running it alone");
+    delivery
+}
+
+/// Takes the only message, acknowledges it, and expects that none is dead.
+async fn is_innocent(t: &mut Trial<'_>, queue: &QueueName, attempt: u32) {
+    let delivery = t.take(queue).await;
+    assert_eq!(delivery.attempt, attempt, "only failures are counted");
+    t.done(&delivery).await;
+    assert!(t.dead_letters(queue).await.is_empty(), "what did not crash its worker alone is not dead");
+}
+
+/// The message has crashed its workers: it is dead without a verdict, and the queue goes on.
+async fn must_be_dead(t: &mut Trial<'_>, queue: &QueueName, attempts: u32) {
+    let letter = t.dead_by_itself(queue).await;
+    assert_eq!((letter.cause, letter.attempts), (Cause::WorkerLost, attempts), "what ended it");
+    assert!(!letter.reason.is_empty(), "the reason says what happened");
+    let next = t.send_and_take(queue, "next").await;
+    assert_eq!((text(&next).as_str(), next.attempt, next.losses), ("next", 1, 0), "the queue goes on");
+    t.done(&next).await;
+}
+
+/// Loses the worker so many times, and expects that losses are noticed and no attempts are counted.
+async fn loses(h: &mut dyn Harness, times: u32, outage: Option<Outage>) {
+    let (mut t, q) = Trial::with(h, queue("lost").lease(LEASE).max_attempts(2)).await;
+    t.send(&q, "a").await;
+    for losses in 0..times {
+        let delivery = t.take(&q).await;
+        let expected = (1, noticed(&t, losses));
+        assert_eq!((delivery.attempt, delivery.losses), expected, "after {losses} lost workers");
+        match outage {
+            Some(outage) => t.outage(outage).await,
+            None => t.pass_until(delivery.lease_until).await,
+        }
+    }
+    is_innocent(&mut t, &q, 1).await;
+}
+
+pub(super) async fn a_lost_lease_counts_no_attempt(h: &mut dyn Harness) {
+    loses(h, 4, None).await;
+}
+
+pub(super) async fn a_crash_counts_no_attempt(h: &mut dyn Harness) {
+    loses(h, ALONE_AFTER + 3, Some(Outage::Crash)).await;
+}
+
+pub(super) async fn retries_count_between_lost_workers(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("mixed").lease(LEASE).max_attempts(3)).await;
+    let first = t.send_and_take(&q, "a").await;
+    t.retry(&first, NOW, "first failure").await;
+    let second = t.take(&q).await;
+    t.pass_until(second.lease_until).await;
+    assert_eq!(t.take(&q).await.attempt, 2, "after a lost lease only the retry is counted");
+    t.crash().await;
+    let again = t.take(&q).await;
+    assert_eq!(again.attempt, 2, "after a crash only the retry is counted");
+    t.retry(&again, NOW, "second failure").await;
+    let third = t.take(&q).await;
+    assert_eq!((third.attempt, third.losses), (3, noticed(&t, 2)), "a retry forgets no lost worker");
+    t.settle(&third, retry(NOW, "last failure")).await;
+    let letter = t.dead_letter(&q).await;
+    assert_eq!((letter.attempts, letter.cause), (3, Cause::AttemptsUsedUp), "the retries ended it");
+    let first_error = letter.first_error.map(|failure| failure.error);
+    assert_eq!(first_error.as_deref(), Some("first failure"), "the first error is kept");
+}
+
+pub(super) async fn suspects_come_in_halving_groups(h: &mut dyn Harness) {
+    const ALL: usize = 16;
+    let (mut t, q) = Trial::with(h, queue("groups").lease(LEASE).prefetch(ALL as u32)).await;
+    t.send_all(&q, &[""; ALL]).await;
+    t.take_all(&q, ALL).await;
+    if !t.has(Aspect::CrashCount) {
+        return;
+    }
+    t.crash().await;
+    for _ in 0..2 {
+        let group = t.some(&q, ALL, "suspects").await;
+        let places: usize = group.iter().map(|delivery| places_of(delivery.losses)).sum();
+        assert!(group.iter().all(|delivery| delivery.losses > 0), "all were lost");
+        assert!(places <= ALL, "{} suspects take {places} of {ALL} places", group.len());
+        t.crash().await;
+    }
+    // Nothing is held back for good.
+    t.drain(&q, ALL).await;
+    assert!(t.dead_letters(&q).await.is_empty(), "none is dead");
+}
+
+pub(super) async fn what_crashes_its_worker_alone_ends_dead(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("fatal").lease(LEASE).max_solo_crashes(2)).await;
+    t.send_and_take(&q, "a").await;
+    t.crash().await;
+    for _ in 0..2 {
+        take_alone(&mut t, &q).await;
+        t.crash().await;
+    }
+    if t.has(Aspect::CrashCount) {
+        must_be_dead(&mut t, &q, 1).await;
+    } else {
+        is_innocent(&mut t, &q, 1).await;
+    }
+}
+
+pub(super) async fn a_lease_that_ends_alone_counts_nothing(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("frozen").lease(LEASE).max_solo_crashes(1)).await;
+    t.send(&q, "a").await;
+    for _ in 0..3 {
+        let delivery = take_alone(&mut t, &q).await;
+        t.pass_until(delivery.lease_until).await;
+    }
+    t.take(&q).await;
+    // It no longer runs alone: the mark went with the delivery.
+    t.crash().await;
+    is_innocent(&mut t, &q, 1).await;
+}
+
+pub(super) async fn what_is_settled_alone_counts_nothing(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("survivor").lease(LEASE).max_solo_crashes(1)).await;
+    t.send(&q, "a").await;
+    let delivery = take_alone(&mut t, &q).await;
+    t.retry(&delivery, NOW, "failed").await;
+    let delivery = take_alone(&mut t, &q).await;
+    t.defer(&delivery, t.now()).await;
+    let delivery = take_alone(&mut t, &q).await;
+    t.requeue(&delivery).await;
+    t.take(&q).await;
+    t.crash().await;
+    is_innocent(&mut t, &q, 2).await;
+}
+
+pub(super) async fn solo_crashes_are_kept_by_a_retry_and_forgotten_by_a_replay(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("patient").lease(LEASE).max_solo_crashes(2)).await;
+    t.send(&q, "a").await;
+    take_alone(&mut t, &q).await;
+    t.crash().await;
+    let delivery = t.take(&q).await;
+    t.retry(&delivery, NOW, "failed").await;
+    take_alone(&mut t, &q).await;
+    t.crash().await;
+    if !t.has(Aspect::CrashCount) {
+        return;
+    }
+    must_be_dead(&mut t, &q, 2).await;
+    let found_by_its_cause = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+    t.replays(&q, &found_by_its_cause, 1).await;
+    let again = take_alone(&mut t, &q).await;
+    assert_eq!((again.attempt, again.losses, again.replays), (1, 0, 1), "it begins anew");
+    t.crash().await;
+    is_innocent(&mut t, &q, 1).await;
+}

@@ -1,0 +1,202 @@
+//! The embedded queue with one deliberate breach of the contract.
+
+use crawlway_broker::{
+    Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength, Outgoing,
+    PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
+};
+use crawlway_broker_embedded::EmbeddedBroker;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// One deliberate breach of the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Nothing,
+    LosesAHeader,
+    LosesOneInTwenty,
+    PublishesTwice,
+    ReversesOrder,
+    IgnoresPrefetch,
+    LeaseNeverEnds,
+    AcceptsFencedVerdicts,
+    ForgetsSettlesInAnOutage,
+    RetryCountsNothing,
+    LostWorkerCounts,
+    RetryIsEarly,
+    IgnoresNotBefore,
+    LimitIsOneTooHigh,
+    LosesTheFirstError,
+    DropIgnoresTheFilter,
+    ReplayKeepsAttempts,
+    PauseDoesNothing,
+    DepthStandsStill,
+}
+
+#[derive(Debug)]
+pub(crate) struct Faulty {
+    inner: Arc<EmbeddedBroker>,
+    fault: Fault,
+    published: AtomicUsize,
+}
+
+/// Longer than any case takes.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+
+impl Faulty {
+    pub(crate) fn new(inner: Arc<EmbeddedBroker>, fault: Fault) -> Self {
+        Self { inner, fault, published: AtomicUsize::new(0) }
+    }
+
+    async fn settle_one(&self, receipt: Receipt, verdict: Verdict) -> Result<Settled, SettleError> {
+        let verdict = match (self.fault, verdict) {
+            // The message stays in flight, and comes back as such.
+            (Fault::ForgetsSettlesInAnOutage, Verdict::Done) => {
+                return self.inner.extend(&[receipt], FOR_EVER).await.remove(0).map(|()| Settled::Done);
+            }
+            (Fault::RetryCountsNothing, Verdict::Retry { .. }) => {
+                let requeued = self.inner.settle(vec![(receipt, Verdict::Requeue)]).await.remove(0);
+                return requeued.map(|_| Settled::Retrying { attempt: 2 });
+            }
+            (Fault::RetryIsEarly, Verdict::Retry { after, error }) => {
+                Verdict::Retry { after: after / 2, error }
+            }
+            (_, verdict) => verdict,
+        };
+        let settled = self.inner.settle(vec![(receipt, verdict)]).await.remove(0);
+        match settled {
+            Err(SettleError::Fenced { .. }) if self.fault == Fault::AcceptsFencedVerdicts => {
+                Ok(Settled::Done)
+            }
+            settled => settled,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Broker for Faulty {
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
+        let mut queues = queues.to_vec();
+        for spec in &mut queues {
+            match (self.fault, spec.max_length) {
+                (Fault::IgnoresPrefetch, _) => spec.prefetch = 1_000,
+                (Fault::LeaseNeverEnds, _) => spec.lease = FOR_EVER,
+                (Fault::LimitIsOneTooHigh, Some(MaxLength::Exact(limit))) => {
+                    spec.max_length = Some(MaxLength::Exact(limit + 1));
+                }
+                _ => {}
+            }
+        }
+        self.inner.declare(&queues).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
+        self.inner.queues().await
+    }
+
+    async fn publish(&self, mut batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        let count = batch.len();
+        match self.fault {
+            Fault::LosesOneInTwenty => {
+                batch.retain(|_| self.published.fetch_add(1, Ordering::Relaxed) % 20 != 19);
+                let mut outcomes = self.inner.publish(batch).await;
+                outcomes.resize(count, Ok(()));
+                return outcomes;
+            }
+            Fault::PublishesTwice => drop(self.inner.publish(batch.clone()).await),
+            Fault::IgnoresNotBefore => batch.iter_mut().for_each(|message| message.not_before = None),
+            _ => {}
+        }
+        self.inner.publish(batch).await
+    }
+
+    async fn receive(
+        &self,
+        queue: &QueueName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        let mut got = self.inner.receive(queue, max, wait).await?;
+        if self.fault == Fault::ReversesOrder {
+            got.reverse();
+        }
+        for delivery in &mut got {
+            match self.fault {
+                Fault::LosesAHeader => drop(delivery.message.headers.pop_last()),
+                Fault::LostWorkerCounts => delivery.attempt += delivery.losses,
+                Fault::ReplayKeepsAttempts => delivery.attempt += delivery.replays,
+                _ => {}
+            }
+        }
+        Ok(got)
+    }
+
+    async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
+        let mut answers = Vec::new();
+        for (receipt, verdict) in verdicts {
+            answers.push(self.settle_one(receipt, verdict).await);
+        }
+        answers
+    }
+
+    async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
+        self.inner.extend(receipts, lease).await
+    }
+
+    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+        self.inner.alone(receipt).await
+    }
+
+    async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
+        let depth = self.inner.depth(queue).await?;
+        Ok(if self.fault == Fault::DepthStandsStill { Depth::default() } else { depth })
+    }
+
+    async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
+        self.inner.purge(queue).await
+    }
+
+    async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        if self.fault == Fault::PauseDoesNothing { Ok(()) } else { self.inner.pause(queue).await }
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.inner.resume(queue).await
+    }
+
+    async fn dead_letters(
+        &self,
+        queue: &QueueName,
+        filter: &DeadFilter,
+        after: Option<&DeadId>,
+        limit: usize,
+    ) -> Result<DeadPage, BrokerError> {
+        let mut page = self.inner.dead_letters(queue, filter, after, limit).await?;
+        if self.fault == Fault::LosesTheFirstError {
+            page.letters.iter_mut().for_each(|letter| letter.first_error = letter.last_error.clone());
+        }
+        Ok(page)
+    }
+
+    async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
+        self.inner.replay(queue, filter).await
+    }
+
+    async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
+        let all = DeadFilter::all();
+        let filter = if self.fault == Fault::DropIgnoresTheFilter { &all } else { filter };
+        self.inner.drop_dead(queue, filter).await
+    }
+
+    async fn close(&self) -> Result<(), BrokerError> {
+        self.inner.close().await
+    }
+}
