@@ -1,14 +1,7 @@
 //! Cases: retries are counted, deferrals and requeues are not, and the last failure makes a dead letter. For lost workers
 //! see `suspects`.
 
-use crate::Harness;
-use crate::expect::retry;
-use crate::trial::{LONG, NOW, Outage, Trial, queue};
-use crawlway_broker::{Cause, Delivery, Settled, Timestamp, Verdict};
-
-fn error_of(delivery: &Delivery) -> Option<&str> {
-    delivery.last_error.as_ref().map(|failure| failure.error.as_str())
-}
+use crate::prelude::*;
 
 pub(super) async fn retries_are_counted(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("retries")).await;
@@ -51,48 +44,32 @@ pub(super) async fn the_last_failed_attempt_makes_a_dead_letter(h: &mut dyn Harn
     }
 }
 
-/// Settles with a verdict again and again, before and after a failure.
-async fn counts_nothing(h: &mut dyn Harness, stem: &str, verdict: fn(Timestamp) -> Verdict) {
-    let (mut t, q) = Trial::with(h, queue(stem).max_attempts(3)).await;
-    t.send(&q, "a").await;
-    for (attempt, error, failure) in [(1, None, "failed once"), (2, Some("failed once"), "failed twice")] {
-        for times in 0..4 {
+pub(super) async fn a_deferral_and_a_requeue_count_no_attempt(h: &mut dyn Harness) {
+    let mut t = Trial::open(h).await;
+    for stem in ["deferred", "requeued"] {
+        let q = t.declare(queue(stem).max_attempts(3)).await;
+        t.send(&q, "a").await;
+        for (attempt, error, failure) in [(1, None, "failed once"), (2, Some("failed once"), "failed twice")]
+        {
+            for times in 0..4 {
+                let delivery = t.take(&q).await;
+                let found = (delivery.attempt, error_of(&delivery));
+                assert_eq!(
+                    found,
+                    (attempt, error),
+                    "{times} times {stem}, which changes neither count nor error"
+                );
+                match stem {
+                    "deferred" => t.defer(&delivery, t.now()).await,
+                    _ => t.requeue(&delivery).await,
+                }
+            }
             let delivery = t.take(&q).await;
-            let found = (delivery.attempt, error_of(&delivery));
-            assert_eq!(
-                found,
-                (attempt, error),
-                "{times} times {stem}, which changes neither count nor error"
-            );
-            t.settle(&delivery, verdict(t.now())).await;
+            t.retry(&delivery, NOW, failure).await;
         }
-        let delivery = t.take(&q).await;
-        t.retry(&delivery, NOW, failure).await;
-    }
-    let last = t.take(&q).await;
-    assert_eq!((last.attempt, error_of(&last)), (3, Some("failed twice")), "failures count as usual");
-    t.done(&last).await;
-    assert!(t.dead_letters(&q).await.is_empty(), "it is never dead by being {stem}");
-}
-
-pub(super) async fn a_deferral_counts_no_attempt(h: &mut dyn Harness) {
-    counts_nothing(h, "deferred", |now| Verdict::Defer { until: now }).await;
-}
-
-pub(super) async fn a_requeue_counts_no_attempt(h: &mut dyn Harness) {
-    counts_nothing(h, "requeued", |_| Verdict::Requeue).await;
-}
-
-pub(super) async fn attempts_survive_an_outage(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("remembered")).await;
-    t.send(&q, "a").await;
-    for (attempt, outage) in (1..).zip(Outage::BOTH) {
-        let delivery = t.take(&q).await;
-        t.retry(&delivery, NOW, "failed").await;
-        t.outage(outage).await;
-        let next = t.take(&q).await;
-        let found = (next.attempt, error_of(&next));
-        assert_eq!(found, (attempt + 1, Some("failed")), "the count is kept across a {outage:?}");
-        t.requeue(&next).await;
+        let last = t.take(&q).await;
+        assert_eq!((last.attempt, error_of(&last)), (3, Some("failed twice")), "failures count as usual");
+        t.done(&last).await;
+        assert!(t.dead_letters(&q).await.is_empty(), "it is never dead by being {stem}");
     }
 }

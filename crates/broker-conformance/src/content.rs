@@ -1,9 +1,6 @@
 //! Cases: bodies, headers, ids, keys and groups arrive as they were; what no broker could carry is refused.
 
-use crate::Harness;
-use crate::expect::sorted;
-use crate::trial::{NOW, Trial, queue};
-use crawlway_broker::{Bytes, DeadFilter, Headers, Outgoing, PublishError, QueueName, limits};
+use crate::prelude::*;
 
 /// More than this says nothing new and only makes the suite slow.
 const LARGE: u64 = 8 * 1024 * 1024;
@@ -24,15 +21,37 @@ fn noise(length: usize) -> Bytes {
 
 /// Publishes a message and expects it to arrive as it was.
 async fn arrives(t: &mut Trial<'_>, queue: &QueueName, sent: Outgoing) {
+    // A server's clock may differ a little from ours, and some count in seconds.
+    let from = t.now() - Duration::from_secs(1);
     t.publish(vec![sent.clone()]).await;
+    let to = t.now() + Duration::from_secs(1);
     let delivery = t.take(queue).await;
     let got = &delivery.message;
-    assert_eq!(got.id, sent.id, "the id as it was");
-    assert_eq!(got.key, sent.key, "the key as it was");
+    assert_eq!(got.id, sent.id, "the id");
+    assert_eq!(got.key, sent.key, "the key, if there is one");
+    assert_eq!(got.group, sent.group, "the group, if there is one");
     assert_eq!(got.headers, sent.headers, "the headers, and no others");
     let lengths = (sent.body.len(), got.body.len());
-    assert!(got.body == sent.body, "every byte of the body as it was; sent and received {lengths:?} bytes");
+    assert!(got.body == sent.body, "every byte of the body; sent and received {lengths:?} bytes");
+    let at = got.published_at;
+    assert!(at >= from && at <= to, "published between {from:?} and {to:?}, but published_at is {at:?}");
+    let history = (delivery.attempt, error_of(&delivery), delivery.losses, delivery.replays);
+    assert_eq!(history, (1, None, 0, 0), "the first attempt, and nothing happened before");
     t.done(&delivery).await;
+}
+
+pub(super) async fn every_field_arrives(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("fields")).await;
+    let plain = Outgoing::to_queue(&q, "a body");
+    let full =
+        plain.clone().id("item-1").key("a key").group("Acme Inc. / é").header("email", "user@example.org");
+    let long = "k".repeat(limits::MAX_KEY);
+    // An empty key is not no key.
+    let keys = ["", "naïve 日本", &long].map(|key| plain.clone().key(key));
+    let ids = [&"i".repeat(limits::MAX_ID), "naïve 日本", "a b/c?d=e#f"].map(|id| plain.clone().id(id));
+    for sent in [full, plain].into_iter().chain(keys).chain(ids) {
+        arrives(&mut t, &q, sent).await;
+    }
 }
 
 pub(super) async fn every_body_arrives(h: &mut dyn Harness) {
@@ -121,18 +140,6 @@ pub(super) async fn every_header_arrives(h: &mut dyn Harness) {
     let many: Headers = (0..200).map(|i| (format!("name-{i}"), format!("value-{i}"))).collect();
     for headers in few.chain([many]) {
         arrives(&mut t, &q, Outgoing { headers, ..Outgoing::to_queue(&q, "body") }).await;
-    }
-}
-
-pub(super) async fn every_id_and_key_arrives(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("keys")).await;
-    let long = "k".repeat(limits::MAX_KEY);
-    // An empty key is not no key.
-    for key in [None, Some(""), Some("naïve 日本"), Some(long.as_str())] {
-        arrives(&mut t, &q, Outgoing { key: key.map(str::to_owned), ..Outgoing::to_queue(&q, "body") }).await;
-    }
-    for id in [&"i".repeat(limits::MAX_ID), "naïve 日本", "a b/c?d=e#f"] {
-        arrives(&mut t, &q, Outgoing::to_queue(&q, "body").id(id)).await;
     }
 }
 

@@ -1,10 +1,6 @@
 //! Cases: dead letters keep what happened, and can be listed, read and dropped.
 
-use crate::Harness;
-use crate::expect::{bodies, numbered, retry};
-use crate::trial::{LEASE, NOW, Outage, SOON, Trial, queue};
-use crawlway_broker::{DeadFilter, DeadLetter, Outgoing, QueueName, Settled, Timestamp, limits};
-use std::{collections::BTreeSet, time::Duration};
+use crate::prelude::*;
 
 /// Asserts that it happened between these times.
 fn happened(at: Timestamp, between: (Timestamp, Timestamp), what: &str) {
@@ -16,55 +12,44 @@ fn because(reason: &str) -> DeadFilter {
     DeadFilter { reason: Some(reason.into()), ..DeadFilter::all() }
 }
 
-pub(super) async fn a_dead_verdict_keeps_the_detail(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("detail")).await;
+pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("detail").max_attempts(3)).await;
     let sent =
         Outgoing::to_queue(&q, "a body").id("item-1").key("k").group("g").header("email", "u@example.org");
-    t.publish(vec![sent]).await;
-    let first = t.take(&q).await;
-    let failed = t.now();
-    t.retry(&first, NOW, "it rained").await;
-    let failed = (failed, t.now());
-    let second = t.take(&q).await;
-    let died = t.now();
-    t.reject(&second, "not JSON").await;
-    let died = (died, t.now());
-
-    let letter = t.dead_letter(&q).await;
-    assert_eq!(letter.queue, q, "the queue it was taken from");
-    assert_eq!(letter.message, first.message, "the message, whole");
-    assert_eq!(letter.reason, "not JSON", "the reason that was given");
-    assert_eq!(letter.attempts, 2, "one retry and the attempt that ended it");
-    assert_eq!(letter.replays, 0, "never replayed");
-    happened(letter.dead_at, died, "the end");
-    let first_error = letter.first_error.expect("the first error is kept");
-    assert_eq!(first_error.error, "it rained", "the first error");
-    happened(first_error.at, failed, "the first error");
-    assert!(letter.last_error.is_some(), "the last error is kept");
-    t.nothing(&q, "its only message is dead").await;
-}
-
-pub(super) async fn exhausted_attempts_keep_first_and_last_error(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("errors").max_attempts(3)).await;
-    t.send(&q, "a").await;
-    let mut times = Vec::new();
-    for (attempt, error) in ["the first", "in between", "the last"].into_iter().enumerate() {
-        let delivery = t.take(&q).await;
-        let before = t.now();
-        let settled = t.settle(&delivery, retry(NOW, error)).await;
-        times.push((before, t.now()));
-        assert_eq!(settled == Settled::Dead, attempt == 2, "dead after the third failure, not before");
-        t.pass(SOON).await;
+    // One ends by a verdict, the other one by its last failure.
+    for (end, cause) in [(dead("not JSON"), Cause::Refused), (retry(NOW, "the last"), Cause::AttemptsUsedUp)]
+    {
+        t.publish(vec![sent.clone()]).await;
+        let mut times = Vec::new();
+        let mut message = None;
+        for verdict in [retry(NOW, "the first"), retry(NOW, "in between"), end] {
+            let delivery = t.take(&q).await;
+            let before = t.now();
+            let settled = t.settle(&delivery, verdict).await;
+            times.push((before, t.now()));
+            assert_eq!(settled == Settled::Dead, times.len() == 3, "dead at the third attempt, not before");
+            message = Some(delivery.message);
+            t.pass(SOON).await;
+        }
+        let letter = t.dead_letters(&q).await.remove(0);
+        assert_eq!(letter.queue, q, "the queue it was taken from");
+        assert_eq!(Some(&letter.message), message.as_ref(), "the message, whole");
+        assert_eq!((letter.attempts, letter.replays, letter.cause), (3, 0, cause), "how it came to its end");
+        happened(letter.dead_at, times[2], "the end");
+        let first = letter.first_error.expect("the first error is kept");
+        assert_eq!(first.error, "the first", "the first error");
+        happened(first.at, times[0], "the first error");
+        let last = letter.last_error.expect("the last error is kept");
+        if cause == Cause::Refused {
+            assert_eq!(letter.reason, "not JSON", "the reason that was given");
+        } else {
+            assert!(!letter.reason.is_empty(), "the reason says that the attempts are used up");
+            assert_eq!(last.error, "the last", "the last error");
+            happened(last.at, times[2], "the last error");
+        }
+        t.nothing(&q, "its only message is dead").await;
+        assert_eq!(t.broker().drop_dead(&q, &DeadFilter::all()).await, Ok(1), "making way for the other one");
     }
-    let letter = t.dead_letter(&q).await;
-    let first = letter.first_error.expect("a first error");
-    let last = letter.last_error.expect("a last error");
-    assert_eq!([first.error, last.error], ["the first", "the last"], "first and last error");
-    happened(first.at, times[0], "the first error");
-    happened(last.at, times[2], "the last error");
-    happened(letter.dead_at, times[2], "the end");
-    assert_eq!(letter.attempts, 3, "three attempts were made");
-    assert!(!letter.reason.is_empty(), "the reason says that the attempts are used up");
 }
 
 pub(super) async fn long_texts_are_cut(h: &mut dyn Harness) {
@@ -86,7 +71,7 @@ pub(super) async fn long_texts_are_cut(h: &mut dyn Harness) {
 
 /// So many dead letters, one after the other, with some time between them.
 async fn dead_letters<'h>(h: &'h mut dyn Harness, stem: &str, count: usize) -> (Trial<'h>, QueueName) {
-    let (mut t, q) = Trial::with(h, queue(stem)).await;
+    let (mut t, q) = Trial::with(h, queue(stem).lease(LEASE)).await;
     for body in numbered(count) {
         t.send_dead(&q, &body, &format!("reason of {body}")).await;
         t.pass(Duration::from_millis(5)).await;
@@ -173,21 +158,15 @@ pub(super) async fn filters_page(h: &mut dyn Harness) {
     assert_eq!(none.letters, [], "none were asked for");
 }
 
-pub(super) async fn dead_letters_are_not_delivered(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("silent").lease(LEASE)).await;
-    t.send_dead(&q, "a", "hopeless").await;
-    t.pass(2 * LEASE).await;
-    t.nothing(&q, "its only message is dead").await;
-    t.restart().await;
-    t.nothing(&q, "its only message is dead, a restart does not change that").await;
-}
-
-pub(super) async fn dead_letters_survive_an_outage(h: &mut dyn Harness) {
+pub(super) async fn dead_letters_stay_dead_and_survive_an_outage(h: &mut dyn Harness) {
     let (mut t, q) = dead_letters(h, "remain", 9).await;
+    t.pass(2 * LEASE).await;
+    t.nothing(&q, "dead letters are not delivered when their lease has ended").await;
     for (outage, next) in Outage::BOTH.into_iter().zip(9..) {
         let before = t.dead_letters(&q).await;
         t.outage(outage).await;
         assert_eq!(t.dead_letters(&q).await, before, "as they were, ids included, after a {outage:?}");
+        t.nothing(&q, &format!("dead letters are not delivered after a {outage:?}")).await;
         t.send_dead(&q, &format!("m{next:03}"), "later").await;
         assert_eq!(t.dead_bodies(&q).await, numbered(next + 1), "one that dies later comes after them");
     }

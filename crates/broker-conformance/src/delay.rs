@@ -1,36 +1,22 @@
 //! Cases: what waits for its time is never early, not much late, and holds up nothing else.
 
-use crate::Harness;
-use crate::expect::retry;
-use crate::trial::{LONG, NOW, SOON, STEP, Trial, queue, text};
-use crawlway_broker::{Aspect, Outgoing, PublishError, QueueName, Timestamp, Verdict};
-use std::time::Duration;
+use crate::prelude::*;
 
-/// The verdict that delays a delivery.
-type Delaying = fn(Timestamp, Duration) -> Verdict;
-
-const RETRY: Delaying = |_, delay| retry(delay, "failed");
-const DEFER: Delaying = |now, delay| Verdict::Defer { until: now + delay };
-
-pub(super) async fn a_retry_waits_for_its_time(h: &mut dyn Harness) {
-    waits_for_its_time(h, RETRY, 2).await;
-}
-
-pub(super) async fn a_deferral_waits_for_its_time(h: &mut dyn Harness) {
-    waits_for_its_time(h, DEFER, 1).await;
-}
-
-async fn waits_for_its_time(h: &mut dyn Harness, delaying: Delaying, attempt: u32) {
+pub(super) async fn a_retry_and_a_deferral_wait_for_their_time(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("waits")).await;
-    let delivery = t.send_and_take(&q, "a").await;
-    // A depth that lags behind must have time to show it.
+    let first = [t.send_and_take(&q, "retried").await, t.send_and_take(&q, "deferred").await];
+    // A depth that lags behind must have time to show them.
     let delay = SOON + t.guarantees().depth_lag;
     let due = t.now() + delay;
-    t.settle(&delivery, delaying(t.now(), delay)).await;
-    t.depth_is(&q, (0, 0, 1, 0), "while it waits").await;
-    let again = t.take_at(&q, due, "what was delayed").await;
-    assert_eq!((again.attempt, &again.message), (attempt, &delivery.message), "the same message");
-    t.done(&again).await;
+    t.retry(&first[0], delay, "failed").await;
+    t.defer(&first[1], due).await;
+    t.depth_is(&q, (0, 0, 2, 0), "while they wait").await;
+    for _ in 0..2 {
+        let again = t.take_at(&q, due, "what was delayed").await;
+        let (attempt, first) = if text(&again) == "retried" { (2, &first[0]) } else { (1, &first[1]) };
+        assert_eq!((again.attempt, &again.message), (attempt, &first.message), "the same message");
+        t.done(&again).await;
+    }
 }
 
 pub(super) async fn what_is_not_delayed_comes_at_once(h: &mut dyn Harness) {
@@ -69,18 +55,20 @@ pub(super) async fn a_retry_holds_up_no_other_message(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_short_delay_is_not_stuck_behind_a_long_one(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
-    for (stem, delaying) in [("retries", RETRY), ("deferrals", DEFER)] {
-        let q = t.declare(queue(stem)).await;
-        let long = t.send_and_take(&q, "long").await;
-        t.settle(&long, delaying(t.now(), LONG)).await;
-        let short = t.send_and_take(&q, "short").await;
-        let due = t.now() + SOON;
-        t.settle(&short, delaying(t.now(), SOON)).await;
-        let first = t.take_at(&q, due, &format!("the short one of two {stem}")).await;
-        assert_eq!(text(&first), "short", "the long one of two {stem} still waits");
-        t.nothing(&q, "the other one waits much longer").await;
+    let (mut t, q) = Trial::with(h, queue("delays")).await;
+    let mut due = t.now();
+    for (delay, retried, deferred) in [(LONG, "long retry", "long deferral"), (SOON, "retry", "deferral")] {
+        let delivery = t.send_and_take(&q, retried).await;
+        due = t.now() + delay;
+        t.retry(&delivery, delay, "failed").await;
+        let delivery = t.send_and_take(&q, deferred).await;
+        t.defer(&delivery, due).await;
     }
+    let first = t.take_at(&q, due, "one of the short delays").await;
+    let second = t.take_at(&q, due, "the other short delay").await;
+    let came = sorted(vec![text(&first), text(&second)]);
+    assert_eq!(came, ["deferral", "retry"], "the long ones still wait");
+    t.nothing(&q, "the others wait much longer").await;
 }
 
 /// Where messages cannot be held back, publishing one must say so.

@@ -1,51 +1,10 @@
 //! Cases: what is published arrives whole, once while it is held, and no more than prefetch allows.
 
-use crate::Harness;
-use crate::expect::{dead, fenced, numbered, retry, sorted};
-use crate::trial::{LEASE, LONG, SOON, Trial, queue, text};
-use crawlway_broker::{Aspect, Broker, Outgoing, PublishError, QueueName, Settled, Verdict};
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use crate::prelude::*;
 
-pub(super) async fn every_field_arrives(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("fields")).await;
-    let plain = Outgoing::to_queue(&q, "a body");
-    let full = Outgoing::to_queue(&q, "a body")
-        .id("item-1")
-        .key("a key")
-        .group("Acme Inc. / é")
-        .header("createdAt", "2024-05-01T10:00:00Z")
-        .header("email", "user@example.org");
-    for sent in [full, plain] {
-        let before = t.now();
-        t.publish(vec![sent.clone()]).await;
-        let after = t.now();
-        let delivery = t.take(&q).await;
-        let got = &delivery.message;
-        assert_eq!(got.id, sent.id, "the id");
-        assert_eq!(got.key, sent.key, "the key, if there is one");
-        assert_eq!(got.group, sent.group, "the group, if there is one");
-        assert_eq!(got.headers, sent.headers, "the headers, and no others");
-        assert_eq!(got.body, sent.body, "the body");
-        // A server's clock may differ a little from ours, and some count in seconds.
-        let (from, to) = (before - Duration::from_secs(1), after + Duration::from_secs(1));
-        let at = got.published_at;
-        assert!(
-            at >= from && at <= to,
-            "published between {before:?} and {after:?}, but published_at is {at:?}"
-        );
-        assert_eq!(delivery.attempt, 1, "the first delivery is attempt 1");
-        assert_eq!(delivery.last_error, None, "no attempt has failed yet");
-        assert_eq!(delivery.replays, 0, "never replayed");
-        t.done(&delivery).await;
-    }
-}
-
-pub(super) async fn one_outcome_per_message_in_order(h: &mut dyn Harness) {
+pub(super) async fn publishes_are_answered_in_order(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("outcomes")).await;
+    assert_eq!(t.broker().publish(Vec::new()).await, [], "publishing nothing");
     let nowhere = queue("nowhere").name;
     let batch = vec![
         Outgoing::to_queue(&q, "a"),
@@ -55,27 +14,14 @@ pub(super) async fn one_outcome_per_message_in_order(h: &mut dyn Harness) {
         Outgoing::to_queue(&q, "e"),
     ];
     let outcomes = t.broker().publish(batch).await;
+    use PublishError::{Invalid, UnknownQueue};
     match &outcomes[..] {
-        [
-            Ok(()),
-            Err(PublishError::UnknownQueue { queue, .. }),
-            Ok(()),
-            Err(PublishError::Invalid { .. }),
-            Ok(()),
-        ] => {
-            assert_eq!(*queue, nowhere, "the unknown queue");
+        [Ok(()), Err(UnknownQueue { queue, .. }), Ok(()), Err(Invalid { .. }), Ok(())] => {
+            assert_eq!(*queue, nowhere, "the unknown queue is named");
         }
         _ => panic!("an unknown queue and a reserved header between good ones, the answer was {outcomes:?}"),
     }
     assert_eq!(sorted(t.drain(&q, 3).await), ["a", "c", "e"], "the good ones arrive, no others");
-}
-
-pub(super) async fn empty_batches_are_answered_empty(h: &mut dyn Harness) {
-    let (t, _) = Trial::with(h, queue("empty")).await;
-    assert_eq!(t.broker().publish(Vec::new()).await, [], "publishing nothing");
-    assert_eq!(t.broker().settle(Vec::new()).await, [], "settling nothing");
-    assert_eq!(t.broker().extend(&[], LEASE).await, [], "extending nothing");
-    assert_eq!(t.broker().declare(&[]).await, Ok(()), "declaring nothing");
 }
 
 pub(super) async fn no_more_than_asked_for(h: &mut dyn Harness) {
@@ -112,7 +58,7 @@ pub(super) async fn a_receive_waits_for_a_message_and_no_longer(h: &mut dyn Harn
 }
 
 pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("cancelled").prefetch(100)).await;
+    let (mut t, q) = Trial::with(h, queue("cancelled").prefetch(100).lease(LONG)).await;
     let (broker, name) = (t.broker().clone(), q.clone());
     let publishing = tokio::spawn(async move {
         for body in numbered(40) {
@@ -138,12 +84,7 @@ pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harnes
     }
     publishing.await.expect("the publishing task");
     // Far sooner than an abandoned lease would end.
-    while seen.len() < 40 {
-        let delivery = t.take(&q).await;
-        assert_eq!(delivery.attempt, 1, "no attempt was made before");
-        seen.push(text(&delivery));
-        t.done(&delivery).await;
-    }
+    seen.extend(t.drain(&q, 40 - seen.len()).await);
     assert_eq!(sorted(seen), numbered(40), "each of them once");
 }
 
@@ -211,43 +152,28 @@ pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("share").prefetch(50)).await;
     let handles = [t.broker().clone(), t.another_handle().await];
     t.send_all(&q, &numbered(100)).await;
-    let tasks = handles.map(|broker| tokio::spawn(take_what_comes(broker, q.clone(), t.poll_wait())));
-    let mut seen = Vec::new();
-    for task in tasks {
-        seen.extend(task.await.expect("the receiving task"));
-    }
-    while seen.len() < 100 {
-        let delivery = t.take(&q).await;
-        seen.push(text(&delivery));
-        t.done(&delivery).await;
-    }
-    assert_eq!(sorted(seen), numbered(100), "each message goes to one receiver");
-}
-
-async fn take_what_comes(broker: Arc<dyn Broker>, queue: QueueName, wait: Duration) -> Vec<String> {
-    let mut seen = Vec::new();
-    for _ in 0..20 {
-        let got = broker.receive(&queue, 5, wait).await.expect("receiving beside another receiver");
-        seen.extend(got.iter().map(text));
-        let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
-        for answer in broker.settle(verdicts).await {
-            assert_eq!(answer, Ok(Settled::Done), "done within the lease");
+    let wait = t.poll_wait();
+    let receive = async |broker: &Arc<dyn Broker>| {
+        let mut seen = Vec::new();
+        for _ in 0..20 {
+            let got = broker.receive(&q, 5, wait).await.expect("receiving beside another receiver");
+            seen.extend(got.iter().map(text));
+            let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
+            for answer in broker.settle(verdicts).await {
+                assert_eq!(answer, Ok(Settled::Done), "done within the lease");
+            }
         }
-    }
-    seen
-}
-
-pub(super) async fn what_is_done_stays_done(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("final").lease(LEASE)).await;
-    let delivery = t.send_and_take(&q, "a").await;
-    t.done(&delivery).await;
-    t.pass_until(delivery.lease_until).await;
-    t.nothing(&q, "its only message is done").await;
-    t.depth_is(&q, (0, 0, 0, 0), "after done").await;
+        seen
+    };
+    let (mut seen, more) = tokio::join!(receive(&handles[0]), receive(&handles[1]));
+    seen.extend(more);
+    seen.extend(t.drain(&q, 100 - seen.len()).await);
+    assert_eq!(sorted(seen), numbered(100), "each message goes to one receiver");
 }
 
 pub(super) async fn settles_are_answered_in_order(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("verdicts")).await;
+    assert_eq!(t.broker().settle(Vec::new()).await, [], "settling nothing");
     t.send_all(&q, &numbered(5)).await;
     let held = t.take_all(&q, 5).await;
     let until = t.now() + LONG;

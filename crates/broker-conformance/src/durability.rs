@@ -1,10 +1,6 @@
 //! Cases: what was accepted outlives a restart and a crash; what was in flight comes back.
 
-use crate::Harness;
-use crate::expect::{numbered, sorted};
-use crate::trial::{LEASE, Outage, SOON, Trial, queue, text};
-use crawlway_broker::{Aspect, Outgoing};
-use std::collections::BTreeSet;
+use crate::prelude::*;
 
 pub(super) async fn ready_messages_survive_an_outage(h: &mut dyn Harness) {
     let mut t = Trial::open(h).await;
@@ -34,20 +30,19 @@ pub(super) async fn delayed_messages_survive_an_outage(h: &mut dyn Harness) {
         t.retry(&retried, due.since(t.now()), "failed").await;
         let deferred = t.send_and_take(&q, "defer").await;
         t.defer(&deferred, due).await;
-        let mut expected = vec![("defer".to_owned(), 1), ("retry".to_owned(), 2)];
+        let mut expected = vec!["defer 1 None", "retry 2 Some(\"failed\")"];
         if t.has(Aspect::NotBefore) {
             t.publish(vec![Outgoing::to_queue(&q, "held").not_before(due)]).await;
-            expected.insert(1, ("held".to_owned(), 1));
+            expected.insert(1, "held 1 None");
         }
         t.outage(outage).await;
         let mut seen = Vec::new();
         for _ in 0..expected.len() {
             let delivery = t.take_at(&q, due, "what was delayed before the broker went down").await;
-            seen.push((text(&delivery), delivery.attempt));
+            seen.push(format!("{} {} {:?}", text(&delivery), delivery.attempt, error_of(&delivery)));
             t.done(&delivery).await;
         }
-        seen.sort();
-        assert_eq!(seen, expected, "each with its attempt, after a {outage:?}");
+        assert_eq!(sorted(seen), expected, "each with its attempt and error, after a {outage:?}");
     }
 }
 

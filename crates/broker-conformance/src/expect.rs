@@ -144,11 +144,9 @@ impl Trial<'_> {
         self.until("a dead letter and no delivery", async |t| {
             let got = t.poll(queue, 10).await;
             assert!(got.is_empty(), "`{queue}` must deliver nothing more, its message is dead: {got:?}");
-            let found = t.dead_letters(queue).await.len();
-            if found == 1 { Ok(()) } else { Err(format!("{found} dead letters")) }
+            t.dead_letters(queue).await.pop().ok_or_else(|| "no dead letter".to_owned())
         })
-        .await;
-        self.dead_letter(queue).await
+        .await
     }
 
     /// Expects these numbers, at once or within the lag that the broker states. Where the broker cannot tell depths,
@@ -185,6 +183,11 @@ impl Trial<'_> {
     pub(super) async fn depth(&self, queue: &QueueName) -> Option<Depth> {
         self.held(Aspect::Depth, self.broker().depth(queue).await)
     }
+}
+
+/// What the last failed attempt of a delivery said.
+pub(super) fn error_of(delivery: &Delivery) -> Option<&str> {
+    delivery.last_error.as_ref().map(|failure| failure.error.as_str())
 }
 
 /// What settling a delivery that was lost is answered with.

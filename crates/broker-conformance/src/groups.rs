@@ -1,11 +1,6 @@
 //! Cases: one in flight per group, in order, and a group that waits holds up no other.
 
-use crate::Harness;
-use crate::delay::refuses_not_before;
-use crate::expect::retry;
-use crate::trial::{LEASE, SOON, Trial, queue, text};
-use crawlway_broker::{Aspect, DeadFilter, Delivery, Outgoing, PublishError, QueueName, Verdict};
-use std::collections::BTreeMap;
+use crate::{delay::refuses_not_before, prelude::*};
 
 /// A queue with groups, where the broker can have one, holding these messages: `a1` is of group `a`.
 async fn grouped<'h>(h: &'h mut dyn Harness, bodies: &[&str]) -> Option<(Trial<'h>, QueueName)> {
@@ -54,82 +49,38 @@ pub(super) async fn one_in_flight_per_group(h: &mut dyn Harness) {
     t.nothing(&q, "both groups have one in flight again").await;
 }
 
-pub(super) async fn order_within_a_group(h: &mut dyn Harness) {
-    let bodies = ["a1", "b1", "a2", "a3", "c1", "b2", "a4", "b3", "c2"];
-    let Some((mut t, q)) = grouped(h, &bodies).await else { return };
-    let seen = by_group(&mut t, &q, bodies.len()).await;
-    assert_eq!(seen["a"], ["a1", "a2", "a3", "a4"], "group a in order");
-    assert_eq!(seen["b"], ["b1", "b2", "b3"], "group b in order");
-    assert_eq!(seen["c"], ["c1", "c2"], "group c in order");
-}
-
-pub(super) async fn a_group_in_flight_holds_up_no_other(h: &mut dyn Harness) {
-    let Some((mut t, q)) = grouped(h, &["a1", "a2", "a3"]).await else { return };
-    let head = t.take(&q).await;
-    send(&t, &q, &["b1", "b2", "b3"]).await;
-    for expected in ["b1", "b2", "b3"] {
-        assert_eq!(next(&mut t, &q).await, expected, "group b goes on while a is in flight");
-    }
-    assert_eq!(text(&head), "a1", "group a began with its head");
-}
-
-/// How the head of a group comes to wait.
-#[derive(Debug, Clone, Copy)]
-enum Head {
-    Retried,
-    Deferred,
-    LeaseLost,
-    HeldBack,
-}
-
-/// The head of group `a` waits: it comes first, at its time, and group `b` goes on meanwhile.
-async fn waits_alone(h: &mut dyn Harness, head: Head) {
-    let Some((mut t, q)) = grouped(h, &[]).await else { return };
-    let due = if matches!(head, Head::HeldBack) {
-        if refuses_not_before(&t, &q).await {
-            return;
+pub(super) async fn a_head_that_waits_holds_up_its_group_alone(h: &mut dyn Harness) {
+    let Some((mut t, _)) = grouped(h, &[]).await else { return };
+    for head in ["retried", "deferred", "lost with its lease", "held back"] {
+        let q = t.declare(queue("head").groups().lease(LEASE).max_attempts(10)).await;
+        let mut due = t.now() + SOON;
+        if head == "held back" {
+            if refuses_not_before(&t, &q).await {
+                return;
+            }
+            t.publish(vec![Outgoing::to_queue(&q, "a1").group("a").not_before(due)]).await;
+            send(&t, &q, &["a2"]).await;
+        } else {
+            send(&t, &q, &["a1", "a2"]).await;
+            due = t.now() + LEASE;
+            let first = t.take(&q).await;
+            if head != "lost with its lease" {
+                due = t.now() + SOON;
+                let verdict =
+                    if head == "retried" { retry(SOON, "failed") } else { Verdict::Defer { until: due } };
+                t.settle(&first, verdict).await;
+            }
         }
-        let due = t.now() + SOON;
-        t.publish(vec![Outgoing::to_queue(&q, "a1").group("a").not_before(due)]).await;
-        send(&t, &q, &["a2"]).await;
-        due
-    } else {
-        send(&t, &q, &["a1", "a2"]).await;
-        let taken = t.now();
-        let first = t.take(&q).await;
-        let due = t.now() + SOON;
-        match head {
-            Head::Retried => drop(t.settle(&first, retry(SOON, "failed")).await),
-            Head::Deferred => drop(t.settle(&first, Verdict::Defer { until: due }).await),
-            Head::LeaseLost | Head::HeldBack => {}
+        send(&t, &q, &["b1", "b2"]).await;
+        for expected in ["b1", "b2"] {
+            assert_eq!(next(&mut t, &q).await, expected, "group b goes on, though the head of a is {head}");
         }
-        if matches!(head, Head::LeaseLost) { taken + LEASE } else { due }
-    };
-    send(&t, &q, &["b1", "b2"]).await;
-    for expected in ["b1", "b2"] {
-        assert_eq!(next(&mut t, &q).await, expected, "group b goes on, though the head of a is {head:?}");
+        let first = t.take_at(&q, due, &format!("the head that was {head}")).await;
+        assert_eq!(text(&first), "a1", "the head that was {head} comes before the rest of its group");
+        t.nothing(&q, "the head of the only group is in flight").await;
+        t.done(&first).await;
+        assert_eq!(next(&mut t, &q).await, "a2", "then the group goes on");
     }
-    let first = t.take_at(&q, due, "the head of the group that waits").await;
-    assert_eq!(text(&first), "a1", "the head that was {head:?} comes before the rest of its group");
-    t.nothing(&q, "the head of the only group is in flight").await;
-    t.done(&first).await;
-    assert_eq!(next(&mut t, &q).await, "a2", "then the group goes on");
-}
-
-pub(super) async fn a_retried_head_holds_up_its_group_alone(h: &mut dyn Harness) {
-    waits_alone(h, Head::Retried).await;
-}
-
-pub(super) async fn a_deferred_head_holds_up_its_group_alone(h: &mut dyn Harness) {
-    waits_alone(h, Head::Deferred).await;
-}
-
-pub(super) async fn a_head_with_a_lost_lease_holds_up_its_group_alone(h: &mut dyn Harness) {
-    waits_alone(h, Head::LeaseLost).await;
-}
-
-pub(super) async fn a_head_with_not_before_holds_up_its_group_alone(h: &mut dyn Harness) {
-    waits_alone(h, Head::HeldBack).await;
 }
 
 pub(super) async fn a_group_goes_on_after_a_dead_head(h: &mut dyn Harness) {

@@ -1,9 +1,6 @@
 //! Cases: a delivery is its receiver's until the lease ends; after that its verdicts have no effect.
 
-use crate::Harness;
-use crate::expect::{dead, fenced, numbered, retry, sorted, verdicts};
-use crate::trial::{LEASE, LONG, NOW, Outage, SLACK, Trial, queue, text};
-use crawlway_broker::{Receipt, Verdict};
+use crate::prelude::*;
 
 pub(super) async fn a_lease_is_stated_and_its_end_brings_the_message_back(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("back").lease(LEASE)).await;
@@ -36,27 +33,25 @@ pub(super) async fn extending_keeps_a_delivery(h: &mut dyn Harness) {
 
 pub(super) async fn extending_can_shorten_a_lease(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("shortened").lease(LONG)).await;
-    let delivery = t.send_and_take(&q, "a").await;
-    let due = t.now() + LEASE;
-    let answers = t.broker().extend(std::slice::from_ref(&delivery.receipt), LEASE).await;
-    assert_eq!(answers, [Ok(())], "a new lease counts from now on");
-    let again = t.take_at(&q, due, "a delivery with a shortened lease").await;
-    t.fenced(&delivery.receipt, Verdict::Done, "the shortened lease has ended").await;
-    t.done(&again).await;
-}
-
-pub(super) async fn extending_is_answered_in_order(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("extends")).await;
+    assert_eq!(t.broker().extend(&[], LEASE).await, [], "extending nothing");
     t.send_all(&q, &["a", "b"]).await;
     let held = t.take_all(&q, 2).await;
     t.done(&held[0]).await;
+    let due = t.now() + LEASE;
     let receipts = [held[0].receipt.clone(), held[1].receipt.clone()];
     let answers = t.broker().extend(&receipts, LEASE).await;
-    assert_eq!(answers, [Err(fenced(&q)), Ok(())], "the settled one is gone, the other one is held");
+    assert_eq!(
+        answers,
+        [Err(fenced(&q)), Ok(())],
+        "the settled one is gone, the other has a lease from now on"
+    );
+    let again = t.take_at(&q, due, "a delivery with a shortened lease").await;
+    t.fenced(&held[1].receipt, Verdict::Done, "the shortened lease has ended").await;
+    t.done(&again).await;
 }
 
 pub(super) async fn late_verdicts_are_fenced(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("late").lease(LEASE)).await;
+    let (mut t, q) = Trial::with(h, queue("late").lease(2 * LEASE)).await;
     t.send_all(&q, &numbered(10)).await;
     let late = t.take_all(&q, 10).await;
     t.pass_until(late[9].lease_until).await;
@@ -75,6 +70,7 @@ pub(super) async fn late_verdicts_are_fenced(h: &mut dyn Harness) {
     t.all_done(&current).await;
     t.pass_until(current[9].lease_until).await;
     t.nothing(&q, "all messages are done").await;
+    t.depth_is(&q, (0, 0, 0, 0), "when all are done").await;
 }
 
 pub(super) async fn late_extends_and_solo_marks_are_fenced(h: &mut dyn Harness) {

@@ -32,6 +32,17 @@ pub use crawlway_conformance::suite;
 pub use document::is_documented;
 pub use list::{CASES, Case, run};
 
+/// What every case needs.
+mod prelude {
+    pub(crate) use crate::{Harness, expect::*, trial::*};
+    pub(crate) use crawlway_broker::*;
+    pub(crate) use std::{
+        collections::{BTreeMap, BTreeSet},
+        sync::Arc,
+        time::{Duration, Instant},
+    };
+}
+
 use crawlway_broker::{Broker, Timestamp};
 use std::{sync::Arc, time::Duration};
 

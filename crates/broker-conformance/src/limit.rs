@@ -1,9 +1,6 @@
 //! Cases: back-pressure. A full queue rejects publishes, exactly or within the stated slack, and nothing that comes back.
 
-use crate::Harness;
-use crate::expect::{numbered, sorted, verdicts};
-use crate::trial::{LEASE, LONG, NOW, Outage, Trial, batch, queue, text};
-use crawlway_broker::{Aspect, MaxLength, PublishError, QueueName};
+use crate::prelude::*;
 
 const LIMIT: u64 = 5;
 
@@ -21,7 +18,7 @@ async fn is_full(t: &Trial<'_>, queue: &QueueName, when: &str) {
 
 pub(super) async fn exactly_the_limit_is_accepted(h: &mut dyn Harness) {
     let Some((mut t, q)) = exact(h, "exact").await else { return };
-    // One by one, and in one batch that is cut off.
+    // One by one, in one batch that is cut off, and in a race.
     for body in numbered(5) {
         t.send(&q, &body).await;
     }
@@ -42,14 +39,9 @@ pub(super) async fn exactly_the_limit_is_accepted(h: &mut dyn Harness) {
     }
     assert_eq!(accepted.len(), 5, "as many as the limit, out of one batch of 8");
     assert_eq!(sorted(t.drain(&q, 5).await), accepted, "each outcome is about its own message");
-}
 
-pub(super) async fn racing_publishers_do_not_overshoot(h: &mut dyn Harness) {
-    let spec = queue("race").max_length(MaxLength::Exact(20));
-    let Some((mut t, q)) = Trial::asking(h, Aspect::LimitExact, spec).await else { return };
-    let accepted = race(&t, &q, 15).await;
-    assert_eq!(accepted, 20, "four publishers with 15 messages each, into a queue that takes 20");
-    t.drain(&q, 20).await;
+    assert_eq!(race(&t, &q, 15).await, LIMIT, "of four publishers with 15 messages each");
+    t.drain(&q, 5).await;
 }
 
 /// Publishes so many from each of four tasks at once, and says how many were accepted.

@@ -1,9 +1,6 @@
 //! Cases: a dead letter can be put back; it starts over, and what cannot go back stays dead.
 
-use crate::Harness;
-use crate::expect::{numbered, sorted};
-use crate::trial::{LONG, NOW, Outage, Trial, queue, text};
-use crawlway_broker::{Aspect, DeadFilter, MaxLength, Outgoing, PublishError};
+use crate::prelude::*;
 
 pub(super) async fn what_matches_is_replayed_and_nothing_else(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("some")).await;

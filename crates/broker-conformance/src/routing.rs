@@ -1,11 +1,6 @@
 //! Cases: topics reach every queue that is bound to them, once, and no other.
 
-use crate::Harness;
-use crate::expect::sorted;
-use crate::trial::{LEASE, Outage, Trial, queue, text, unique};
-use crawlway_broker::{
-    Aspect, ExchangeName, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, TopicPattern,
-};
+use crate::prelude::*;
 
 fn exchange(stem: &str) -> ExchangeName {
     ExchangeName::new(&unique(stem)).expect("the suite's exchange names are allowed")
@@ -43,11 +38,13 @@ pub(super) async fn patterns_route(h: &mut dyn Harness) {
     ];
     let specs = rows.map(|(patterns, _)| bound("pattern", &x, patterns));
     t.declare_all(specs.to_vec()).await;
+    let elsewhere = t.declare(bound("elsewhere", &exchange("elsewhere"), &["#"])).await;
     t.publish(topics.map(|topic| Outgoing::to_topic(&x, topic, topic)).to_vec()).await;
     for ((patterns, expected), spec) in rows.iter().zip(&specs) {
         let got = sorted(t.drain(&spec.name, expected.len()).await);
         assert_eq!(got, *expected, "what is routed by {patterns:?}");
     }
+    t.nothing(&elsewhere, "it is bound to another exchange").await;
 }
 
 pub(super) async fn each_bound_queue_gets_a_copy_of_its_own(h: &mut dyn Harness) {
@@ -75,15 +72,6 @@ pub(super) async fn each_bound_queue_gets_a_copy_of_its_own(h: &mut dyn Harness)
     assert!(t.dead_letters(&second).await.is_empty(), "a copy that is dead here is not dead there");
     t.done(&held[1]).await;
     assert_eq!(t.dead_bodies(&first).await, ["body"], "a copy that is done there is still dead here");
-}
-
-pub(super) async fn exchanges_are_apart(h: &mut dyn Harness) {
-    let Some((mut t, x, on_x)) = routed(h, "x", &["#"]).await else { return };
-    let y = exchange("y");
-    let on_y = t.declare(bound("y", &y, &["#"])).await;
-    t.publish(vec![Outgoing::to_topic(&x, "t", "for x"), Outgoing::to_topic(&y, "t", "for y")]).await;
-    assert_eq!(t.drain(&on_x, 1).await, ["for x"], "what was published on x");
-    assert_eq!(t.drain(&on_y, 1).await, ["for y"], "what was published on y");
 }
 
 pub(super) async fn an_unroutable_message_is_an_error(h: &mut dyn Harness) {

@@ -1,12 +1,7 @@
 //! Cases: a lost worker counts no attempt and makes suspect; only what crashes its worker while it runs alone ends dead.
 
-use crate::Harness;
-use crate::expect::retry;
-use crate::trial::{LEASE, NOW, Outage, Trial, queue, text};
-use crawlway_broker::{
-    Aspect, Cause, DeadFilter, Delivery, QueueName,
-    suspects::{ALONE_AFTER, places_of},
-};
+use crate::prelude::*;
+use crawlway_broker::suspects::{ALONE_AFTER, places_of};
 
 /// How many losses a delivery shows after so many.
 fn noticed(t: &Trial<'_>, losses: u32) -> u32 {
@@ -118,31 +113,29 @@ pub(super) async fn what_crashes_its_worker_alone_ends_dead(h: &mut dyn Harness)
     }
 }
 
-pub(super) async fn a_lease_that_ends_alone_counts_nothing(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("frozen").lease(LEASE).max_solo_crashes(1)).await;
+pub(super) async fn a_lease_that_ends_or_a_verdict_takes_the_solo_mark_away(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("survivor").lease(LEASE).max_solo_crashes(1)).await;
     t.send(&q, "a").await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         let delivery = take_alone(&mut t, &q).await;
         t.pass_until(delivery.lease_until).await;
     }
-    t.take(&q).await;
-    // It no longer runs alone: the mark went with the delivery.
-    t.crash().await;
-    is_innocent(&mut t, &q, 1).await;
-}
-
-pub(super) async fn what_is_settled_alone_counts_nothing(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("survivor").lease(LEASE).max_solo_crashes(1)).await;
-    t.send(&q, "a").await;
     let delivery = take_alone(&mut t, &q).await;
     t.retry(&delivery, NOW, "failed").await;
     let delivery = take_alone(&mut t, &q).await;
     t.defer(&delivery, t.now()).await;
     let delivery = take_alone(&mut t, &q).await;
     t.requeue(&delivery).await;
+    // It no longer runs alone: the mark went with each delivery.
     t.take(&q).await;
     t.crash().await;
     is_innocent(&mut t, &q, 2).await;
+    t.send(&q, "b").await;
+    let delivery = take_alone(&mut t, &q).await;
+    t.pass_until(delivery.lease_until).await;
+    t.take(&q).await;
+    t.crash().await;
+    is_innocent(&mut t, &q, 1).await;
 }
 
 pub(super) async fn solo_crashes_are_kept_by_a_retry_and_forgotten_by_a_replay(h: &mut dyn Harness) {

@@ -246,15 +246,11 @@ impl<'h> Trial<'h> {
 
     /// Polls until something is there.
     pub(super) async fn some(&mut self, queue: &QueueName, max: usize, what: &str) -> Vec<Delivery> {
-        let patience = Patience::new(self);
-        loop {
-            let got = self.poll(queue, max).await;
-            if !got.is_empty() {
-                return got;
-            }
-            patience.or_panic(self, || format!("expected {what} from `{queue}`, nothing came"));
-            self.pass(STEP).await;
-        }
+        self.until(&format!("{what} from `{queue}`"), async |t| {
+            let got = t.poll(queue, max).await;
+            if got.is_empty() { Err("nothing".to_owned()) } else { Ok(got) }
+        })
+        .await
     }
 
     /// The next delivery.
@@ -333,37 +329,26 @@ impl<'h> Trial<'h> {
         got.iter().map(text).collect()
     }
 
-    /// Polls until there are no more complaints.
-    pub(super) async fn until(
+    /// Asks until there is an answer. Gives up only when both clocks say so: real time alone means nothing to a broker
+    /// whose clock stands still, and that clock alone nothing to one that works in the background.
+    pub(super) async fn until<T>(
         &mut self,
         what: &str,
-        mut check: impl AsyncFnMut(&Self) -> Result<(), String>,
-    ) {
-        let patience = Patience::new(self);
-        while let Err(found) = check(self).await {
-            patience.or_panic(self, || format!("expected {what}, found {found}"));
+        mut ask: impl AsyncFnMut(&Self) -> Result<T, String>,
+    ) -> T {
+        let (started, from) = (Instant::now(), self.now());
+        loop {
+            let found = match ask(self).await {
+                Ok(answer) => return answer,
+                Err(found) => found,
+            };
+            let (real, passed) = (started.elapsed(), self.now().since(from));
+            let over = real > self.deadline() && passed > self.guarantees().late_by + SLACK;
+            assert!(
+                !over,
+                "expected {what}, found {found} (after {real:?}, {passed:?} by the broker's clock)"
+            );
             self.pass(STEP).await;
-        }
-    }
-}
-
-/// Gives up only when both clocks say so: real time alone means nothing to a broker whose clock stands still, and that
-/// clock alone nothing to one that works in the background.
-struct Patience {
-    started: Instant,
-    from: Timestamp,
-}
-
-impl Patience {
-    fn new(trial: &Trial<'_>) -> Self {
-        Self { started: Instant::now(), from: trial.now() }
-    }
-
-    fn or_panic(&self, trial: &Trial<'_>, what: impl FnOnce() -> String) {
-        let real = self.started.elapsed();
-        let passed = trial.now().since(self.from);
-        if real > trial.deadline() && passed > trial.guarantees().late_by + SLACK {
-            panic!("{} (after {real:?}, {passed:?} by the broker's clock)", what());
         }
     }
 }

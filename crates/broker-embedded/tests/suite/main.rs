@@ -31,7 +31,7 @@ fn is_found(fault: Fault, module: &str, case: &str) {
 }
 
 finds! {
-    a_header_is_lost, LosesAHeader: delivery::every_field_arrives, content::every_header_arrives;
+    a_header_is_lost, LosesAHeader: content::every_field_arrives, content::every_header_arrives;
     a_message_in_twenty_is_lost, LosesOneInTwenty: load::nothing_is_lost_or_repeated;
     a_message_is_published_twice, PublishesTwice:
         delivery::receivers_share_without_overlap, load::nothing_is_lost_or_repeated;
@@ -39,7 +39,7 @@ finds! {
     prefetch_is_ignored, IgnoresPrefetch: delivery::prefetch_bounds_what_is_unsettled;
     a_lease_never_ends, LeaseNeverEnds:
         leases::a_lease_is_stated_and_its_end_brings_the_message_back,
-        groups::a_head_with_a_lost_lease_holds_up_its_group_alone;
+        groups::a_head_that_waits_holds_up_its_group_alone;
     fenced_verdicts_are_accepted, AcceptsFencedVerdicts:
         leases::late_verdicts_are_fenced,
         leases::settling_twice_is_fenced,
@@ -54,17 +54,17 @@ finds! {
         suspects::a_crash_counts_no_attempt,
         durability::what_is_in_flight_comes_back_after_an_outage;
     a_retry_is_early, RetryIsEarly:
-        delay::a_retry_waits_for_its_time, groups::a_retried_head_holds_up_its_group_alone;
+        delay::a_retry_and_a_deferral_wait_for_their_time, groups::a_head_that_waits_holds_up_its_group_alone;
     not_before_is_ignored, IgnoresNotBefore:
-        delay::not_before_is_kept, groups::a_head_with_not_before_holds_up_its_group_alone;
+        delay::not_before_is_kept, groups::a_head_that_waits_holds_up_its_group_alone;
     the_limit_is_one_too_high, LimitIsOneTooHigh:
-        limit::exactly_the_limit_is_accepted, limit::racing_publishers_do_not_overshoot;
+        limit::exactly_the_limit_is_accepted, limit::the_limit_holds_after_an_outage;
     the_first_error_is_lost, LosesTheFirstError:
-        dead::a_dead_verdict_keeps_the_detail, dead::exhausted_attempts_keep_first_and_last_error;
+        dead::a_dead_letter_keeps_the_detail, suspects::retries_count_between_lost_workers;
     dropping_ignores_the_filter, DropIgnoresTheFilter: dead::dropping_takes_what_matches_and_nothing_else;
     a_replay_keeps_attempts, ReplayKeepsAttempts: replay::a_replayed_message_starts_over;
     a_pause_does_nothing, PauseDoesNothing:
         admin::a_pause_stops_deliveries_only, durability::a_pause_survives_an_outage;
     the_depth_stands_still, DepthStandsStill:
-        admin::depth_shows_each_state, delay::a_deferral_waits_for_its_time;
+        admin::depth_shows_each_state, delay::a_retry_and_a_deferral_wait_for_their_time;
 }
