@@ -1,4 +1,4 @@
-//! Cases: dead letters keep what happened, and can be listed, read and dropped.
+//! Cases: dead letters keep what happened, and can be listed, dropped and replayed.
 
 use crate::prelude::*;
 
@@ -80,7 +80,7 @@ async fn dead_letters<'h>(h: &'h mut dyn Harness, stem: &str, count: usize) -> (
 }
 
 pub(super) async fn listing_is_oldest_first_and_pages(h: &mut dyn Harness) {
-    let (mut t, q) = dead_letters(h, "pages", 10).await;
+    let (mut t, q) = dead_letters(h, "pages", 12).await;
     let mut seen: Vec<DeadLetter> = Vec::new();
     let mut after = None;
     for pages in 0.. {
@@ -89,20 +89,25 @@ pub(super) async fn listing_is_oldest_first_and_pages(h: &mut dyn Harness) {
         assert!(page.letters.len() <= 4, "at most 4 were asked for, got {}", page.letters.len());
         seen.extend(page.letters);
         let Some(next) = page.next else { break };
-        assert_eq!(
-            Some(&next),
-            seen.last().map(|letter| &letter.id),
-            "the next page begins after the last one seen"
-        );
+        assert_eq!(Some(&next), seen.last().map(|letter| &letter.id), "a page begins after the last seen");
         assert!(pages < 10, "paging must end");
         after = Some(next);
     }
-    assert_eq!(bodies(&seen), numbered(10), "each once, oldest first");
+    assert_eq!(bodies(&seen), numbered(12), "each once, oldest first");
     let ids: BTreeSet<_> = seen.iter().map(|letter| &letter.id).collect();
-    assert_eq!(ids.len(), 10, "each has an id of its own");
+    assert_eq!(ids.len(), 12, "each has an id of its own");
     assert!(seen.is_sorted_by_key(|letter| letter.dead_at), "in the order in which they died");
     assert_eq!(t.dead_letters(&q).await, seen, "listing changes nothing");
-    t.depth_is(&q, (0, 0, 0, 10), "after listing").await;
+    t.depth_is(&q, (0, 0, 0, 12), "after listing").await;
+
+    // Pages are filled with what matches.
+    let mut after = None;
+    for (limit, expected) in [(0, &[][..]), (2, &["m001", "m010"]), (2, &["m011"])] {
+        let page = t.broker().dead_letters(&q, &because("1"), after.as_ref(), limit).await;
+        let page = page.expect("a page of what matches");
+        assert_eq!(bodies(&page.letters), expected, "a page of {limit} after {after:?}");
+        after = page.next.filter(|_| limit > 0);
+    }
 }
 
 pub(super) async fn filters_select(h: &mut dyn Harness) {
@@ -143,21 +148,6 @@ pub(super) async fn filters_select(h: &mut dyn Harness) {
     }
 }
 
-pub(super) async fn filters_page(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("sieve")).await;
-    for (i, body) in numbered(12).into_iter().enumerate() {
-        t.send_dead(&q, &body, if i % 3 == 0 { "wanted" } else { "other" }).await;
-    }
-    let wanted = because("wanted");
-    let first = t.broker().dead_letters(&q, &wanted, None, 3).await.expect("the first page");
-    assert_eq!(bodies(&first.letters), ["m000", "m003", "m006"], "a page is filled with what matches");
-    let after = first.next.expect("there is a fourth that matches");
-    let rest = t.broker().dead_letters(&q, &wanted, Some(&after), 3).await.expect("the second page");
-    assert_eq!(bodies(&rest.letters), ["m009"], "the rest of what matches");
-    let none = t.broker().dead_letters(&q, &wanted, None, 0).await.expect("a page of none");
-    assert_eq!(none.letters, [], "none were asked for");
-}
-
 pub(super) async fn dead_letters_stay_dead_and_survive_an_outage(h: &mut dyn Harness) {
     let (mut t, q) = dead_letters(h, "remain", 9).await;
     t.pass(2 * LEASE).await;
@@ -190,9 +180,77 @@ pub(super) async fn dropping_takes_what_matches_and_nothing_else(h: &mut dyn Har
     t.restart().await;
     assert!(t.dead_letters(&q).await.is_empty(), "what was dropped does not come back");
     assert_eq!(t.dead_bodies(&other).await, ["mine"], "another queue's dead letters are its own");
-    assert_eq!(
-        t.drain(&q, 1).await,
-        ["alive"],
-        "what is alive is not touched, what is dropped not delivered"
-    );
+    assert_eq!(t.drain(&q, 1).await, ["alive"], "what is alive, and nothing that was dropped");
+}
+
+pub(super) async fn what_matches_is_replayed_and_nothing_else(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("some")).await;
+    let other = t.declare(queue("untouched")).await;
+    t.send_dead(&other, "mine", "hopeless").await;
+    for (i, body) in numbered(18).iter().enumerate() {
+        t.send_dead(&q, body, if i == 3 || i == 5 { "Timeout" } else { "hopeless" }).await;
+    }
+    let letters = t.dead_letters(&q).await;
+    let one = DeadFilter::one(letters[1].id.clone());
+    let timeouts = DeadFilter { reason: Some("timeout".into()), ..DeadFilter::all() };
+    let mut left = numbered(18);
+    for (filter, expected) in [(one.clone(), vec![1]), (timeouts, vec![3, 5]), (one, vec![])] {
+        let expected: Vec<String> = expected.into_iter().map(|i: usize| format!("m{i:03}")).collect();
+        t.replays(&q, &filter, expected.len() as u64).await;
+        left.retain(|body| !expected.contains(body));
+        assert_eq!(t.dead_bodies(&q).await, left, "what {filter:?} replayed is not dead any more");
+        assert_eq!(sorted(t.drain(&q, expected.len()).await), expected, "delivered by {filter:?}");
+    }
+    t.replays(&q, &DeadFilter::all(), 15).await;
+    assert!(t.dead_letters(&q).await.is_empty(), "none are dead any more");
+    t.depth_is(&q, (15, 0, 0, 0), "after the replay").await;
+    assert_eq!(sorted(t.drain(&q, 15).await), left, "all are delivered, each once");
+    assert_eq!(t.dead_bodies(&other).await, ["mine"], "another queue's dead letters are its own");
+    t.replays(&q, &DeadFilter::all(), 0).await;
+}
+
+pub(super) async fn a_replayed_message_starts_over(h: &mut dyn Harness) {
+    let (mut t, q) = Trial::with(h, queue("afresh").max_attempts(2)).await;
+    let sent = Outgoing::to_queue(&q, "body").id("item").key("k").group("g").header("h", "v");
+    t.publish(vec![sent.clone()]).await;
+    for replays in 0..3 {
+        let first = t.take(&q).await;
+        let found = (first.attempt, first.last_error.clone(), first.replays);
+        assert_eq!(found, (1, None, replays), "the attempts start over after {replays} replays");
+        let got = &first.message;
+        assert_eq!(
+            (&got.id, &got.key, &got.group, &got.headers, &got.body),
+            (&sent.id, &sent.key, &sent.group, &sent.headers, &sent.body),
+            "the message is as it was published"
+        );
+        t.retry(&first, NOW, "failed").await;
+        let last = t.take(&q).await;
+        assert_eq!((last.attempt, last.replays), (2, replays), "all its attempts are there again");
+        t.reject(&last, "gave up").await;
+        let letter = t.dead_letter(&q).await;
+        assert_eq!((letter.attempts, letter.replays), (2, replays), "replays, and attempts since");
+        t.replays(&q, &DeadFilter::all(), 1).await;
+    }
+}
+
+pub(super) async fn a_full_queue_stops_a_replay(h: &mut dyn Harness) {
+    let spec = queue("full").max_length(MaxLength::Exact(3));
+    let Some((mut t, q)) = Trial::asking(h, Aspect::LimitExact, spec).await else { return };
+    for body in numbered(5) {
+        t.send_dead(&q, &body, "hopeless").await;
+    }
+    t.send(&q, "waiting").await;
+    let full = PublishError::QueueFull { queue: q.clone(), limit: 3 };
+    for room in [2, 0] {
+        let replayed = t.broker().replay(&q, &DeadFilter::all()).await.expect("a replay that stops");
+        let found = (replayed.count, replayed.stopped);
+        assert_eq!(found, (room, Some(full.clone())), "a replay into room for {room}");
+        assert_eq!(t.dead_bodies(&q).await, ["m002", "m003", "m004"], "the oldest went first");
+    }
+    assert_eq!(sorted(t.drain(&q, 3).await), ["m000", "m001", "waiting"], "what went back is delivered");
+    t.replays(&q, &DeadFilter::all(), 3).await;
+    for delivery in t.take_all(&q, 3).await {
+        t.defer(&delivery, t.now() + LONG).await;
+    }
+    assert!(t.dead_letters(&q).await.is_empty(), "all went back in the end");
 }

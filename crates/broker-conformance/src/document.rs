@@ -11,30 +11,23 @@ const DOCUMENT: &str = include_str!("../../../docs/guarantees.md");
 pub fn is_documented(guarantees: &Guarantees) {
     let from_head = DOCUMENT.lines().skip_while(|line| !line.starts_with("| aspect |"));
     let rows = from_head.take_while(|line| !line.is_empty()).filter(|line| line.starts_with("| "));
-    let mut table = rows.map(|line| {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        assert_eq!(cells.len(), 5, "an aspect and four brokers: {line}");
-        cells
-    });
+    let mut table = rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
     let head = table.next().expect("the document has a table");
     let column = head.iter().position(|cell| *cell == guarantees.broker);
     let column = column.unwrap_or_else(|| panic!("`{}` is none of {head:?}", guarantees.broker));
-    let written: Vec<(String, String)> = table
+    let written: Vec<(String, &str)> = table
         .map(|cells| {
+            assert_eq!(cells.len(), head.len(), "an aspect and a cell per broker: {cells:?}");
             let word = cells[column].trim_start_matches("**").split("**").next().unwrap_or_default();
-            (cells[0].to_owned(), word.to_owned())
+            (cells[0].to_owned(), word)
         })
         .collect();
-    let said: Vec<(String, String)> = Aspect::ALL
-        .iter()
-        .map(|aspect| {
-            let word = match guarantees.of(*aspect) {
-                Support::Native => "native",
-                Support::Emulated { .. } => "emulated",
-                Support::Refused { .. } => "refused",
-            };
-            (aspect.to_string(), word.to_owned())
-        })
-        .collect();
+    let word = |aspect: &Aspect| match guarantees.of(*aspect) {
+        Support::Native => "native",
+        Support::Emulated { .. } => "emulated",
+        Support::Refused { .. } => "refused",
+    };
+    let said: Vec<(String, &str)> =
+        Aspect::ALL.iter().map(|aspect| (aspect.to_string(), word(aspect))).collect();
     assert_eq!(written, said, "the document and the code of {}", guarantees.broker);
 }

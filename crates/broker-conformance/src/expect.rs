@@ -1,14 +1,6 @@
 //! What cases ask and expect of deliveries, dead letters and depths.
 
-use crate::trial::{STEP, Trial};
-use crawlway_broker::{
-    Aspect, DeadFilter, DeadLetter, Delivery, Depth, QueueName, Receipt, SettleError, Settled, Timestamp,
-    Verdict,
-};
-use std::time::Duration;
-
-/// How many are in each state: ready, in flight, delayed, dead.
-pub(super) type Counts = (u64, u64, u64, u64);
+use crate::prelude::*;
 
 pub(super) fn retry(after: Duration, error: &str) -> Verdict {
     Verdict::Retry { after, error: error.into() }
@@ -55,11 +47,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn requeue(&self, delivery: &Delivery) {
-        assert_eq!(
-            self.settle(delivery, Verdict::Requeue).await,
-            Settled::Requeued,
-            "the answer to a requeue"
-        );
+        assert_eq!(self.settle(delivery, Verdict::Requeue).await, Settled::Requeued, "a requeue's answer");
     }
 
     pub(super) async fn defer(&self, delivery: &Delivery, until: Timestamp) {
@@ -87,7 +75,7 @@ impl Trial<'_> {
     /// Expects that neither a new lease nor a solo mark is to be had for this receipt.
     pub(super) async fn mark_is_fenced(&self, receipt: &Receipt, because: &str) {
         let error = fenced(&receipt.queue);
-        let extended = self.broker().extend(std::slice::from_ref(receipt), super::trial::LONG).await;
+        let extended = self.broker().extend(std::slice::from_ref(receipt), LONG).await;
         assert_eq!(extended, [Err(error.clone())], "extending must be fenced, since {because}");
         let alone = self.broker().alone(receipt).await;
         assert_eq!(alone, Err(error), "marking it as running alone must be fenced, since {because}");
@@ -149,13 +137,14 @@ impl Trial<'_> {
         .await
     }
 
-    /// Expects these numbers, at once or within the lag that the broker states. Where the broker cannot tell depths,
+    /// Expects these numbers of ready, in flight, delayed and dead, at once or within the lag that the broker states. Where the broker cannot tell depths,
     /// expects that it says so.
-    pub(super) async fn depth_is(&mut self, queue: &QueueName, want: Counts, when: &str) {
+    pub(super) async fn depth_is(&mut self, queue: &QueueName, want: (u64, u64, u64, u64), when: &str) {
         let what = format!("{when}: (ready, in flight, delayed, dead) of `{queue}` must be {want:?}");
         let counts = |depth: &Depth| (depth.ready, depth.in_flight, depth.delayed, depth.dead);
         let Some(depth) = self.depth_that(queue, &what, |depth| counts(depth) == want).await else { return };
         assert_eq!(depth.waiting(), want.0 + want.2, "what waits is ready or delayed");
+        assert!(depth.waiting() > 0 || depth.oldest_age.is_none(), "nothing is old: {depth:?}");
         let waiting = self.broker().waiting(queue).await;
         let about = waiting.as_ref().is_ok_and(|waiting| (want.0..=want.0 + want.2).contains(waiting));
         assert!(about, "{when}: what waits in `{queue}` is {waiting:?}, with a depth of {want:?}");

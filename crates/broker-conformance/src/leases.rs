@@ -40,48 +40,36 @@ pub(super) async fn extending_can_shorten_a_lease(h: &mut dyn Harness) {
     let due = t.now() + LEASE;
     let receipts = [held[0].receipt.clone(), held[1].receipt.clone()];
     let answers = t.broker().extend(&receipts, LEASE).await;
-    assert_eq!(
-        answers,
-        [Err(fenced(&q)), Ok(())],
-        "the settled one is gone, the other has a lease from now on"
-    );
+    assert_eq!(answers, [Err(fenced(&q)), Ok(())], "the settled one is gone, the other is held");
     let again = t.take_at(&q, due, "a delivery with a shortened lease").await;
     t.fenced(&held[1].receipt, Verdict::Done, "the shortened lease has ended").await;
     t.done(&again).await;
 }
 
-pub(super) async fn late_verdicts_are_fenced(h: &mut dyn Harness) {
+pub(super) async fn late_verdicts_extends_and_solo_marks_are_fenced(h: &mut dyn Harness) {
     let (mut t, q) = Trial::with(h, queue("late").lease(2 * LEASE)).await;
     t.send_all(&q, &numbered(10)).await;
     let late = t.take_all(&q, 10).await;
     t.pass_until(late[9].lease_until).await;
     let (expired, taken_over) = late.split_at(5);
+    t.mark_is_fenced(&expired[0].receipt, "the lease has ended").await;
     for (delivery, verdict) in expired.iter().zip(verdicts(t.now(), LONG)) {
         t.fenced(&delivery.receipt, verdict, "the lease has ended").await;
     }
     let current = t.take_all(&q, 10).await;
     let came = sorted(current.iter().map(text).collect());
-    assert_eq!(came, numbered(10), "all come back, since the fenced verdicts had no effect");
+    assert_eq!(came, numbered(10), "all come back, since what was fenced had no effect");
+    t.mark_is_fenced(&taken_over[0].receipt, "the message is another receiver's").await;
     for (delivery, verdict) in taken_over.iter().zip(verdicts(t.now(), NOW)) {
         t.fenced(&delivery.receipt, verdict, "the message is another receiver's").await;
     }
-    t.nothing(&q, "all are held, and the fenced verdicts had no effect").await;
+    t.nothing(&q, "all are held, and what was fenced had no effect").await;
     assert!(t.dead_letters(&q).await.is_empty(), "a fenced verdict makes no dead letter");
     t.all_done(&current).await;
+    t.mark_is_fenced(&current[0].receipt, "the message is done").await;
     t.pass_until(current[9].lease_until).await;
     t.nothing(&q, "all messages are done").await;
     t.depth_is(&q, (0, 0, 0, 0), "when all are done").await;
-}
-
-pub(super) async fn late_extends_and_solo_marks_are_fenced(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("revived").lease(LEASE)).await;
-    let late = t.send_and_take(&q, "a").await;
-    t.pass_until(late.lease_until).await;
-    t.mark_is_fenced(&late.receipt, "its lease has ended").await;
-    let current = t.take(&q).await;
-    t.mark_is_fenced(&late.receipt, "the message is another receiver's").await;
-    t.done(&current).await;
-    t.mark_is_fenced(&current.receipt, "the message is done").await;
 }
 
 pub(super) async fn settling_twice_is_fenced(h: &mut dyn Harness) {

@@ -22,9 +22,7 @@ mod leases;
 mod limit;
 mod list;
 mod load;
-mod replay;
 mod routing;
-mod suspects;
 mod trial;
 
 #[doc(hidden)]
@@ -43,8 +41,7 @@ mod prelude {
     };
 }
 
-use crawlway_broker::{Broker, Timestamp};
-use std::{sync::Arc, time::Duration};
+use prelude::{Arc, Broker, Duration, Timestamp};
 
 /// What a backend supplies: how to open it, how to break it, and its clock.
 ///

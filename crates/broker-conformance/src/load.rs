@@ -1,24 +1,8 @@
-//! Cases: slow consumers, and a conservation check under concurrency and outages.
+//! Cases: a conservation check under concurrency and outages.
 
 use crate::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
-
-pub(super) async fn a_slow_consumer_blocks_no_publisher(h: &mut dyn Harness) {
-    let (mut t, slow) = Trial::with(h, queue("slow").prefetch(1)).await;
-    let quick = t.declare(queue("quick")).await;
-    let held = t.send_and_take(&slow, "first").await;
-    let stuck = t.receiving(&slow, 1, "the slow consumer holds as many as it may").await;
-    for _ in 0..20 {
-        let publish = tokio::time::timeout(t.deadline(), t.send_all(&slow, &["more"; 10])).await;
-        assert!(publish.is_ok(), "a slow consumer must not block publishers");
-        let delivery = t.send_and_take(&quick, "quick").await;
-        t.done(&delivery).await;
-    }
-    assert!(!stuck.is_finished(), "the slow consumer holds as many as it may");
-    t.done(&held).await;
-    t.delivered(stuck, "the slow consumer has settled").await;
-}
 
 /// How many messages each publisher sends.
 const EACH: usize = 60;
@@ -127,7 +111,7 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
     if let Some(outage) = outage {
         let (tasks, started) = (start(&t, 0), Instant::now());
         while lock(&ledger).accepted.len() < 2 * EACH {
-            assert!(started.elapsed() < 2 * t.deadline(), "publishers must get on");
+            assert!(started.elapsed() < 2 * t.harness.deadline(), "publishers must get on");
             tick(&mut t).await;
         }
         // Whatever call is under way is dropped half done, as when a process dies.
@@ -154,7 +138,9 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
         let ended = |id: &String| known.done.contains(id) || dead.contains(id) || finishing(id);
         let missing: Vec<String> = known.accepted.iter().filter(|id| !ended(id)).cloned().collect();
         let finished = missing.is_empty() && tasks[..4].iter().all(JoinHandle::is_finished);
-        if finished || tasks[4..].iter().any(JoinHandle::is_finished) || started.elapsed() > 4 * t.deadline()
+        if finished
+            || tasks[4..].iter().any(JoinHandle::is_finished)
+            || started.elapsed() > 4 * t.harness.deadline()
         {
             break missing;
         }
@@ -187,45 +173,58 @@ pub(super) async fn nothing_is_lost_or_repeated_across_a_restart(h: &mut dyn Har
     conserved(h, Some(Outage::Restart)).await;
 }
 
-/// What came of each group: how many, and whether one is in flight.
-type Groups = Mutex<BTreeMap<String, (usize, bool)>>;
+/// What came of the groups: how many of each and whether one is in flight, and how many of the large group came before
+/// every group had its turn.
+#[derive(Debug, Default)]
+struct Groups {
+    seen: BTreeMap<String, (usize, bool)>,
+    ahead: Option<usize>,
+}
 
-pub(super) async fn groups_stay_in_order_under_load(h: &mut dyn Harness) {
-    let Some((mut t, q)) = Trial::asking(h, Aspect::Groups, queue("busy-groups").groups()).await else {
-        return;
-    };
-    // Group by group, so that the next in line is always one that must wait.
-    let messages = (0..20).flat_map(|group| (0..10).map(move |number| (group, number)));
-    let message = |(group, number)| Outgoing::to_queue(&q, format!("{number}")).group(format!("g{group}"));
-    t.publish(messages.map(message).collect()).await;
-    let groups = Arc::<Groups>::default();
+pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &mut dyn Harness) {
+    let spec = queue("busy-groups").groups().prefetch(10);
+    let Some((mut t, q)) = Trial::asking(h, Aspect::Groups, spec).await else { return };
+    // A hundred groups of which the first is far ahead: it must not keep the others waiting.
+    let message = |group, number| Outgoing::to_queue(&q, format!("{number}")).group(format!("g{group}"));
+    let large = (0..200).map(|number| message(0, number));
+    let small = (1..100).flat_map(|group| (0..2).map(move |number| (group, number)));
+    t.publish(large.chain(small.map(|(group, number)| message(group, number))).collect()).await;
+    let groups = Arc::<Mutex<Groups>>::default();
     let consume = |_| tokio::spawn(consume_groups(t.broker().clone(), q.clone(), groups.clone()));
     let (tasks, started) = (Vec::from_iter((0..4).map(consume)), Instant::now());
-    let all_done = || lock(&groups).values().filter(|group| **group == (10, false)).count() == 20;
-    while !all_done() && started.elapsed() < 2 * t.deadline() && !tasks.iter().any(JoinHandle::is_finished) {
+    let done = || lock(&groups).seen.values().filter(|group| !group.1).map(|group| group.0).sum::<usize>();
+    while done() < 398
+        && started.elapsed() < 2 * t.harness.deadline()
+        && !tasks.iter().any(JoinHandle::is_finished)
+    {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop(tasks).await;
-    assert!(all_done(), "each of 20 groups with 10 messages, each once: {groups:?}");
+    assert_eq!(done(), 398, "each message of each group, once");
+    let ahead = lock(&groups).ahead;
+    assert!(ahead < Some(200), "{ahead:?} of the large group came before every other group had a turn");
     t.nothing(&q, "every message is settled").await;
 }
 
-async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<Groups>) {
+async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<Mutex<Groups>>) {
     loop {
         let got = broker.receive(&queue, 3, Duration::from_millis(20)).await.expect("receiving from groups");
         for delivery in &got {
             let group = delivery.message.group.clone().unwrap_or_default();
             let mut groups = lock(&groups);
-            let seen = groups.entry(group.clone()).or_default();
+            let seen = groups.seen.entry(group.clone()).or_default();
             let found = (text(delivery), seen.1);
             assert_eq!(found, (seen.0.to_string(), false), "{group}: in order, one in flight");
             *seen = (seen.0 + 1, true);
+            if groups.seen.len() == 100 && groups.ahead.is_none() {
+                groups.ahead = Some(groups.seen["g0"].0);
+            }
         }
         // Others get a chance to be given what they must not have.
         tokio::time::sleep(Duration::from_millis(1)).await;
         for delivery in got {
             let group = delivery.message.group.clone().unwrap_or_default();
-            lock(&groups).entry(group.clone()).and_modify(|group| group.1 = false);
+            lock(&groups).seen.entry(group.clone()).and_modify(|group| group.1 = false);
             let answer = broker.settle(vec![(delivery.receipt, Verdict::Done)]).await.remove(0);
             assert_eq!(answer, Ok(Settled::Done), "{group}: done within the lease");
         }

@@ -12,12 +12,10 @@ fn bound(stem: &str, exchange: &ExchangeName, patterns: &[&str]) -> QueueSpec {
     })
 }
 
+type Routed<'h> = (Trial<'h>, ExchangeName, QueueName);
+
 /// An exchange and a queue that is bound to it, where the broker routes topics.
-async fn routed<'h>(
-    h: &'h mut dyn Harness,
-    stem: &str,
-    patterns: &[&str],
-) -> Option<(Trial<'h>, ExchangeName, QueueName)> {
+async fn routed<'h>(h: &'h mut dyn Harness, stem: &str, patterns: &[&str]) -> Option<Routed<'h>> {
     let x = exchange(stem);
     let (t, q) = Trial::asking(h, Aspect::Topics, bound(stem, &x, patterns).lease(LEASE)).await?;
     Some((t, x, q))

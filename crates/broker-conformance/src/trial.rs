@@ -1,15 +1,7 @@
 //! One case on one broker: the harness, the open handle, and how to poll, wait and break things.
 
-use crate::Harness;
-use crawlway_broker::{
-    Aspect, Broker, BrokerError, Delivery, Guarantees, MessageId, Outgoing, QueueName, QueueSpec, Support,
-    Timestamp,
-};
-use std::{
-    fmt::Debug,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use crate::prelude::*;
+use std::fmt::Debug;
 use tokio::task::JoinHandle;
 
 /// No delay.
@@ -61,7 +53,7 @@ pub(super) fn batch<S: AsRef<str>>(queue: &QueueName, bodies: &[S]) -> Vec<Outgo
 }
 
 pub(super) struct Trial<'h> {
-    harness: &'h mut dyn Harness,
+    pub(super) harness: &'h mut dyn Harness,
     broker: Option<Arc<dyn Broker>>,
     specs: Vec<QueueSpec>,
 }
@@ -164,14 +156,6 @@ impl<'h> Trial<'h> {
         self.harness.now()
     }
 
-    pub(super) fn poll_wait(&self) -> Duration {
-        self.harness.poll_wait()
-    }
-
-    pub(super) fn deadline(&self) -> Duration {
-        self.harness.deadline()
-    }
-
     pub(super) async fn pass(&mut self, time: Duration) {
         self.harness.pass(time).await;
     }
@@ -197,11 +181,7 @@ impl<'h> Trial<'h> {
             Outage::Restart => self.harness.restart().await,
             Outage::Crash => self.harness.crash().await,
         };
-        assert_eq!(
-            broker.declare(&self.specs).await,
-            Ok(()),
-            "declaring the same queues again after a {outage:?}"
-        );
+        assert_eq!(broker.declare(&self.specs).await, Ok(()), "declaring the same after a {outage:?}");
         self.broker = Some(broker);
     }
 
@@ -232,7 +212,7 @@ impl<'h> Trial<'h> {
 
     /// One poll of the queue.
     pub(super) async fn poll(&self, queue: &QueueName, max: usize) -> Vec<Delivery> {
-        let got = match self.broker().receive(queue, max, self.poll_wait()).await {
+        let got = match self.broker().receive(queue, max, self.harness.poll_wait()).await {
             Ok(got) => got,
             Err(error) => panic!("receiving from `{queue}` must work, the answer was: {error}"),
         };
@@ -307,7 +287,7 @@ impl<'h> Trial<'h> {
     pub(super) async fn receiving(&self, queue: &QueueName, max: usize, because: &str) -> Receiving {
         let (broker, queue) = (self.broker().clone(), queue.clone());
         let receiving = tokio::spawn(async move { broker.receive(&queue, max, LONG).await });
-        tokio::time::sleep(self.poll_wait()).await;
+        tokio::time::sleep(self.harness.poll_wait()).await;
         assert!(!receiving.is_finished(), "a receive must wait, since {because}");
         receiving
     }
@@ -318,7 +298,7 @@ impl<'h> Trial<'h> {
         receiving: Receiving,
         because: &str,
     ) -> Result<Vec<Delivery>, BrokerError> {
-        let ended = tokio::time::timeout(self.deadline(), receiving).await;
+        let ended = tokio::time::timeout(self.harness.deadline(), receiving).await;
         let ended = ended.unwrap_or_else(|_| panic!("the waiting receive must return, since {because}"));
         ended.expect("the receiving task")
     }
@@ -343,7 +323,7 @@ impl<'h> Trial<'h> {
                 Err(found) => found,
             };
             let (real, passed) = (started.elapsed(), self.now().since(from));
-            let over = real > self.deadline() && passed > self.guarantees().late_by + SLACK;
+            let over = real > self.harness.deadline() && passed > self.guarantees().late_by + SLACK;
             assert!(
                 !over,
                 "expected {what}, found {found} (after {real:?}, {passed:?} by the broker's clock)"

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 /// One handle publishes to limited queues in turns of [`STEP`](Self::STEP) messages, and counts what waits before each. So a limit is
 /// overshot by no more than that for each other handle that publishes at the same time, which is what
 /// [`Guarantees::limit_slack`] has to say. Where a depth lags behind, what this handle has sent meanwhile counts besides: such a queue may
-/// refuse a little early, and not late. What comes back is always taken, since nobody publishes it.
+/// refuse a little early, and not late. What comes back is always taken, since it is not published.
 #[derive(Debug)]
 pub struct Limited<B> {
     inner: B,

@@ -76,11 +76,16 @@ const TABLE: &[Row] = &[
     Row { crates: "crawlway-conformance", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-broker", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
     Row { crates: "crawlway-store", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
-    // A backend knows its contract only.
+    Row {
+        crates: "crawlway-broker-conformance",
+        may_use: &["crawlway-broker", "crawlway-conformance"],
+        tests_may_use: &[],
+    },
+    // A backend knows its contract only, and its tests the suite of the contract.
     Row {
         crates: "crawlway-broker-*",
         may_use: &["crawlway-broker", "crawlway-clock", "crawlway-lock"],
-        tests_may_use: &["crawlway-testkit"],
+        tests_may_use: &["crawlway-testkit", "crawlway-broker-conformance", "crawlway-conformance"],
     },
     // Their gates are compared with the embedded one, step by step.
     Row {
@@ -122,7 +127,7 @@ const MAY_NAME_PRODUCTS: &[&str] = &[
 ];
 
 /// These serve development, so what is shipped never contains them: only tests use them, and each other.
-const NOT_SHIPPED: &[&str] = &["crawlway-testkit", "crawlway-bench", "xtask"];
+const NOT_SHIPPED: &[&str] = &["crawlway-testkit", "crawlway-bench", "xtask", "crawlway-broker-conformance"];
 
 /// A crate whose name is one of these, or has one of these between its dashes, is a product's client.
 #[rustfmt::skip]
@@ -274,7 +279,8 @@ mod tests {
                  crawlway-flows: crawlway-flow crawlway-content crawlway-fetch crawlway-broker crawlway-store
                  crawlway-flow: crawlway-broker crawlway-store dev:crawlway-broker-embedded
                  crawlway-fetch: crawlway-content crawlway-store
-                 crawlway-broker-kafka: crawlway-broker rdkafka dev:crawlway-testkit
+                 crawlway-broker-kafka: crawlway-broker rdkafka dev:crawlway-testkit dev:crawlway-broker-conformance
+                 crawlway-broker-conformance: crawlway-broker crawlway-conformance
                  crawlway-broker: bytes crawlway-conformance dev:crawlway-broker
                  crawlway-store-sql: crawlway-store sqlx
                  crawlway-search-index: crawlway-store tantivy
@@ -331,6 +337,7 @@ mod tests {
             "crawlway: crawlway-bench",
             "crawlway-flow: crawlway-testkit",
             "crawlway-broker-sqs: crawlway-testkit",
+            "crawlway-broker-sqs: crawlway-broker-conformance",
         ] {
             let findings = findings(line);
             assert_eq!(findings.len(), 1, "{line}: {findings:?}");

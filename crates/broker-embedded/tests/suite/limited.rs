@@ -23,7 +23,7 @@ fn support(aspect: Aspect) -> Support {
 
 fn limited(inner: Arc<EmbeddedBroker>, fault: Fault, depth_lag: Duration) -> Limited<Faulty> {
     let guarantees = Guarantees { support, limit_slack: SLACK, depth_lag, ..inner.guarantees() };
-    Limited::new(Faulty::new(inner, fault), guarantees)
+    Limited::new(Faulty { inner, fault }, guarantees)
 }
 
 crawlway_broker_conformance::conformance_suite!(EmbeddedHarness::new(Duration::from_secs(30), |broker| {
