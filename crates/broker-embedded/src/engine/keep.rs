@@ -9,6 +9,7 @@ use super::{
 use crate::{
     index::Life,
     record::Kind,
+    recover::DEATH_NUMBERS,
     segment::{self, FIRST_RECORD, Segment},
 };
 use std::io;
@@ -63,6 +64,20 @@ impl Engine {
         match segment::create_spare(&*self.disk, number, size, self.sizes.reserve) {
             Ok(file) => lock(&self.log).spares.push(Spare { number, file, size }),
             Err(error) => tracing::debug!(%error, "no room for a spare segment"),
+        }
+    }
+
+    /// Reserves more numbers for dead letters before those that were reserved are used up.
+    pub(crate) fn reserve_deaths(&self) {
+        let mut state = lock(&self.state);
+        if state.next_death + DEATH_NUMBERS / 2 < state.catalog.unused_death {
+            return;
+        }
+        let mut catalog = state.catalog.clone();
+        catalog.unused_death = state.next_death + 10 * DEATH_NUMBERS;
+        match catalog.save(&*self.disk) {
+            Ok(()) => state.catalog = catalog,
+            Err(error) => tracing::debug!(%error, "no numbers for dead letters are reserved"),
         }
     }
 
