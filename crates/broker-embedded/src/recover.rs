@@ -125,7 +125,7 @@ pub(crate) fn recover(
         );
     }
     let mut scan = Scan {
-        state: State::new(disk.clone(), catalog, Reserve::new(sizes.reserve, files.reserve)),
+        state: State::new(disk.clone(), catalog, Reserve::new(files.reserve)),
         present: files.data.clone(),
         moved: HashMap::new(),
         waiting: Vec::new(),
