@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI32, Ordering},
+        atomic::{AtomicBool, AtomicI32, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -148,4 +148,106 @@ fn kills_from_outside_end_no_page() {
     assert_eq!(told["counts"]["done"], 6 * 31, "{told}");
     assert_eq!((&told["state"], &told["counts"]["dead"]), (&"finished".into(), &0.into()), "{told}");
     assert_eq!(dead(home.path()), Vec::<Value>::new());
+}
+
+/// Somebody who is in a hurry presses Ctrl-C twice, again and again, while a slow page is fetched.
+#[test]
+fn a_forced_end_is_no_crash() {
+    let home = tempfile::tempdir().unwrap();
+    let hosts = hosts(13, 1);
+    let (asked, is_slow) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(true)));
+    let (log, slow) = (asked.clone(), is_slow.clone());
+    let answers = move |_: Ipv4Addr, path: &str| {
+        if path == "/" {
+            return page("<a href=/slow>slow</a>");
+        }
+        log.fetch_add(1, Ordering::SeqCst);
+        if slow.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_secs(20));
+        }
+        page("slow")
+    };
+    let web = Web::serve(&hosts, Arc::new(answers));
+    for times in 1..=9 {
+        let mut child = crawler(&web, &hosts, home.path()).spawn().unwrap();
+        let began = Instant::now();
+        while asked.load(Ordering::SeqCst) < times {
+            assert!(began.elapsed() < LIMIT, "the slow page is not asked for the {times}th time");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for _ in 0..2 {
+            kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let began = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < Duration::from_secs(10), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!home.path().join("data/restarts.json").exists(), "it ended in order");
+    }
+    is_slow.store(false, Ordering::SeqCst);
+    let (told, _) = supervised(crawler(&web, &hosts, home.path()), &Victim::default());
+    assert_eq!((&told["state"], &told["counts"]["done"]), (&"finished".into(), &2.into()), "{told}");
+    assert_eq!(told["counts"]["dead"], 0, "{told}");
+}
+
+/// A URL that is asked for kills the service that fetches it, each time. Who asked for it is told in the end.
+#[test]
+fn a_url_that_kills_the_service_is_failed_and_not_in_progress_for_ever() {
+    let home = tempfile::tempdir().unwrap();
+    let hosts = hosts(14, 1);
+    let victim = Victim::default();
+    let killed = victim.clone();
+    let answers = move |_: Ipv4Addr, path: &str| {
+        if path == "/poison" {
+            killed.kill();
+            return Vec::new();
+        }
+        response("404 Not Found", "", b"")
+    };
+    let web = Web::serve(&hosts, Arc::new(answers));
+    let url = web.url(hosts[0], "/poison");
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let command = |words: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(words)
+            .arg("--data")
+            .arg(home.path().join("data"))
+            .current_dir(home.path())
+            .env_clear()
+            .env("CRAWLWAY_GATEWAY__LISTEN", format!("127.0.0.1:{port}"))
+            .env("CRAWLWAY_FETCH__ALLOW", format!("[\"127.0.0.0/8:{}\"]", web.port))
+            .env("CRAWLWAY_FETCH__GAP", "0s")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        command
+    };
+    let (began, mut starts, mut is_asked, mut told) = (Instant::now(), 0, false, Value::Null);
+    'ended: loop {
+        assert!(began.elapsed() < LIMIT, "started {starts} times: {told}");
+        starts += 1;
+        let mut service = command(&["up"]).spawn().unwrap();
+        victim.is(&service);
+        while service.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(100));
+            if !is_asked {
+                is_asked = command(&["url", "add", &url]).status().unwrap().success();
+                continue;
+            }
+            let record = command(&["url", "get", &url, "--json"]).output().unwrap();
+            told = serde_json::from_slice(&record.stdout).unwrap_or(told);
+            if told["status"] == "FAILED_PERMANENT" || began.elapsed() > LIMIT {
+                service.kill().unwrap();
+                service.wait().unwrap();
+                break 'ended;
+            }
+        }
+    }
+    assert_eq!(told["status"], "FAILED_PERMANENT", "started {starts} times: {told}");
+    assert!(told.to_string().contains("its worker was lost 3 times"), "{told}");
+    let letters = dead(home.path());
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    assert_eq!((&letters[0]["cause"], starts), (&"worker_lost".into(), 9), "{letters:?}");
 }

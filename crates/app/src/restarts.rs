@@ -54,14 +54,18 @@ pub(crate) struct Restarts {
 }
 
 impl Restarts {
+    /// The note in a data directory that no other process uses.
+    pub(crate) fn new(data: &Path) -> Self {
+        Self { path: data.join(FILE) }
+    }
+
     /// Waits as long as the crashes before call for, and notes that this process runs items now.
-    pub(crate) async fn wait(data: &Path, stop: &Stop) -> io::Result<Self> {
-        let path = data.join(FILE);
+    pub(crate) async fn wait(&self, stop: &Stop) {
         let now = Timestamp::now();
-        let before = read(&path);
+        let before = read(&self.path);
         let state = before.at_start(now);
         if state != before {
-            write(&path, &state)?;
+            self.note(&state);
         }
         // A clock that was set must not make it longer.
         let rest = state.not_before.since(now).min(MAX_DELAY);
@@ -73,19 +77,26 @@ impl Restarts {
             ));
             tokio::select! {
                 () = tokio::time::sleep(rest) => {}
-                _ = stop.requested() => {}
+                _ = stop.requested() => return,
             }
         }
-        write(&path, &State { running_since: Some(Timestamp::now()), ..state })?;
-        Ok(Self { path })
+        self.note(&State { running_since: Some(Timestamp::now()), ..state });
     }
 
     /// Notes an orderly end.
-    pub(crate) fn ended_in_order(self) {
+    pub(crate) fn ended_in_order(&self) {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(%error, path = %self.path.display(), "the next start may take this end for a crash");
+        }
+    }
+
+    fn note(&self, state: &State) {
+        let written =
+            serde_json::to_vec(state).map_err(io::Error::other).and_then(|json| fs::write(&self.path, json));
+        if let Err(error) = written {
+            tracing::warn!(%error, path = %self.path.display(), "a crash loop would not be noticed");
         }
     }
 }
@@ -93,10 +104,6 @@ impl Restarts {
 /// What was left; what cannot be read says nothing.
 fn read(path: &Path) -> State {
     fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
-}
-
-fn write(path: &Path, state: &State) -> io::Result<()> {
-    fs::write(path, serde_json::to_vec(state).map_err(io::Error::other)?)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
-use crawlway_clock::Clock;
+use crawlway_clock::{Clock, Timestamp, watch_for_suspensions};
 use crawlway_fetch::{Allowed, Fetcher, Request, resolve::Resolve};
 use crawlway_flow::{Exclusive, Flow, ItemsOf, Parts, Ran, Stop, close_trails_of_the_lost};
 use crawlway_flows::{
@@ -106,7 +106,7 @@ pub(crate) struct Worker {
     /// Crawls that are paused while this process runs.
     put_off: Vec<CrawlId>,
     /// Notes an orderly end, where the data directory is this process's own and it runs items.
-    restarts: Option<Restarts>,
+    restarts: Option<Arc<Restarts>>,
     _lock: Option<DirectoryLock>,
 }
 
@@ -204,10 +204,9 @@ impl Worker {
         let opening::Stores { records, seen, urls, gate, index, lock } = stores;
         let has_stages = runs.search.crawl || runs.search.index || runs.inventory;
         // Where no other process can use the data directory.
-        let restarts = match lock.is_some() || !config.broker.is_shared() {
-            true if has_stages => Some(Restarts::wait(&config.data_dir, &stop).await?),
-            _ => None,
-        };
+        let is_own = lock.is_some() || !config.broker.is_shared();
+        let restarts = (has_stages && is_own).then(|| Arc::new(Restarts::new(&config.data_dir)));
+        watch_for_suspensions();
         search::name_crawls(&*records.frontier).await?;
         let put_off = match only {
             Some(only) => pause_others(&*records.frontier, only).await?,
@@ -237,7 +236,8 @@ impl Worker {
         if runs.has_inventory() {
             queues.extend(inventory::items());
         }
-        let closing = close_trails(&broker, &records, queues);
+        let of_urls = runs.has_inventory().then(|| urls.clone());
+        let closing = close_trails(&broker, &records, of_urls, queues);
         if !config.broker.is_shared() {
             closing.await?;
         } else if has_stages {
@@ -290,7 +290,11 @@ impl Worker {
         let stopped = stop.clone();
         let broken = Arc::<AtomicBool>::default();
         let breaks = broken.clone();
+        let waits = restarts.clone();
         let running = tokio::spawn(async move {
+            if let Some(restarts) = waits {
+                restarts.wait(&stopped).await;
+            }
             let fetching = async {
                 match fetching {
                     Some(flow) => flow.run().await,
@@ -406,16 +410,20 @@ impl Worker {
     }
 }
 
-/// Ends the trails of items that died because their worker was lost in their last attempt.
+/// Ends the trails of items that took their workers with them, and the records of such URLs.
 fn close_trails(
     broker: &Arc<dyn Broker>,
     records: &open::Records,
+    urls: Option<Arc<dyn UrlRecords>>,
     queues: Vec<ItemsOf>,
 ) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
     let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
     let trails = records.trails.clone();
     async move {
         close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queues).await?;
+        if let Some(urls) = urls {
+            inventory::fail_records_of_the_lost(&shown, &*urls, Timestamp::now()).await?;
+        }
         Ok(())
     }
 }
@@ -442,19 +450,27 @@ async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result
     }
 }
 
-/// A stop that SIGTERM and Ctrl-C request. A second Ctrl-C ends the process at once.
+/// A stop that SIGTERM, SIGHUP and Ctrl-C request. The second of them has what is in flight handed back instead of finished; the third
+/// ends the process, which then looks like a crash.
 pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let asked = stop.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let mut next = async || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        next().await;
         asked.request();
-        interrupt.recv().await;
+        next().await;
+        asked.request_at_once();
+        next().await;
         process::exit(130);
     });
     Ok(stop)

@@ -208,6 +208,7 @@ impl Shared {
             self.engine.sync_journals();
             self.engine.prepare();
             self.engine.look_whether_it_is_over();
+            self.engine.reserve_deaths();
             self.engine.bound_active_journal();
             self.engine.recycle();
             self.engine.start_relocating();
@@ -441,6 +442,7 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn close(&self) -> Result<(), BrokerError> {
+        self.shared.engine.hand_back_all(self.shared.clock.now());
         self.stop();
         Ok(())
     }

@@ -22,6 +22,9 @@ pub(crate) struct Catalog {
     /// No segment has had this number or a higher one. Numbers are never given twice: a record is known
     /// by its place for as long as a copy of it names that place.
     pub(crate) unused_segment: u32,
+    /// No dead letter has had this number or a higher one. Numbers are never given twice: an id that somebody wrote down names one letter.
+    #[serde(default)]
+    pub(crate) unused_death: u64,
     /// How the clock stood when the times in the log were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Anchor>,
@@ -37,7 +40,14 @@ pub(crate) struct CatalogQueue {
 
 impl Catalog {
     pub(crate) fn new(directory: u64) -> Self {
-        Self { format: FORMAT, directory, unused_segment: 1, anchor: None, queues: Vec::new() }
+        Self {
+            format: FORMAT,
+            directory,
+            unused_segment: 1,
+            unused_death: 0,
+            anchor: None,
+            queues: Vec::new(),
+        }
     }
 
     /// Reads the catalog; `None` if there is none yet.

@@ -19,6 +19,9 @@ use std::{
     sync::Arc,
 };
 
+/// Numbers of dead letters are reserved this many at a time.
+pub(crate) const DEATH_NUMBERS: u64 = 1000;
+
 /// Where unreadable bytes are kept, for who wants to look.
 pub(crate) const SET_ASIDE: &str = "set-aside";
 
@@ -122,7 +125,7 @@ pub(crate) fn recover(
         );
     }
     let mut scan = Scan {
-        state: State::new(disk.clone(), catalog, Reserve::new(sizes.reserve, files.reserve)),
+        state: State::new(disk.clone(), catalog, Reserve::new(files.reserve)),
         present: files.data.clone(),
         moved: HashMap::new(),
         waiting: Vec::new(),
@@ -169,8 +172,12 @@ pub(crate) fn recover(
         || earlier.as_ref().map(|earlier| &earlier.boot) != anchor.as_ref().map(|anchor| &anchor.boot)
     {
         state.catalog.anchor = anchor;
-        let path = disk.path().join(crate::catalog::FILE);
-        state.catalog.save(&*disk).map_err(|error| OpenError::io("write", &path, error))?;
+    }
+    state.next_death = state.next_death.max(state.catalog.unused_death);
+    state.catalog.unused_death = state.next_death + DEATH_NUMBERS;
+    if let Err(error) = state.catalog.save(&*disk) {
+        // A disk that is full can be read, and what waits on it settled.
+        tracing::warn!(%error, "the catalog cannot be written; a clock that is set may not be noticed at the next start");
     }
     let engine = Engine::new(disk.clone(), sizes, state, spares);
     // Journals that were missing, and what an earlier start has renamed or removed.

@@ -4,10 +4,21 @@ use crate::disk::{Disk, preallocate};
 
 pub(crate) const FILE: &str = "reserve";
 
+/// Takes the space, if the disk has it, and says whether it did. It may take a while.
+pub(crate) fn take(disk: &dyn Disk, size: u64) -> bool {
+    if disk.free().is_ok_and(|free| free < size) {
+        return false;
+    }
+    let taken = disk.create(FILE).and_then(|file| preallocate(&*file, size).and_then(|()| file.sync()));
+    if taken.is_err() {
+        let _ = disk.remove(FILE);
+    }
+    taken.is_ok()
+}
+
 /// The space held back.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    size: u64,
     held: bool,
     /// It could not be taken when that was last tried.
     wanting: bool,
@@ -15,8 +26,8 @@ pub(crate) struct Reserve {
 
 impl Reserve {
     /// `held` says whether the file of an earlier run is there.
-    pub(crate) fn new(size: u64, held: bool) -> Self {
-        Self { size, held, wanting: false }
+    pub(crate) fn new(held: bool) -> Self {
+        Self { held, wanting: false }
     }
 
     /// Whether the space is held.
@@ -29,22 +40,9 @@ impl Reserve {
         self.wanting
     }
 
-    /// Takes the space, if it is not held and the disk has it.
-    pub(crate) fn fill(&mut self, disk: &dyn Disk) {
-        if self.held {
-            return;
-        }
-        self.wanting = true;
-        if disk.free().is_ok_and(|free| free < self.size) {
-            return;
-        }
-        let taken =
-            disk.create(FILE).and_then(|file| preallocate(&*file, self.size).and_then(|()| file.sync()));
-        self.held = taken.is_ok();
-        self.wanting = !self.held;
-        if !self.held {
-            let _ = disk.remove(FILE);
-        }
+    /// Notes whether the space was taken.
+    pub(crate) fn filled(&mut self, taken: bool) {
+        (self.held, self.wanting) = (taken, !taken);
     }
 
     /// Gives the space back to the disk; `false` if there was none to give.

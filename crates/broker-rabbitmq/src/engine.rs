@@ -190,8 +190,8 @@ impl Engine {
         forgiven.insert((queue.clone(), arrived.carried.copy_id()), Instant::now());
     }
 
-    /// Notes that a message that was forgiven has come back, or cannot come back, or is in somebody's hands again. Says whether
-    /// it was forgiven.
+    /// Notes that a message that was forgiven has come back, or cannot come back, or is in somebody's hands
+    /// again. Says whether it was forgiven.
     pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) -> bool {
         let mut forgiven = lock(&self.forgiven);
         !forgiven.is_empty() && forgiven.remove(&(queue.clone(), arrived.carried.copy_id())).is_some()

@@ -1,8 +1,9 @@
 //! What this process takes from one queue: a consumer that fills a small buffer, and messages asked for one by one.
 //!
-//! A queue without a limit is consumed, which is fast. What has been prefetched and never handed out looks, after a
-//! crash, like what killed its worker, and is suspect like it. So everything that comes back once is moved to the `:due`
-//! queue, which nobody prefetches from: what comes back from there was handed out, and becomes no more suspect than it is.
+//! A queue without a limit is consumed, which is fast. What has been prefetched and never handed out looks,
+//! after a crash, like what killed its worker, and is suspect like it. So everything that comes back once is
+//! moved to the `:due` queue, which nobody prefetches from: what comes back from there was handed out, and
+//! becomes no more suspect than it is.
 //!
 //! A queue with a limit has a consumer that is sent one message at a time, and only while a receiver waits: what is in a
 //! buffer would not be counted by the server. So the consumer is cancelled before its message is acknowledged, unless a
@@ -162,8 +163,8 @@ impl Books {
         (self.spec.prefetch as usize).saturating_sub(self.held)
     }
 
-    /// Whether those who want so many would take more than what is in the buffer from these sources. Suspects are not got
-    /// ahead: what is in the buffer when the process is lost becomes more suspect.
+    /// Whether those who want so many would take more than what is in the buffer from these sources. Suspects
+    /// are not got ahead: what is in the buffer when the process is lost becomes more suspect.
     fn wants_more(&self, wanted: usize, sources: &[Source]) -> bool {
         let mut places = Places::new(wanted.min(self.allowed()));
         let mut there = self.buffer.iter().filter(|arrived| sources.contains(&arrived.source));

@@ -1,9 +1,11 @@
-//! Marks of what runs with nothing beside it: a queue of that name exists from [`Engine::alone`] until the delivery is settled.
+//! Marks of what runs with nothing beside it: a queue of that name exists from [`Engine::alone`] until the
+//! delivery is settled.
 //!
-//! A mark is for one copy of a message, and whatever becomes of a message is written as another copy. So one that is left behind,
-//! by a process that was killed just after it settled, is no mark of anything any more; the server deletes it after
-//! [`KEPT_FOR`]. A queue, and not a message in one: it is there for all who look at the same time, it is found by its name, and
-//! none of it has to be gone through. There are few, since a process runs no two messages alone.
+//! A mark is for one copy of a message, and whatever becomes of a message is written as another copy. So one
+//! that is left behind, by a process that was killed just after it settled, is no mark of anything any more;
+//! the server deletes it after [`KEPT_FOR`]. A queue, and not a message in one: it is there for all who look
+//! at the same time, it is found by its name, and none of it has to be gone through. There are few, since a
+//! process runs no two messages alone.
 
 use crate::{
     engine::Engine, held::Entry, intake::Arrived, names, publisher::Fate, wire::Parcel, wire::short,
@@ -48,8 +50,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a process had this copy of a message, ran nothing else, and has not settled it; none if the server does not say.
-    /// Sends a probe that no queue takes, which the server says: to ask for a queue that is not there would cost a channel.
+    /// Whether a process had this copy of a message, ran nothing else, and has not settled it; none if the
+    /// server does not say. Sends a probe that no queue takes, which the server says: to ask for a queue that
+    /// is not there would cost a channel.
     pub(crate) async fn is_marked(&self, queue: &QueueName, arrived: &Arrived) -> Option<bool> {
         let session = self.session().await.ok()?;
         let gone_at_once = BasicProperties::default().with_expiration(short("0"));

@@ -1,5 +1,5 @@
-//! Moving messages on: what nobody settled is written again beside its queue, with what has happened to it, and buried when that
-//! was too much.
+//! Moving messages on: what nobody settled is written again beside its queue, with what has happened to it,
+//! and buried when that was too much.
 
 use crate::{
     engine::Engine,
@@ -64,7 +64,8 @@ impl Engine {
         Parcel::to_queue(names::dead(queue), properties, arrived.carried.message.body.clone())
     }
 
-    /// Returns when this message can be acknowledged or given back without a message being sent that no receiver waits for.
+    /// Returns when this message can be acknowledged or given back without a message being sent that no
+    /// receiver waits for.
     pub(crate) async fn before_release<'i>(
         &self,
         intake: &'i Intake,
@@ -74,8 +75,8 @@ impl Engine {
         if by_consumer && intake.is_limited() { Some(intake.before_release().await) } else { None }
     }
 
-    /// Writes a message that nobody holds again, and acknowledges the original at once; in the background, few at a time, so
-    /// that a kill leaves few copies beside their originals.
+    /// Writes a message that nobody holds again, and acknowledges the original at once; in the background,
+    /// few at a time, so that a kill leaves few copies beside their originals.
     pub(crate) fn move_on(self: &Arc<Self>, intake: &Arc<Intake>, arrived: Arrived, why: Because) {
         let (engine, intake) = (self.clone(), intake.clone());
         let counts = why != Because::NoneWasLost;
@@ -148,8 +149,8 @@ impl Engine {
         Some((arrived, history))
     }
 
-    /// What could not be moved on is for whoever asks, and else goes back. A server that takes no publishes for want of
-    /// memory or disk gets some only by what is finished.
+    /// What could not be moved on is for whoever asks, and else goes back. A server that takes no publishes
+    /// for want of memory or disk gets some only by what is finished.
     async fn stayed(&self, intake: &Intake, mut arrived: Arrived, history: History) {
         let early = history.not_before.is_some_and(|time| time > Timestamp::now());
         let given_up = end_of(&intake.spec(), &arrived, &history).is_some();

@@ -18,7 +18,8 @@ use std::{sync::Arc, time::Duration};
 use support::{connect, management, options, queue, stranger, until};
 use tokio::runtime::Runtime;
 
-/// A handle whose runtime stands for its process: without it, nothing of the handle goes on, and nothing is said goodbye to.
+/// A handle whose runtime stands for its process: without it, nothing of the handle goes on, and nothing is
+/// said goodbye to.
 struct Process {
     broker: Arc<RabbitBroker>,
     runtime: Runtime,

@@ -135,6 +135,6 @@ pub trait Broker: Debug + Send + Sync {
     async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError>;
 
     /// Finishes what was accepted and lets go of files and connections. What is still in flight comes
-    /// back, as after a crash. Every later call fails with `Closed`.
+    /// back; where that can be told from a crash it counts nothing. Every later call fails with `Closed`.
     async fn close(&self) -> Result<(), BrokerError>;
 }

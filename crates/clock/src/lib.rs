@@ -4,9 +4,11 @@ mod clock;
 mod iso;
 mod span;
 mod steady;
+mod suspension;
 mod timestamp;
 
 pub use clock::{Clock, ManualClock};
 pub use span::{DURATION, exact_duration, parse_duration};
 pub use steady::{Anchor, OFFSET_VARIABLE};
+pub use suspension::{was_suspended_since, watch_for_suspensions};
 pub use timestamp::Timestamp;

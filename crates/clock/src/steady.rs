@@ -14,6 +14,9 @@ use std::{
 /// The variable by which a test moves the wall clock of a process, in milliseconds. Only debug builds heed it.
 pub const OFFSET_VARIABLE: &str = "CLOCK_OFFSET_OF_CRAWLWAY";
 
+/// Nanoseconds of a millisecond.
+const NANOS: i128 = 1_000_000;
+
 /// How much the wall clock may differ from the time since boot without having been set: drift that is corrected slowly.
 const DRIFT_MS: u64 = 2_000;
 
@@ -29,11 +32,7 @@ pub struct Anchor {
 impl Anchor {
     /// The anchor of this process.
     pub fn of_this_process() -> &'static Self {
-        static ANCHOR: OnceLock<Anchor> = OnceLock::new();
-        ANCHOR.get_or_init(|| {
-            let wall = signed(Timestamp::from(SystemTime::now()).as_millis());
-            Self { boot: boot_id(), offset: wall.saturating_add(moved()) - signed(millis(since_boot())) }
-        })
+        &base().anchor
     }
 
     /// By how many milliseconds the wall clock was set since an earlier anchor of the same boot: what was stored then is to be moved
@@ -45,10 +44,27 @@ impl Anchor {
     }
 }
 
+/// How the wall clock stood when the process started.
+struct Base {
+    anchor: Anchor,
+    /// The offset of the anchor in nanoseconds, so that this clock and the wall change their millisecond at the same time.
+    offset: i128,
+}
+
+fn base() -> &'static Base {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let offset = nanos(wall) - nanos(since_boot()) + i128::from(moved()) * NANOS;
+        let anchor = Anchor { boot: boot_id(), offset: i64::try_from(offset / NANOS).unwrap_or(0) };
+        Base { anchor, offset }
+    })
+}
+
 /// The wall clock as it would be had nobody set it since the process started.
 pub(crate) fn now() -> Timestamp {
-    let now = Anchor::of_this_process().offset.saturating_add(signed(millis(since_boot())));
-    Timestamp::from_millis(u64::try_from(now).unwrap_or(0))
+    let millis = (base().offset + nanos(since_boot())) / NANOS;
+    Timestamp::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 /// By how much a test has moved the clock.
@@ -59,12 +75,8 @@ fn moved() -> i64 {
     std::env::var(OFFSET_VARIABLE).ok().and_then(|moved| moved.parse().ok()).unwrap_or(0)
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn signed(millis: u64) -> i64 {
-    i64::try_from(millis).unwrap_or(i64::MAX)
+fn nanos(span: Duration) -> i128 {
+    i128::try_from(span.as_nanos()).unwrap_or(i128::MAX)
 }
 
 /// The time since the machine was started, suspension included.

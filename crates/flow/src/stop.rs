@@ -12,6 +12,8 @@ struct Told {
     /// How often it was asked for haste.
     haste: u64,
     asked: Option<Instant>,
+    /// There is no time to finish anything.
+    at_once: bool,
 }
 
 impl Default for Stop {
@@ -28,6 +30,12 @@ impl Stop {
             told.asked.get_or_insert_with(Instant::now);
             first
         });
+    }
+
+    /// Asks everybody to stop at once: what is in flight is handed back, not finished.
+    pub fn request_at_once(&self) {
+        self.request();
+        self.0.send_modify(|told| told.at_once = true);
     }
 
     /// Has those who have some items, and wait for more to work on them together, go on with what they have: there is
@@ -67,18 +75,27 @@ impl Stop {
         }
     }
 
-    /// Returns so long after somebody has asked.
+    /// Returns so long after somebody has asked, or when it is to be at once.
     pub async fn over_since(&self, time: Duration) {
         let asked = self.requested().await;
-        match asked.checked_add(time) {
-            Some(until) => tokio::time::sleep_until(until).await,
-            // Longer than there is time: as good as never.
-            None => std::future::pending().await,
+        let passed = async {
+            match asked.checked_add(time) {
+                Some(until) => tokio::time::sleep_until(until).await,
+                // Longer than there is time: as good as never.
+                None => std::future::pending().await,
+            }
+        };
+        let mut told = self.0.subscribe();
+        tokio::select! {
+            () = passed => {}
+            // The sender lives in `self`, so that waiting cannot fail.
+            _ = told.wait_for(|told| told.at_once) => {}
         }
     }
 
-    /// Whether somebody asked at least so long ago.
+    /// Whether somebody asked at least so long ago, or to stop at once.
     pub fn is_over_since(&self, time: Duration) -> bool {
-        self.0.borrow().asked.is_some_and(|asked| asked.elapsed() >= time)
+        let told = *self.0.borrow();
+        told.at_once || told.asked.is_some_and(|asked| asked.elapsed() >= time)
     }
 }

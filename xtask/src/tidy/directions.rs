@@ -67,7 +67,11 @@ const TABLE: &[Row] = &[
         may_use: &["crawlway-broker", "crawlway-store", "crawlway-clock"],
         tests_may_use: SET_UP,
     },
-    Row { crates: "crawlway-fetch", may_use: &["crawlway-content", "crawlway-store"], tests_may_use: SET_UP },
+    Row {
+        crates: "crawlway-fetch",
+        may_use: &["crawlway-clock", "crawlway-content", "crawlway-store"],
+        tests_may_use: SET_UP,
+    },
     // Contracts and pure code know nothing.
     Row { crates: "crawlway-clock", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-lock", may_use: &[], tests_may_use: &[] },

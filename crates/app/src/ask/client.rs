@@ -56,6 +56,12 @@ impl Client {
         Self { base, token: settings.token().to_owned(), patience: settings.time_limit() + PATIENCE }
     }
 
+    /// The same with an answer that has to come within this time.
+    pub(crate) fn within(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// The same for a gateway that is said to run on this machine: one elsewhere is asked without the token, which was not set for it.
     pub(crate) fn of_this_machine(mut self) -> Self {
         let host = self.base.host_str().unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::{
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use url::Url;
 
 /// Say whether the process that listens here can do its work
@@ -43,11 +44,15 @@ struct Dependency {
     reason: Option<String>,
 }
 
+/// How long a gateway may take to say how it is; one that is suspended says nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub(super) async fn run(_: HealthArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let client = match Place::of(config)? {
         Place::Gateway(client) => client,
         Place::Data(_) => Client::new(listens(config)?, &config.gateway).of_this_machine(),
     };
+    let client = client.within(PATIENCE);
     let told: Ready = client.look(&client.address(["health", "ready"])).await?;
     if output.is_json() {
         output.json(&told)?;

@@ -9,6 +9,8 @@ use super::{
 use crate::{
     index::Life,
     record::Kind,
+    recover::DEATH_NUMBERS,
+    reserve,
     segment::{self, FIRST_RECORD, Segment},
 };
 use std::io;
@@ -44,11 +46,12 @@ impl Engine {
 
     /// Holds some space back, and has a spare segment ready before it is needed.
     pub(crate) fn prepare(&self) {
-        {
-            let mut state = lock(&self.state);
-            state.fill_reserve();
+        if !lock(&self.state).holds_reserve() {
+            // The state is not locked while the disk takes its time.
+            let taken = reserve::take(&*self.disk, self.sizes.reserve);
+            lock(&self.state).reserve_filled(taken);
             // On a disk that is nearly full, what is free belongs to those who settle.
-            if !state.holds_reserve() {
+            if !taken {
                 return;
             }
         }
@@ -63,6 +66,24 @@ impl Engine {
         match segment::create_spare(&*self.disk, number, size, self.sizes.reserve) {
             Ok(file) => lock(&self.log).spares.push(Spare { number, file, size }),
             Err(error) => tracing::debug!(%error, "no room for a spare segment"),
+        }
+    }
+
+    /// Reserves more numbers for dead letters before those that were reserved are used up.
+    pub(crate) fn reserve_deaths(&self) {
+        let _turn = lock(&self.catalog_turn);
+        let catalog = {
+            let state = lock(&self.state);
+            if state.next_death + DEATH_NUMBERS / 2 < state.catalog.unused_death {
+                return;
+            }
+            let mut catalog = state.catalog.clone();
+            catalog.unused_death = state.next_death + 10 * DEATH_NUMBERS;
+            catalog
+        };
+        match catalog.save(&*self.disk) {
+            Ok(()) => lock(&self.state).catalog = catalog,
+            Err(error) => tracing::debug!(%error, "no numbers for dead letters are reserved"),
         }
     }
 

@@ -251,13 +251,14 @@ impl Engine {
 
     /// Makes sure that the catalog knows this number as used, and says whose directory this is.
     fn reserve_segment(&self, id: u32) -> io::Result<u64> {
-        let mut state = lock(&self.state);
-        if id >= state.catalog.unused_segment {
-            let mut catalog = state.catalog.clone();
+        let _turn = lock(&self.catalog_turn);
+        let mut catalog = lock(&self.state).catalog.clone();
+        let directory = catalog.directory;
+        if id >= catalog.unused_segment {
             catalog.unused_segment = id + SEGMENT_NUMBERS;
             catalog.save(&*self.disk)?;
-            state.catalog = catalog;
+            lock(&self.state).catalog = catalog;
         }
-        Ok(state.catalog.directory)
+        Ok(directory)
     }
 }

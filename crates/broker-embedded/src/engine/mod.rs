@@ -1,7 +1,7 @@
 //! The engine: queues on a log, without threads, timers or async, so that a test can drive it step by step.
 //!
-//! Two locks, always taken in this order: `log` (where the next record goes) and `state` (everything
-//! else). Whatever must be durable first goes through a [`Request`] to [`Engine::commit`]; everything else
+//! Three locks, always taken in this order: `log` (where the next record goes), `catalog_turn` (who changes the catalog) and `state`
+//! (everything else). Nothing waits for a sync of the disk with `state` held, except where a queue's groups change. Whatever must be durable first goes through a [`Request`] to [`Engine::commit`]; everything else
 //! happens at once.
 
 mod commit;
@@ -31,7 +31,7 @@ use state::lock;
 use std::{
     hash::{BuildHasher, Hasher},
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// Sizes that the engine keeps to.
@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     sizes: Sizes,
     log: Mutex<Log>,
     state: Mutex<State>,
+    /// Held by whoever changes the catalog, so that the state need not be locked while it is written.
+    catalog_turn: Mutex<()>,
     /// Why the last write failed, until one succeeds.
     outage: Mutex<Option<String>>,
 }
@@ -88,7 +90,14 @@ impl Engine {
         let present = state.segments.keys().next_back().map_or(0, |last| last + 1);
         let next_segment = state.catalog.unused_segment.max(present);
         let log = Log::new(next_segment, sizes.first_segment, spares);
-        Self { disk, sizes, log: Mutex::new(log), state: Mutex::new(state), outage: Mutex::default() }
+        Self {
+            disk,
+            sizes,
+            log: Mutex::new(log),
+            state: Mutex::new(state),
+            catalog_turn: Mutex::default(),
+            outage: Mutex::default(),
+        }
     }
 
     pub(crate) fn largest_message(&self) -> u64 {
@@ -96,7 +105,20 @@ impl Engine {
     }
 
     pub(crate) fn declare(&self, specs: &[QueueSpec]) -> Result<(), BrokerError> {
-        let mut state = lock(&self.state);
+        let _turn = lock(&self.catalog_turn);
+        let state = lock(&self.state);
+        let catalog = Self::declared(&state, specs)?;
+        let mut changed = catalog.queues.iter().zip(&state.queues);
+        if changed.any(|(listed, queue)| listed.spec.groups != queue.spec.groups) {
+            // It was seen to be empty, and has to stay so.
+            return self.save(Some(state), catalog);
+        }
+        drop(state);
+        self.save(None, catalog)
+    }
+
+    /// The catalog with these queues in it.
+    fn declared(state: &State, specs: &[QueueSpec]) -> Result<Catalog, BrokerError> {
         state.check_open()?;
         let mut catalog = state.catalog.clone();
         for spec in specs {
@@ -129,14 +151,17 @@ impl Engine {
                 },
             }
         }
-        self.save(&mut state, catalog)
+        Ok(catalog)
     }
 
-    fn save(&self, state: &mut State, catalog: Catalog) -> Result<(), BrokerError> {
-        if state.catalog == catalog {
+    /// Writes the catalog, by whoever's turn it is, and has it come true.
+    fn save(&self, state: Option<MutexGuard<'_, State>>, catalog: Catalog) -> Result<(), BrokerError> {
+        let current = |state: &State| state.catalog == catalog;
+        if state.as_deref().map_or_else(|| current(&lock(&self.state)), current) {
             return Ok(());
         }
         catalog.save(&*self.disk).map_err(|error| self.unavailable(&error))?;
+        let mut state = state.unwrap_or_else(|| lock(&self.state));
         for (number, listed) in catalog.queues.iter().enumerate() {
             match state.queues.get_mut(number) {
                 Some(queue) => {
@@ -163,11 +188,13 @@ impl Engine {
     }
 
     pub(crate) fn set_paused(&self, name: &QueueName, paused: bool) -> Result<(), BrokerError> {
-        let mut state = lock(&self.state);
+        let _turn = lock(&self.catalog_turn);
+        let state = lock(&self.state);
         let number = state.number(name)?;
         let mut catalog = state.catalog.clone();
+        drop(state);
         catalog.queues[number as usize].paused = paused;
-        self.save(&mut state, catalog)
+        self.save(None, catalog)
     }
 
     /// How many publishes are under way in a queue.

@@ -142,6 +142,28 @@ impl Engine {
             .map_err(|error| SettleError::Unavailable { detail: self.explain(&error) })
     }
 
+    /// Gives all deliveries back, uncounted: their receivers end in order.
+    pub(crate) fn hand_back_all(&self, now: Timestamp) {
+        let mut state = lock(&self.state);
+        let held: Vec<_> = state
+            .flights
+            .iter()
+            .filter(|(_, flight)| !flight.settling)
+            .map(|(tag, flight)| (*tag, *flight))
+            .collect();
+        let places = held.iter().map(|(_, flight)| state.slab.get(flight.slot).place);
+        let events: Vec<_> = places.map(|place| (place, Event::Deferred { until: now })).collect();
+        if let Err(error) = state.write_events(&events) {
+            tracing::warn!(%error, "what is in flight cannot be handed back; it comes back as after a crash");
+            return;
+        }
+        for (tag, flight) in held {
+            if state.land(tag).is_some() {
+                state.put_back(flight.queue, flight.slot, now, now);
+            }
+        }
+    }
+
     /// Gives deliveries a new lease.
     pub(crate) fn extend(
         &self,

@@ -291,10 +291,9 @@ impl State {
         self.reserve.is_wanting()
     }
 
-    /// Holds some disk space back for the day when the disk is full.
-    pub(crate) fn fill_reserve(&mut self) {
-        let disk = self.disk.clone();
-        self.reserve.fill(&*disk);
+    /// Notes whether disk space is held back for the day when the disk is full.
+    pub(crate) fn reserve_filled(&mut self, taken: bool) {
+        self.reserve.filled(taken);
     }
 
     /// Notes that the log has a record here that is needed.

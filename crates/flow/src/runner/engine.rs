@@ -9,6 +9,7 @@ use crate::{Context, Counted, Meter, Output, Source, Stage, StageError, Stop};
 use crawlway_broker::{Delivery, MessageId, Outgoing, Receipt, SettleError};
 use crawlway_clock::Timestamp;
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -36,6 +37,8 @@ pub(super) struct Engine<S: Stage> {
     pub(super) source_outage: Outage,
     /// When there was much room in the queue further down, if there was at the last look.
     pub(super) much_room: Mutex<Option<Instant>>,
+    /// How many lost workers of suspects their trails tell of.
+    pub(super) noted_losses: Mutex<HashMap<MessageId, u32>>,
 }
 
 /// An item that the stage has worked on.
@@ -133,6 +136,7 @@ impl<S: Stage> Engine<S> {
             outage: Outage::default(),
             source_outage: Outage::default(),
             much_room: Mutex::default(),
+            noted_losses: Mutex::default(),
         })
     }
 
@@ -152,7 +156,10 @@ impl<S: Stage> Engine<S> {
             finishing.await;
             Part::Finishing
         });
-        let overdue = self.stop.over_since(self.settings.drain.saturating_add(LAST_CALLS));
+        let overdue = async {
+            self.stop.over_since(self.settings.drain).await;
+            tokio::time::sleep(LAST_CALLS).await;
+        };
         tokio::pin!(overdue);
         loop {
             tokio::select! {

@@ -176,7 +176,7 @@ impl<S: Stage> Engine<S> {
 
     /// Writes the trail before the item is settled, so that no settled item lacks its last entry. Says false when
     /// there is no time left to write it.
-    async fn record(&self, entries: &[TrailEntry]) -> bool {
+    pub(super) async fn record(&self, entries: &[TrailEntry]) -> bool {
         let mut backoff = Backoff::default();
         let mut rest = entries;
         let mut together = rest.len();

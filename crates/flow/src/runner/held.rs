@@ -75,6 +75,11 @@ impl Held {
         self.lock().get(receipt).is_some_and(|holding| holding.state == State::Lost)
     }
 
+    /// The id of an item, and what it is about.
+    pub(super) fn what(&self, receipt: &Receipt) -> Option<(MessageId, Option<String>)> {
+        self.lock().get(receipt).map(|holding| (holding.id.clone(), holding.subject.clone()))
+    }
+
     pub(super) fn contains(&self, receipt: &Receipt) -> bool {
         self.lock().contains_key(receipt)
     }

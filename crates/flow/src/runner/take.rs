@@ -9,6 +9,7 @@ use crawlway_broker::{
     Delivery, MessageId, Receipt, SettleError,
     suspects::{ALONE_AFTER, places_of},
 };
+use crawlway_store::{End, TrailEntry};
 use futures::FutureExt;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -38,6 +39,8 @@ const OWN_BATCH: u32 = 3;
 /// How long a process that ran an item alone waits for its settling before other items run: it may need them, such as for
 /// room in a full queue.
 const SETTLE_ALONE: Duration = Duration::from_secs(2);
+/// Of how many items it is remembered which lost workers are in their trails.
+const MOST_NOTED: usize = 10_000;
 const LOOK_SETTLED: Duration = Duration::from_millis(5);
 
 /// Items that the stage gets together.
@@ -64,6 +67,8 @@ struct Read<S: Stage> {
     batches: Vec<Batch<S>>,
     /// Those that the stage cannot read.
     unread: Vec<Worked<S>>,
+    /// What the trails of suspects do not tell yet: nobody was left to write it.
+    losses: Vec<TrailEntry>,
 }
 
 impl<S: Stage> Engine<S> {
@@ -89,7 +94,10 @@ impl<S: Stage> Engine<S> {
                 self.outage.probed();
             }
             let mut permits = place;
-            let Read { batches, unread } = self.read(gathered);
+            let Read { batches, unread, losses } = self.read(gathered);
+            if !losses.is_empty() {
+                self.record(&losses).await;
+            }
             let needed = batches.iter().map(|batch| batch.places).sum::<usize>() + unread.len();
             self.more_places(&places, &mut permits, needed).await;
             for batch in batches {
@@ -208,7 +216,7 @@ impl<S: Stage> Engine<S> {
 
     /// Reads what was taken, and makes batches of it.
     fn read(&self, gathered: Vec<Delivery>) -> Read<S> {
-        let mut read = Read { batches: Vec::<Batch<S>>::new(), unread: Vec::new() };
+        let mut read = Read { batches: Vec::<Batch<S>>::new(), unread: Vec::new(), losses: Vec::new() };
         // The last attempt of all is made so in any case.
         let own_batch_from = OWN_BATCH.min(self.source.max_attempts().max(2));
         let mut open = false;
@@ -223,6 +231,15 @@ impl<S: Stage> Engine<S> {
             let (places, alone) = (self.places_of(&delivery), delivery.losses >= ALONE_AFTER);
             let id = own_id.unwrap_or(delivery.message.id);
             self.held.about(&delivery.receipt, &id, subject.as_ref());
+            if self.is_new_loss(&id, delivery.losses) {
+                read.losses.push(self.loss(
+                    &id,
+                    subject.clone(),
+                    delivery.attempt,
+                    delivery.losses,
+                    delivery.replays,
+                ));
+            }
             let apart = alone || delivery.attempt >= own_batch_from;
             let item = Item { id, value, attempt: delivery.attempt, counted: Counted::default() };
             match read.batches.last_mut() {
@@ -239,6 +256,44 @@ impl<S: Stage> Engine<S> {
             }
         }
         read
+    }
+
+    /// Whether a lost worker of an item is not in its trail yet, as far as this process knows.
+    fn is_new_loss(&self, id: &MessageId, losses: u32) -> bool {
+        if losses == 0 {
+            return false;
+        }
+        let mut noted = self.noted_losses.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() >= MOST_NOTED {
+            noted.clear();
+        }
+        noted.insert(id.clone(), losses) != Some(losses)
+    }
+
+    /// The entry for a worker that was lost.
+    fn loss(
+        &self,
+        id: &MessageId,
+        subject: Option<String>,
+        attempt: u32,
+        losses: u32,
+        replays: u32,
+    ) -> TrailEntry {
+        TrailEntry {
+            item: id.as_str().to_owned(),
+            subject,
+            flow: self.parts.flow.to_owned(),
+            stage: self.stage.name().to_owned(),
+            at: self.parts.clock.now(),
+            end: End::Waited,
+            outcome: "waited".to_owned(),
+            attempt,
+            took_ms: 0,
+            worker: self.parts.worker.to_string(),
+            replays,
+            note: None,
+            error: Some(format!("its worker was lost ({losses} so far); it counts no attempt")),
+        }
     }
 
     fn read_one(&self, delivery: &Delivery) -> Result<Understood<S>, StageError> {
@@ -333,7 +388,9 @@ impl<S: Stage> Engine<S> {
     async fn run_alone(&self, receipt: &Receipt) -> Result<Running, SettleError> {
         let running = self.parts.exclusive.alone().await;
         self.source.alone(receipt).await?;
-        tracing::warn!(stage = self.stage.name(), ?receipt, "its workers were lost; it runs alone now");
+        if let Some((id, about)) = self.held.what(receipt) {
+            tracing::info!(stage = self.stage.name(), item = %id, about, "its workers were lost; it runs alone now");
+        }
         Ok(running)
     }
 

@@ -10,12 +10,14 @@
 
 mod accept;
 mod fetch;
+mod lost;
 mod message;
 mod page;
 mod wiring;
 
 pub use accept::{Accepted, NotAccepted, accept, check};
 pub use fetch::InventoryStep;
+pub use lost::{LostError, fail_records_of_the_lost};
 pub use message::{SCHEMA, UrlMessage};
 pub use wiring::{Inventory, InventorySettings, items, url_inventory, url_inventory_waiting, waiting_queue};
 

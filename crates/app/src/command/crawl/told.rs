@@ -139,7 +139,8 @@ impl Crawled {
         if self.counts.dead > 0 {
             output.line(
                 "why some were given up: crawlway dead list frontier; the same command, or `crawlway dead replay`, tries \
-                 them again",
+                 them again, except for those that crashed their workers (--cause worker-lost), which only a replay or \
+                 --fresh does",
             )?;
         }
         if self.sitemaps_unread {
@@ -157,6 +158,9 @@ fn remedy(seed: &SeedFailure) -> &'static str {
     let has = |part: &str| seed.reason.contains(part);
     if has("guard.private_address") {
         return "if it is to be reached, allow its address with --allow, or with `fetch.allow` in the settings";
+    }
+    if has("its worker was lost") {
+        return "it crashes its worker: crawlway trail URL; `crawlway dead replay frontier --cause worker-lost` tries it again";
     }
     if has("body.too_large") {
         return "a larger `fetch.max_body` takes it";

@@ -159,7 +159,9 @@ struct FilterArgs {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum CauseArg {
+    #[value(alias = "attempts_used_up")]
     AttemptsUsedUp,
+    #[value(alias = "worker_lost")]
     WorkerLost,
     Refused,
 }
