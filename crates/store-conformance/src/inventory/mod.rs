@@ -13,7 +13,6 @@ mod trial;
 
 use crawlway_store::UrlRecords;
 
-pub(crate) type Fresh<'h> = crate::trial::Fresh<'h, dyn UrlRecords>;
 pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn UrlRecords>;
 
 suite! { ($) inventory for dyn UrlRecords:

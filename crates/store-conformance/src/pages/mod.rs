@@ -9,7 +9,6 @@ mod writing;
 
 use crawlway_store::PageIndex;
 
-pub(crate) type Fresh<'h> = crate::trial::Fresh<'h, dyn PageIndex>;
 pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn PageIndex>;
 
 suite! { ($) pages for dyn PageIndex:

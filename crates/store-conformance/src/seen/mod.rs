@@ -9,7 +9,6 @@ mod trial;
 
 use crawlway_store::SeenUrls;
 
-pub(crate) type Fresh<'h> = crate::trial::Fresh<'h, dyn SeenUrls>;
 pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn SeenUrls>;
 
 suite! { ($) seen for dyn SeenUrls:

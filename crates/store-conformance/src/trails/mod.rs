@@ -8,7 +8,6 @@ mod trial;
 
 use crawlway_store::Trails;
 
-pub(crate) type Fresh<'h> = crate::trial::Fresh<'h, dyn Trails>;
 pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn Trails>;
 
 suite! { ($) trails for dyn Trails:
