@@ -40,9 +40,7 @@ pub(super) async fn a_known_url_stays_as_it_is((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn what_is_done_or_dead_is_known((t, id): Crawling<'_>) {
-    for host in ["a.example", "b.example", "c.example", "d.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
     for taken in t.next(3, 1).await {
         match taken.host.as_str() {
             "a.example" => drop(t.settle(&taken, done()).await),
@@ -195,12 +193,12 @@ pub(super) async fn what_waits_is_counted_through_every_step(h: Fresh<'_>) {
     }
     assert_eq!(t.add(&id, &[third, new()]).await, [Added::New, Added::OverBudget], "none waited");
     let dead: Vec<String> = t.dead(None, 10).await.into_iter().map(|dead| dead.item).collect();
-    assert_eq!(works(t.store.replay(&dead).await, "replaying"), [true], "one was dead");
+    assert_eq!(t.replay(&dead).await, [true], "one was dead");
     assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "it waits again");
     let held = t.next(2, 2).await;
     assert_eq!(held.len(), 2, "both fly");
     t.pass(LEASE).await;
-    works(t.store.take_back().await, "taking back");
+    t.take_back().await;
     assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what was lost waits");
     t.end_all(done).await;
     assert_eq!(t.add(&id, &[new(), new()]).await, [Added::New, Added::OverBudget], "nothing waited");
@@ -209,7 +207,7 @@ pub(super) async fn what_waits_is_counted_through_every_step(h: Fresh<'_>) {
     t.settle(&t.next(1, 2).await[0], done()).await;
     assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "one waits of two");
     t.end_all(done).await;
-    assert!(works(t.store.insist(&id, &second.url).await, "insisting"), "nobody insisted before");
+    assert!(t.insist(&id, &second.url).await, "nobody insisted before");
     assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what is insisted on waits");
 }
 

@@ -7,8 +7,7 @@ fn due_in_a_while(t: &Trial<'_>) -> PageFacts {
 }
 
 pub(super) async fn nothing_is_reopened_before_it_is_due_again((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    t.seed(&id, "b.example").await;
+    t.seeds(&id, &["a.example", "b.example"]).await;
     let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
     t.settle(a, done_with(due_in_a_while(&t))).await;
     t.settle(b, done()).await;
@@ -57,9 +56,7 @@ pub(super) async fn what_was_reopened_starts_over((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn reopening_takes_up_what_was_cancelled((t, id): Crawling<'_>) {
-    for host in ["a.example", "b.example", "c.example", "d.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
     let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
     t.settle(a, done()).await;
     t.settle(b, dead()).await;
@@ -71,9 +68,7 @@ pub(super) async fn reopening_takes_up_what_was_cancelled((t, id): Crawling<'_>)
 
 pub(super) async fn what_is_named_or_has_an_outcome_waits_again((t, id): Crawling<'_>) {
     let other = t.start("other", None).await;
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
     t.seed(&other, "a.example").await;
     for taken in t.next(10, 1).await {
         t.settle(&taken, if taken.host == "b.example" { dead() } else { done() }).await;
@@ -94,9 +89,7 @@ pub(super) async fn what_is_named_or_has_an_outcome_waits_again((t, id): Crawlin
 }
 
 pub(super) async fn what_is_to_be_sent_whole_waits_without_validators((t, id): Crawling<'_>) {
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
     let end = async || {
         for taken in t.next(10, 1).await {
             let validators = Validators { etag: Some("x".to_owned()), last_modified: Some("y".to_owned()) };
@@ -207,7 +200,7 @@ pub(super) async fn insisting_makes_a_url_wait_again((mut t, id): Crawling<'_>) 
     t.settle(a, done()).await;
     t.settle(b, dead()).await;
     for host in hosts {
-        let insisted = works(t.store.insist(&id, &format!("https://{host}/")).await, "insisting");
+        let insisted = t.insist(&id, &format!("https://{host}/")).await;
         assert!(insisted, "{host} is wanted under this URL");
     }
     assert_eq!(t.four(&id).await, [3, 0, 0, 0], "all wait");
@@ -221,9 +214,7 @@ pub(super) async fn insisting_makes_a_url_wait_again((mut t, id): Crawling<'_>) 
 pub(super) async fn what_was_left_out_for_a_url_is_found_by_it((t, id): Crawling<'_>) {
     let other = t.start("other", None).await;
     let long = |end: &str| format!("https://proper.example/{}{end}", "x".repeat(3000));
-    for host in ["a.example", "b.example", "c.example", "d.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
     t.seed(&other, "e.example").await;
     for taken in t.next(10, 1).await {
         // One differs from the others only far behind, and one is of another crawl.
@@ -240,45 +231,31 @@ pub(super) async fn what_was_left_out_for_a_url_is_found_by_it((t, id): Crawling
     assert_eq!(found(&long("1"), 1).await, ["a.example"], "no more than asked for");
     assert_eq!(found(&long("2"), 10).await, ["b.example"], "the other one");
     assert!(found(&long("3"), 10).await.is_empty(), "nothing was left out for it");
-    works(t.store.insist(&id, "https://a.example/").await, "insisting");
+    t.insist(&id, "https://a.example/").await;
     assert_eq!(found(&long("1"), 10).await, ["c.example"], "what is insisted on is no longer left out");
 }
 
-pub(super) async fn insisting_twice_has_no_effect((t, id): Crawling<'_>) {
-    t.seed(&id, "keeps-it-running.example").await;
-    let _held = t.take("one waits").await;
-    let new = NewUrl { insist: true, ..url("a.example", "") };
-    t.adds(&id, &[new]).await;
+pub(super) async fn insisting_counts_once_and_sets_a_finished_crawl_running((t, id): Crawling<'_>) {
+    t.adds(&id, &[NewUrl { insist: true, ..url("a.example", "") }]).await;
     t.seed(&id, "b.example").await;
-    let ask = |url: &str| {
-        let (frontier, id, url) = (t.store.clone(), id.clone(), url.to_owned());
-        async move { works(frontier.insist(&id, &url).await, "insisting") }
-    };
     t.end_all(done).await;
-    assert!(!ask("https://a.example/").await, "it was wanted from the start");
-    assert!(ask("https://b.example/").await, "it was not wanted before");
+    assert!(!t.insist(&id, "https://a.example/").await, "it was wanted from the start");
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert!(t.insist(&id, "https://b.example/").await, "it was not wanted before");
+    t.is(&id, CrawlState::Running, "one waits").await;
     t.end_all(done).await;
-    assert!(!ask("https://b.example/").await, "it was wanted before");
-    assert!(!ask("https://unknown.example/").await, "nobody knows it");
+    t.is(&id, CrawlState::Finished, "nothing is left").await;
+    assert_eq!(t.counts(&id).await.fetched, 2, "a URL counts once, however often it is fetched");
+    assert!(!t.insist(&id, "https://b.example/").await, "it was wanted before");
+    assert!(!t.insist(&id, "https://unknown.example/").await, "it is not known");
     assert_eq!(t.find("https://b.example/").await.state, EntryState::Done, "it stays as it is");
-    t.nothing("nobody waits").await;
-}
-
-pub(super) async fn insisting_sets_a_finished_crawl_running((t, id): Crawling<'_>) {
-    let new = t.seed(&id, "a.example").await;
-    t.end_all(done).await;
-    t.is(&id, CrawlState::Finished, "nothing is left").await;
-    assert!(works(t.store.insist(&id, &new.url).await, "insisting"), "it is wanted now");
-    t.is(&id, CrawlState::Running, "something waits").await;
-    t.end_all(done).await;
-    t.is(&id, CrawlState::Finished, "nothing is left").await;
-    assert_eq!(t.counts(&id).await.fetched, 1, "a URL counts once, however often it is fetched");
+    t.nothing("none waits").await;
 }
 
 pub(super) async fn insisting_takes_a_url_from_its_worker((t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let before = t.take("one waits").await;
-    assert!(works(t.store.insist(&id, &before.url).await, "insisting"), "it is wanted now");
+    assert!(t.insist(&id, &before.url).await, "it is wanted now");
     assert_eq!(t.four(&id).await, [1, 0, 0, 0], "it waits");
     t.has_no_effect(&before, done(), "it waits again").await;
     let again = t.take("it waits again").await;

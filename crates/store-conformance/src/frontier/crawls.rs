@@ -91,9 +91,7 @@ pub(super) async fn a_cancelled_crawl_stays_so_until_it_is_set_running((mut t, i
 pub(super) async fn what_is_in_flight_is_finished_nevertheless(t: Trial<'_>) {
     for state in [CrawlState::Paused, CrawlState::Cancelled] {
         let id = t.start(state.as_str(), None).await;
-        for host in ["a.example", "b.example", "c.example"] {
-            t.seed(&id, host).await;
-        }
+        t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
         let [first, second] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
         t.set(&id, state).await;
         assert_eq!(t.extend(&[first, second]).await, [true, true], "they are still held");
@@ -106,11 +104,12 @@ pub(super) async fn what_is_in_flight_is_finished_nevertheless(t: Trial<'_>) {
 }
 
 pub(super) async fn a_crawl_is_finished_when_nothing_waits_or_flies((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    t.seed(&id, "b.example").await;
-    let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
+    let [a, b, c] = &t.next(3, 1).await[..] else { panic!("three can be taken") };
     t.settle(a, done()).await;
-    t.is(&id, CrawlState::Running, "one is in flight").await;
+    t.is(&id, CrawlState::Running, "two are in flight").await;
+    t.settle(c, dead()).await;
+    t.is(&id, CrawlState::Running, "one is in flight, and one dead").await;
     t.settle(b, retry(WHILE)).await;
     t.is(&id, CrawlState::Running, "one waits for its next attempt").await;
     t.pass(WHILE).await;
@@ -134,13 +133,6 @@ pub(super) async fn a_link_added_before_its_parent_is_settled_keeps_it_running((
     let last = t.take("one waits").await;
     t.settle(&last, done()).await;
     t.is(&id, CrawlState::Finished, "nothing is left").await;
-}
-
-pub(super) async fn the_dead_do_not_keep_it_running((t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    let only = t.take("one waits").await;
-    t.settle(&only, dead()).await;
-    t.is(&id, CrawlState::Finished, "the only one is dead").await;
 }
 
 pub(super) async fn a_finished_crawl_stays_finished((mut t, id): Crawling<'_>) {
@@ -220,9 +212,7 @@ pub(super) async fn a_crawl_gets_another_name_if_it_is_free((t, old): Crawling<'
 
 pub(super) async fn a_deleted_crawl_leaves_nothing_behind((mut t, id): Crawling<'_>) {
     let other = t.start("other", None).await;
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
     t.seed(&other, "a.example").await;
     let taken = t.next(3, 1).await;
     for taken in taken.iter().filter(|taken| taken.crawl == id && taken.host != "c.example") {
@@ -248,9 +238,7 @@ pub(super) async fn a_deleted_crawl_leaves_nothing_behind((mut t, id): Crawling<
     let again = t.start("crawl", None).await;
     assert_eq!(t.four(&again).await, [0; 4], "one of the same name is new");
     assert!(t.crawl(&again).await.revision > revision, "its terms are not those of before");
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&again, host).await;
-    }
+    t.seeds(&again, &["a.example", "b.example", "c.example"]).await;
     t.end_all(done).await;
     assert_eq!(t.four(&again).await, [0, 0, 3, 0], "and crawls everything");
 }
@@ -259,9 +247,7 @@ pub(super) async fn the_urls_of_a_crawl_are_listed_by_outcome((t, id): Crawling<
     let other = t.start("other", None).await;
     t.seed(&other, "x.example").await;
     let hosts = ["a.example", "b.example", "c.example", "d.example", "e.example"];
-    for host in hosts {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &hosts).await;
     for taken in t.next(10, 1).await {
         let named = |outcome: &str| Ending::Done {
             outcome: outcome.to_owned(),

@@ -34,7 +34,7 @@ pub(super) async fn paging_goes_on_after_what_is_gone((mut t, id): Crawling<'_>)
     let items = die(&mut t, &id, 5).await;
     let first = works(t.store.dead(None, None, 2).await, "listing");
     assert_eq!(items_of(&first.urls), items[..2], "the oldest");
-    let replayed = works(t.store.replay(&items[..2]).await, "replaying");
+    let replayed = t.replay(&items[..2]).await;
     assert_eq!(replayed, [true, true], "both were dead");
     let second = works(t.store.dead(None, first.next.as_deref(), 10).await, "listing on");
     assert_eq!(items_of(&second.urls), items[2..], "the others, though the first ones are gone");
@@ -64,7 +64,7 @@ pub(super) async fn a_replayed_url_starts_over((mut t, id): Crawling<'_>) {
         let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
         assert_eq!(dead.first_error, Some(format!("{round} 1")), "errors from before are forgotten");
         t.pass(SECOND).await;
-        let replayed = works(t.store.replay(from_ref(&new.item)).await, "replaying");
+        let replayed = t.replay(from_ref(&new.item)).await;
         assert_eq!(replayed, [true], "it was dead");
         assert_eq!(t.dead(None, 10).await, [], "it is not dead any more");
         assert_eq!(t.four(&id).await, [1, 0, 0, 0], "it waits");
@@ -80,7 +80,7 @@ pub(super) async fn replays_are_counted((mut t, id): Crawling<'_>) {
         let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
         assert_eq!(dead.replays, replays, "and so is who looks at the dead");
         t.pass(SECOND).await;
-        works(t.store.replay(from_ref(&new.item)).await, "replaying");
+        t.replay(from_ref(&new.item)).await;
     }
 }
 
@@ -89,13 +89,12 @@ pub(super) async fn a_replay_sets_a_finished_crawl_running(mut t: Trial<'_>) {
     let paused = t.start("paused", None).await;
     let mut items = die(&mut t, &finished, 1).await;
     t.is(&finished, CrawlState::Finished, "nothing is left").await;
-    t.seed(&paused, "a.example").await;
-    t.seed(&paused, "b.example").await;
+    t.seeds(&paused, &["a.example", "b.example"]).await;
     let taken = t.next(1, 1).await.remove(0);
     t.settle(&taken, dead()).await;
     items.push(taken.item);
     t.set(&paused, CrawlState::Paused).await;
-    works(t.store.replay(&items).await, "replaying");
+    t.replay(&items).await;
     t.is(&finished, CrawlState::Running, "one waits").await;
     t.is(&paused, CrawlState::Paused, "it was not finished").await;
     let again = t.take("it was replayed").await;
@@ -107,15 +106,13 @@ pub(super) async fn a_replay_sets_a_finished_crawl_running(mut t: Trial<'_>) {
 pub(super) async fn only_the_dead_are_replayed((mut t, id): Crawling<'_>) {
     let dead = die(&mut t, &id, 2).await;
     let other = t.start("other", None).await;
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&other, host).await;
-    }
+    t.seeds(&other, &["a.example", "b.example", "c.example"]).await;
     let [is_done, in_flight] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
     t.settle(is_done, done()).await;
     let before = t.counts(&other).await;
     let items = [&is_done.item, &dead[1], &in_flight.item, &"unknown".to_owned(), &dead[1], &dead[0]]
         .map(String::clone);
-    let replayed = works(t.store.replay(&items).await, "replaying");
+    let replayed = t.replay(&items).await;
     assert_eq!(replayed, [false, true, false, false, false, true], "which were dead, in order");
     assert_eq!(t.counts(&other).await, before, "the others stay as they are");
     assert_eq!(t.four(&id).await, [2, 0, 0, 0], "both wait");
@@ -132,6 +129,6 @@ pub(super) async fn what_is_dropped_is_known_as_done((mut t, id): Crawling<'_>) 
     assert_eq!(t.find(&gone.url).await.state, EntryState::Done, "it is known as done");
     assert_eq!(t.add(&id, &[gone]).await, [Added::Known], "it is not crawled again");
     t.is(&id, CrawlState::Finished, "nothing waits").await;
-    let replayed = works(t.store.replay(&items[1..2]).await, "replaying");
+    let replayed = t.replay(&items[1..2]).await;
     assert_eq!(replayed, [false], "it is not dead any more");
 }

@@ -2,16 +2,22 @@
 
 use super::trial::*;
 
-pub(super) async fn the_lease_is_stated_and_kept((mut t, id): Crawling<'_>) {
+pub(super) async fn a_lease_is_stated_and_kept_and_extended((mut t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let taken = t.take("one waits").await;
     assert_eq!(taken.lease_until, t.now() + LEASE, "when the lease ends");
+    for _ in 0..4 {
+        t.pass(LEASE - MOMENT).await;
+        t.nothing("it is still its worker's").await;
+        assert_eq!(t.extend(&[&taken]).await, [true], "it is held");
+    }
     t.pass(LEASE - MOMENT).await;
-    t.nothing("it is still its worker's").await;
+    t.nothing("the lease counts from the last extension").await;
     t.settle(&taken, done()).await;
+    assert_eq!(t.find(&taken.url).await.attempts, 1, "extending counts nothing");
 }
 
-pub(super) async fn a_lost_lease_comes_back((mut t, id): Crawling<'_>) {
+pub(super) async fn a_lost_lease_comes_back_and_fences_its_worker((mut t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let lost = t.take("one waits").await;
     t.pass(LEASE + MOMENT).await;
@@ -20,15 +26,8 @@ pub(super) async fn a_lost_lease_comes_back((mut t, id): Crawling<'_>) {
     assert!(again.last_error.is_some(), "how the first one ended");
     assert_eq!(again.lease_until, t.now() + LEASE, "a new lease");
     assert_eq!(t.four(&id).await, [0, 1, 0, 0], "it is in flight once");
-}
-
-pub(super) async fn settling_after_a_lost_lease_has_no_effect((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    let lost = t.take("one waits").await;
-    t.pass(LEASE + MOMENT).await;
-    let again = t.take("its worker has died").await;
     for ending in [done(), retry(Duration::ZERO), dead()] {
-        t.has_no_effect(&lost, ending, "somebody else is at it").await;
+        t.has_no_effect(&lost, ending, "another worker is at it").await;
     }
     assert_eq!(t.extend(&[&lost, &again]).await, [false, true], "whose it is");
     t.settle(&again, done()).await;
@@ -45,23 +44,8 @@ pub(super) async fn settling_late_counts_while_nobody_has_taken_it_back((mut t, 
     t.is(&id, CrawlState::Finished, "nothing is left").await;
 }
 
-pub(super) async fn extending_keeps_a_url((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    let taken = t.take("one waits").await;
-    for _ in 0..4 {
-        t.pass(LEASE - MOMENT).await;
-        assert_eq!(t.extend(&[&taken]).await, [true], "it is held");
-        t.nothing("it is still its worker's").await;
-    }
-    t.pass(LEASE - MOMENT).await;
-    t.nothing("the lease counts from the last extension").await;
-    t.settle(&taken, done()).await;
-    assert_eq!(t.find(&taken.url).await.attempts, 1, "extending counts nothing");
-}
-
 pub(super) async fn extending_what_was_lost_is_refused((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    t.seed(&id, "b.example").await;
+    t.seeds(&id, &["a.example", "b.example"]).await;
     let lost = t.next(1, 1).await.remove(0);
     t.pass(LEASE / 2).await;
     let held = t.next(1, 1).await.remove(0);
@@ -74,9 +58,7 @@ pub(super) async fn extending_what_was_lost_is_refused((mut t, id): Crawling<'_>
 
 pub(super) async fn taking_back_returns_all_at_once((mut t, id): Crawling<'_>) {
     assert_eq!(t.take_back().await, 0, "nothing is in flight");
-    for host in ["a.example", "b.example", "c.example", "d.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
     let held = t.next(3, 1).await;
     t.settle(&held[0], done()).await;
     t.pass(MOMENT).await;

@@ -6,38 +6,20 @@ const WORKERS: usize = 6;
 /// How often a worker looks for work before its case gives up on it.
 const LOOKS: usize = 5000;
 
-/// Has workers on both handles, each on a task of its own, and waits for them.
-async fn all_work<F>(t: &mut Trial<'_>, work: impl Fn(Arc<dyn Frontier>) -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let handles = [t.store.clone(), t.another_handle().await];
-    let workers: Vec<_> =
-        (0..WORKERS).map(|number| tokio::spawn(work(handles[number % handles.len()].clone()))).collect();
-    for worker in workers {
-        worker.await.unwrap_or_else(|error| panic!("a worker failed: {error}"));
-    }
-}
-
 pub(super) async fn racing_workers_share_without_overlap((mut t, id): Crawling<'_>) {
     const HOSTS: usize = 12;
     let new: Vec<NewUrl> =
         (0..120).map(|number| url(&format!("{}.example", number % HOSTS), &number.to_string())).collect();
     t.adds(&id, &new).await;
-    let all = Arc::new(Mutex::new(Vec::new()));
-    let taken = all.clone();
-    // Nobody settles, so that each host gives two and no more, whoever asks.
-    all_work(&mut t, move |frontier| {
-        let taken = taken.clone();
-        async move {
-            for _ in 0..6 {
-                let some = works(frontier.next(3, 2).await, "taking in a race");
-                taken.lock().expect("no worker panicked").extend(some);
-            }
+    // Nothing is settled, so that each host gives two and no more, whichever worker asks.
+    let taken = t.race(WORKERS, |_, frontier| async move {
+        let mut taken = Vec::new();
+        for _ in 0..6 {
+            taken.extend(works(frontier.next(3, 2).await, "taking in a race"));
         }
-    })
-    .await;
-    let taken = std::mem::take(&mut *all.lock().expect("no worker panicked"));
+        taken
+    });
+    let taken = taken.await.concat();
     let mut urls: HashMap<&str, usize> = HashMap::new();
     let mut hosts: HashMap<&str, usize> = HashMap::new();
     for taken in &taken {
@@ -109,7 +91,7 @@ async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, diary: Arc<Mutex<D
 pub(super) async fn a_crawl_by_many_ends_with_everything_done_once((mut t, id): Crawling<'_>) {
     t.adds(&id, &[url("1.example", "r")]).await;
     let diary = Arc::new(Mutex::new(Diary::default()));
-    all_work(&mut t, |frontier| crawl_tree(frontier, id.clone(), diary.clone())).await;
+    t.race(WORKERS, |_, frontier| crawl_tree(frontier, id.clone(), diary.clone())).await;
     let done = std::mem::take(&mut diary.lock().expect("no worker panicked").done);
     // A tree of depth 6 has 127 pages.
     assert_eq!(done.len(), 127, "every page is done");

@@ -34,7 +34,6 @@ suite! { ($) frontier for dyn Frontier:
         what_is_in_flight_is_finished_nevertheless,
         a_crawl_is_finished_when_nothing_waits_or_flies,
         a_link_added_before_its_parent_is_settled_keeps_it_running,
-        the_dead_do_not_keep_it_running,
         a_finished_crawl_stays_finished,
         nobody_can_finish_a_crawl_by_hand,
         a_new_url_sets_a_finished_crawl_running,
@@ -98,17 +97,14 @@ suite! { ($) frontier for dyn Frontier:
         outcomes_are_counted,
     }
     leases {
-        the_lease_is_stated_and_kept,
-        a_lost_lease_comes_back,
-        settling_after_a_lost_lease_has_no_effect,
+        a_lease_is_stated_and_kept_and_extended,
+        a_lost_lease_comes_back_and_fences_its_worker,
         settling_late_counts_while_nobody_has_taken_it_back,
-        extending_keeps_a_url,
         extending_what_was_lost_is_refused,
         taking_back_returns_all_at_once,
     }
     suspects {
-        a_lost_lease_counts_no_attempt,
-        taking_back_counts_no_attempt,
+        a_lost_worker_counts_no_attempt,
         retries_count_between_lost_workers,
         suspects_come_in_halving_groups,
         what_kills_its_worker_alone_ends_dead,
@@ -120,6 +116,7 @@ suite! { ($) frontier for dyn Frontier:
         alone_is_fenced_for_who_has_lost_it,
     }
     again {
+        insisting_counts_once_and_sets_a_finished_crawl_running,
         nothing_is_reopened_before_it_is_due_again,
         what_is_due_again_waits_again,
         what_was_reopened_starts_over,
@@ -130,9 +127,7 @@ suite! { ($) frontier for dyn Frontier:
         validators_are_kept_and_handed_out,
         a_page_fetched_again_counts_once,
         insisting_makes_a_url_wait_again,
-        insisting_twice_has_no_effect,
         what_was_left_out_for_a_url_is_found_by_it,
-        insisting_sets_a_finished_crawl_running,
         insisting_takes_a_url_from_its_worker,
         what_is_known_of_a_url_is_found,
     }

@@ -3,7 +3,7 @@
 use super::trial::*;
 
 pub(super) async fn done_is_done((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2"]).await;
     let taken = t.take("two wait").await;
     let crawled_at = Some(t.now());
     let facts = PageFacts {
@@ -45,7 +45,7 @@ pub(super) async fn a_retry_waits_and_counts((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn a_retry_holds_up_nobody_else((t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2"]).await;
     let first = t.take("two wait").await;
     t.settle(&first, retry(WHILE)).await;
     let second = t.take("the other one of the host is due").await;
@@ -75,7 +75,7 @@ pub(super) async fn a_deferral_counts_nothing((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn a_deferral_holds_its_host_back((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2"]).await;
     t.pass(MOMENT).await;
     t.seed(&id, "b.example").await;
     let first = t.next(1, 1).await.remove(0);
@@ -90,7 +90,7 @@ pub(super) async fn a_deferral_holds_its_host_back((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn who_was_deferred_comes_first_of_its_host((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2", "3"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2", "3"]).await;
     t.pass(SECOND).await;
     let mut taken = t.take("three wait").await;
     let first = taken.url.clone();
@@ -108,7 +108,7 @@ pub(super) async fn who_was_deferred_comes_first_of_its_host((mut t, id): Crawli
 }
 
 pub(super) async fn what_waits_alone_holds_nobody_back((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2"]).await;
     let first = t.next(1, 1).await.remove(0);
     let until = t.now() + WHILE;
     assert_eq!(t.settle(&first, Ending::Wait { until }).await, SettledAs::Deferred, "it waits");
@@ -204,9 +204,7 @@ pub(super) async fn a_made_up_receipt_has_no_effect((t, id): Crawling<'_>) {
 
 pub(super) async fn counts_follow_every_step((mut t, id): Crawling<'_>) {
     assert_eq!(t.four(&id).await, [0, 0, 0, 0], "it is empty");
-    for host in ["a.example", "b.example", "c.example", "d.example", "e.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example", "d.example", "e.example"]).await;
     assert_eq!(t.four(&id).await, [5, 0, 0, 0], "five were added");
     let taken = t.next(4, 1).await;
     assert_eq!(t.four(&id).await, [1, 4, 0, 0], "four were taken");
@@ -227,9 +225,7 @@ pub(super) async fn counts_follow_every_step((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn outcomes_are_counted((mut t, id): Crawling<'_>) {
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&id, host).await;
-    }
+    t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
     let again = due_at(t.now() + SECOND);
     let ends = |outcome: &str, crawled_at| Ending::Done {
         outcome: outcome.to_owned(),

@@ -4,7 +4,7 @@ use super::trial::*;
 
 pub(super) async fn handles_share_their_state((mut t, id): Crawling<'_>) {
     let (here, there) = (t.store.clone(), t.another_handle().await);
-    t.adds(&id, &["1", "2", "3"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2", "3"]).await;
     t.store = there.clone();
     assert_eq!(t.add(&id, &[url("a.example", "1")]).await, [Added::Known], "it was added elsewhere");
     let taken = t.take("they were added elsewhere").await;
@@ -77,6 +77,6 @@ pub(super) async fn leases_survive_a_reopening((mut t, id): Crawling<'_>) {
     let again = t.take("its worker has died").await;
     assert_eq!((&again.item, again.losses), (&second.item, 1), "it comes back");
     t = t.reopened().await;
-    assert_eq!(works(t.store.take_back().await, "taking back"), 1, "who is alone need not wait");
+    assert_eq!(t.take_back().await, 1, "who is alone need not wait");
     assert_eq!(t.take("it was taken back").await.losses, 2, "that makes suspect, too");
 }

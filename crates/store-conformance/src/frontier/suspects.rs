@@ -28,25 +28,22 @@ async fn is_as_new(t: &Trial<'_>, because: &str) -> Taken {
     taken
 }
 
-async fn no_loss_counts((mut t, id): Crawling<'_>, by_hand: bool) {
-    t.seed(&id, "a.example").await;
-    for losses in 0..ATTEMPTS + ALONE_AFTER {
-        let taken = t.take("a lost worker never ends a URL").await;
-        assert_eq!((taken.attempt, taken.losses), (1, losses), "after {losses} lost workers");
-        lose(&mut t, by_hand).await;
+pub(super) async fn a_lost_worker_counts_no_attempt(mut t: Trial<'_>) {
+    for (name, by_hand) in [("lost-lease", false), ("taken-back", true)] {
+        let id = t.start(name, None).await;
+        t.seed(&id, "a.example").await;
+        for losses in 0..ATTEMPTS + ALONE_AFTER {
+            let taken = t.take("a lost worker never ends a URL").await;
+            assert_eq!((taken.attempt, taken.losses), (1, losses), "{name}: after {losses} lost workers");
+            lose(&mut t, by_hand).await;
+        }
+        let taken = t.take("what did not run alone is innocent").await;
+        t.settle(&taken, done()).await;
+        let entry =
+            works(t.store.find(&taken.url).await, "finding").into_iter().find(|entry| entry.crawl == id);
+        assert_eq!(entry.map(|entry| entry.attempts), Some(1), "{name}: done at the first attempt");
+        assert_eq!(t.four(&id).await, [0, 0, 1, 0], "{name}: none is dead");
     }
-    let taken = t.take("whoever did not run alone is innocent").await;
-    t.settle(&taken, done()).await;
-    assert_eq!(t.find(&taken.url).await.attempts, 1, "done at the first attempt");
-    assert_eq!(t.four(&id).await, [0, 0, 1, 0], "none is dead");
-}
-
-pub(super) async fn a_lost_lease_counts_no_attempt(crawl: Crawling<'_>) {
-    no_loss_counts(crawl, false).await;
-}
-
-pub(super) async fn taking_back_counts_no_attempt(crawl: Crawling<'_>) {
-    no_loss_counts(crawl, true).await;
 }
 
 pub(super) async fn retries_count_between_lost_workers((mut t, id): Crawling<'_>) {
@@ -156,7 +153,7 @@ pub(super) async fn solo_crashes_outlive_a_retry_and_end_with_a_replay((mut t, i
     t.nothing("the retry has forgotten nothing").await;
     let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
     assert_eq!((dead.attempts, dead.worker_lost), (2, true), "it died in its second attempt");
-    let replayed = works(t.store.replay(from_ref(&new.item)).await, "replaying");
+    let replayed = t.replay(from_ref(&new.item)).await;
     assert_eq!(replayed, [true], "it was dead");
     let taken = is_as_new(&t, "it was replayed").await;
     assert!(t.alone(&taken).await, "it is held");
@@ -185,7 +182,7 @@ pub(super) async fn who_begins_anew_is_no_suspect((mut t, id): Crawling<'_>) {
     // and it is insisted on.
     kill(&mut t, SOLO_CRASHES - 1, true).await;
     t.take_alone().await;
-    assert!(works(t.store.insist(&id, &new.url).await, "insisting"), "it is wanted now");
+    assert!(t.insist(&id, &new.url).await, "it is wanted now");
     is_as_new(&t, "it is insisted on").await;
     lose(&mut t, true).await;
     kill(&mut t, SOLO_CRASHES - 1, true).await;

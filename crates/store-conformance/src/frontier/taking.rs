@@ -105,7 +105,7 @@ pub(super) async fn no_more_of_a_host_than_allowed_in_flight((mut t, id): Crawli
 pub(super) async fn a_host_is_counted_per_crawl(t: Trial<'_>) {
     for name in ["one", "two"] {
         let id = t.start(name, None).await;
-        t.adds(&id, &["1", "2"].map(|path| url("a.example", path))).await;
+        t.paths(&id, &["1", "2"]).await;
     }
     let taken = t.next(10, 1).await;
     assert_eq!(taken.len(), 2, "one of each crawl: {taken:?}");
@@ -159,7 +159,7 @@ pub(super) async fn a_resting_host_is_left_alone((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn a_longer_rest_is_not_cut_short((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2", "3"].map(|path| url("a.example", path))).await;
+    t.paths(&id, &["1", "2", "3"]).await;
     let [first, second] = &t.next(2, 2).await[..] else { panic!("two can be taken") };
     t.settle(first, rests(WHILE)).await;
     t.settle(second, done()).await;

@@ -139,6 +139,28 @@ impl Trial<'_> {
         new
     }
 
+    /// Adds one URL for each of these hosts.
+    pub(super) async fn seeds(&self, crawl: &CrawlId, hosts: &[&str]) {
+        for host in hosts {
+            self.seed(crawl, host).await;
+        }
+    }
+
+    /// Adds these URLs of one host.
+    pub(super) async fn paths(&self, crawl: &CrawlId, paths: &[&str]) {
+        self.adds(crawl, &paths.iter().map(|path| url("a.example", path)).collect::<Vec<_>>()).await;
+    }
+
+    /// Whether each of these items was dead, and is replayed.
+    pub(super) async fn replay(&self, items: &[String]) -> Vec<bool> {
+        works(self.store.replay(items).await, "replaying")
+    }
+
+    /// Whether it was not wanted under this URL before.
+    pub(super) async fn insist(&self, crawl: &CrawlId, url: &str) -> bool {
+        works(self.store.insist(crawl, url).await, "insisting")
+    }
+
     pub(super) async fn next(&self, max: usize, per_host: u32) -> Vec<Taken> {
         let taken = works(self.store.next(max, per_host).await, "taking");
         assert!(taken.len() <= max, "no more than {max} were asked for, and {} came", taken.len());

@@ -79,16 +79,7 @@ pub(super) async fn any_schedule_keeps_to_the_limits(h: Fresh<'_>) {
     let handles = [t.store.clone(), t.another_handle().await];
     for seed in 0..20 {
         let jitter = Jitter::seeded(seed);
-        let plan = Plan {
-            items: 150,
-            groups: all_kinds(&jitter),
-            arrivals: 60_000,
-            takes: 0..=2000,
-            late: 500,
-            blocked: 0,
-            die: 0,
-            vanish: 0,
-        };
+        let plan = Plan { late: 500, ..Plan::quiet(150, all_kinds(&jitter), 60_000, 0..=2000) };
         let day = pass_day(&mut t, &handles, &plan, &jitter).await;
         assert_eq!(day.starts, plan.items, "every item goes once, in the day of seed {seed}");
     }
@@ -100,14 +91,11 @@ pub(super) async fn a_schedule_with_blocks_and_deaths_keeps_to_the_limits(h: Fre
     for seed in 100..115 {
         let jitter = Jitter::seeded(seed);
         let plan = Plan {
-            items: 150,
-            groups: all_kinds(&jitter),
-            arrivals: 600_000,
-            takes: 0..=70_000,
             late: 40_000,
             blocked: 20,
             die: 5,
             vanish: 2,
+            ..Plan::quiet(150, all_kinds(&jitter), 600_000, 0..=70_000)
         };
         let day = pass_day(&mut t, &handles, &plan, &jitter).await;
         assert!(day.starts > plan.items / 2, "most items go, in the day of seed {seed}: {day:?}");
@@ -119,16 +107,7 @@ pub(super) async fn nearly_everybody_waits_once(h: Fresh<'_>) {
     let handles = [t.store.clone()];
     for groups in [vec![ALONE], vec![limits(4, Duration::from_millis(200))]] {
         let jitter = Jitter::seeded(7);
-        let plan = Plan {
-            items: 300,
-            groups,
-            arrivals: 120_000,
-            takes: 200..=600,
-            late: 0,
-            blocked: 0,
-            die: 0,
-            vanish: 0,
-        };
+        let plan = Plan::quiet(300, groups, 120_000, 200..=600);
         let day = pass_day(&mut t, &handles, &plan, &jitter).await;
         let (often, most): (usize, _) =
             (day.waits.iter().filter(|waits| **waits > 1).count(), day.waits.iter().max());

@@ -21,6 +21,18 @@ pub(super) struct Plan {
     pub(super) vanish: u64,
 }
 
+impl Plan {
+    /// A day on which so many items come within this time and take that long, and nothing goes wrong.
+    pub(super) fn quiet(
+        items: usize,
+        groups: Vec<Limits>,
+        arrivals: u64,
+        takes: RangeInclusive<u64>,
+    ) -> Self {
+        Self { items, groups, arrivals, takes, late: 0, blocked: 0, die: 0, vanish: 0 }
+    }
+}
+
 /// A few groups with limits of all kinds.
 pub(super) fn all_kinds(jitter: &Jitter) -> Vec<Limits> {
     let gap = |most: u64| Duration::from_millis(jitter.number() % (most + 1));

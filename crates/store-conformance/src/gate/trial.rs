@@ -126,6 +126,14 @@ impl Trial<'_> {
         }
     }
 
+    /// What a newcomer is told that has to wait, and leaves the line again.
+    pub(super) async fn peek(&self, group: &Group, because: &str) -> (Timestamp, Why) {
+        let ticket = ticket();
+        let told = self.waits_with(group, ticket, &ALONE, because).await;
+        assert_eq!(self.store.leave(group, ticket).await, Ok(()), "leaving");
+        told
+    }
+
     /// This one waits for this reason until about this time: never earlier, and later only by the slack.
     pub(super) async fn waits_until(
         &self,

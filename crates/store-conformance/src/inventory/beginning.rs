@@ -46,26 +46,23 @@ pub(super) async fn a_redelivery_after_a_failure_keeps_the_count(t: Trial<'_>) {
     assert_eq!(record.processing.error_message.as_deref(), Some("timed out"), "why it is tried again");
 }
 
-pub(super) async fn a_completed_message_is_finished(t: Trial<'_>) {
-    let attempt = t.attempt(&message("m-1", 0), 1).await;
-    t.fail(&attempt, "timed out", 2).await;
-    let before = t.completed(&message("m-1", 0), &page("hello"), 3).await;
-    for second in 4..6 {
-        let told = t.begin(&message("m-1", 0), second).await;
-        assert_eq!(told, Begun::Finished { status: Status::Completed, retry_count: 1 }, "it has ended");
+pub(super) async fn a_message_that_has_ended_is_finished(t: Trial<'_>) {
+    for (id, failures, status) in [("m-1", 1, Status::Completed), ("m-2", 3, Status::FailedPermanent)] {
+        for second in 1..=failures {
+            let attempt = t.attempt(&message(id, 0), second).await;
+            t.fail(&attempt, "timed out", second).await;
+        }
+        if status == Status::Completed {
+            t.completed(&message(id, 0), &page("hello"), 5).await;
+        }
+        let before = t.record().await;
+        for second in 6..8 {
+            let told = t.begin(&message(id, 0), second).await;
+            let retry_count = u32::try_from(failures).unwrap_or(0);
+            assert_eq!(told, Begun::Finished { status, retry_count }, "{id} has ended as {status}");
+        }
+        assert_eq!(t.record().await, before, "nothing has changed after {status}");
     }
-    assert_eq!(t.record().await, before, "nothing has changed");
-}
-
-pub(super) async fn a_message_that_failed_for_good_is_finished(t: Trial<'_>) {
-    for second in 1..4 {
-        let attempt = t.attempt(&message("m-1", 0), second).await;
-        t.fail(&attempt, "timed out", second).await;
-    }
-    let before = t.record().await;
-    let told = t.begin(&message("m-1", 0), 5).await;
-    assert_eq!(told, Begun::Finished { status: Status::FailedPermanent, retry_count: 3 }, "it has ended");
-    assert_eq!(t.record().await, before, "nothing has changed");
 }
 
 pub(super) async fn a_newer_message_is_counted_anew(t: Trial<'_>) {

@@ -50,7 +50,7 @@ pub(super) async fn completing_twice_is_answered_alike(t: Trial<'_>) {
     assert_eq!(t.record().await, before, "nothing has changed");
 }
 
-pub(super) async fn failures_are_counted_up_to_the_last(t: Trial<'_>) {
+pub(super) async fn failures_are_counted_once_each_up_to_the_last(t: Trial<'_>) {
     for (count, status) in
         [(1, Status::FailedRetryable), (2, Status::FailedRetryable), (3, Status::FailedPermanent)]
     {
@@ -68,21 +68,12 @@ pub(super) async fn failures_are_counted_up_to_the_last(t: Trial<'_>) {
             Processing { retry_count: count, error_message: Some(error), last_attempt_at: Some(at(second)) };
         assert_eq!((record.status, record.processing), (status, processing), "after try {count}");
         assert_eq!(record.updated_at, at(second + 1), "when it failed");
-    }
-}
-
-pub(super) async fn failing_twice_counts_once(t: Trial<'_>) {
-    for (count, status) in
-        [(1, Status::FailedRetryable), (2, Status::FailedRetryable), (3, Status::FailedPermanent)]
-    {
-        let attempt = t.attempt(&message("m-1", 0), 1).await;
-        t.fail(&attempt, "first", 2).await;
         let before = t.record().await;
-        for second in 3..6 {
-            let told = t.fail(&attempt, "again", second).await;
-            assert_eq!(told, ended(status, count), "as it was told first");
+        for late in 2..5 {
+            let told = t.fail(&attempt, "again", second + late).await;
+            assert_eq!(told, ended(status, count), "try {count} is told again what it was told first");
         }
-        assert_eq!(t.record().await, before, "nothing has changed");
+        assert_eq!(t.record().await, before, "failing twice counts once");
     }
 }
 

@@ -4,22 +4,6 @@ use super::trial::*;
 
 const WORKERS: usize = 8;
 
-/// Everybody does the same at once, on a task of their own, half of them through a second handle.
-async fn race<T, F>(t: &mut Trial<'_>, work: impl Fn(usize, Arc<dyn UrlRecords>) -> F) -> Vec<T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    let handles = [t.store.clone(), t.another_handle().await];
-    let workers: Vec<_> =
-        (0..WORKERS).map(|number| tokio::spawn(work(number, handles[number % 2].clone()))).collect();
-    let mut answers = Vec::new();
-    for worker in workers {
-        answers.push(worker.await.unwrap_or_else(|error| panic!("a worker failed: {error}")));
-    }
-    answers
-}
-
 pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
     let (first, second) = (t.store.clone(), t.another_handle().await);
     let attempt = t.attempt(&message("m-1", 0), 1).await;
@@ -56,11 +40,12 @@ pub(super) async fn an_open_store_is_ready(t: Trial<'_>) {
 pub(super) async fn racing_deliveries_have_attempts_of_their_own(mut t: Trial<'_>) {
     for round in 0..5 {
         let url = format!("https://{round}.example/");
-        let attempts = race(&mut t, |_, records| {
-            let request = about(&url, "m", 0);
-            async move { yours(works(records.begin(&request, at(1)).await, "beginning")).0 }
-        })
-        .await;
+        let attempts = t
+            .race(WORKERS, |_, records| {
+                let request = about(&url, "m", 0);
+                async move { yours(works(records.begin(&request, at(1)).await, "beginning")).0 }
+            })
+            .await;
         let mut numbers: Vec<u64> = attempts.iter().map(|attempt| attempt.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -78,13 +63,14 @@ pub(super) async fn racing_deliveries_have_attempts_of_their_own(mut t: Trial<'_
 pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
     for round in 0..5 {
         let url = format!("https://{round}.example/");
-        let told = race(&mut t, |number, records| {
-            // The newest first, so that a store which takes whoever comes last ends up with the oldest.
-            let place = WORKERS - 1 - number;
-            let request = about(&url, &format!("m-{place}"), place as u64);
-            async move { works(records.begin(&request, at(20)).await, "beginning") }
-        })
-        .await;
+        let told = t
+            .race(WORKERS, |number, records| {
+                // The newest first, so that a store which takes whoever comes last ends up with the oldest.
+                let place = WORKERS - 1 - number;
+                let request = about(&url, &format!("m-{place}"), place as u64);
+                async move { works(records.begin(&request, at(20)).await, "beginning") }
+            })
+            .await;
         let newest = format!("m-{}", WORKERS - 1);
         let Begun::Yours { attempt, .. } = &told[0] else {
             panic!("nothing is newer than {newest}: {:?}", told[0])
@@ -104,11 +90,12 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
 pub(super) async fn racing_failures_of_one_attempt_count_once(mut t: Trial<'_>) {
     for count in 1..=2 {
         let attempt = t.attempt(&message("m-1", 0), 1).await;
-        let told = race(&mut t, |_, records| {
-            let attempt = attempt.clone();
-            async move { works(records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await, "failing") }
-        })
-        .await;
+        let told = t
+            .race(WORKERS, |_, records| {
+                let attempt = attempt.clone();
+                async move { works(records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await, "failing") }
+            })
+            .await;
         for told in told {
             assert_eq!(told, ended(Status::FailedRetryable, count), "one failure, however often it is told");
         }
@@ -119,18 +106,19 @@ pub(super) async fn racing_ends_agree(mut t: Trial<'_>) {
     for round in 0..6 {
         let url = format!("https://{round}.example/");
         let attempt = t.attempt(&about(&url, "m", 0), 1).await;
-        let told = race(&mut t, |number, records| {
-            let attempt = attempt.clone();
-            async move {
-                let ended = if number % 2 == 0 {
-                    records.complete(&attempt, &page(&number.to_string()), at(2)).await
-                } else {
-                    records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await
-                };
-                works(ended, "ending")
-            }
-        })
-        .await;
+        let told = t
+            .race(WORKERS, |number, records| {
+                let attempt = attempt.clone();
+                async move {
+                    let ended = if number % 2 == 0 {
+                        records.complete(&attempt, &page(&number.to_string()), at(2)).await
+                    } else {
+                        records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await
+                    };
+                    works(ended, "ending")
+                }
+            })
+            .await;
         assert!(told.iter().all(|one| *one == told[0]), "all are told the same end: {told:?}");
         let record = t.record_of(&url).await;
         assert_eq!(told[0], ended(record.status, record.processing.retry_count), "and it is the record's");
@@ -168,7 +156,7 @@ async fn insist(number: usize, records: Arc<dyn UrlRecords>) -> (Vec<(Attempt, E
 }
 
 pub(super) async fn workers_on_one_record_finish_it_once(mut t: Trial<'_>) {
-    let told = race(&mut t, insist).await;
+    let told = t.race(WORKERS, insist).await;
     let record = t.record().await;
     let mut counted: Vec<u32> = Vec::new();
     let mut finished = 0;

@@ -17,11 +17,10 @@ pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn UrlRecords>;
 
 suite! { ($) inventory for dyn UrlRecords:
     beginning {
+        a_message_that_has_ended_is_finished,
         a_new_url_makes_a_record_in_progress,
         a_redelivery_begins_a_further_attempt_and_counts_nothing,
         a_redelivery_after_a_failure_keeps_the_count,
-        a_completed_message_is_finished,
-        a_message_that_failed_for_good_is_finished,
         a_newer_message_is_counted_anew,
         a_newer_message_takes_over_what_is_in_progress,
         records_of_urls_are_apart,
@@ -30,13 +29,10 @@ suite! { ($) inventory for dyn UrlRecords:
         a_url_too_long_is_refused,
     }
     queueing {
+        queueing_changes_nothing_but_what_is_finished_and_older,
         an_accepted_message_makes_a_queued_record,
         a_finished_record_is_queued_by_a_newer_message_and_keeps_its_page,
         the_tries_of_a_queued_message_are_counted_anew,
-        queueing_after_the_beginning_changes_nothing,
-        queueing_after_its_own_end_changes_nothing,
-        queueing_an_older_message_changes_nothing,
-        queueing_twice_changes_nothing,
         a_queued_message_is_refused_as_one_that_begins,
     }
     order {
@@ -50,8 +46,7 @@ suite! { ($) inventory for dyn UrlRecords:
         what_was_fetched_comes_back,
         nothing_fetched_is_nothing_kept,
         completing_twice_is_answered_alike,
-        failures_are_counted_up_to_the_last,
-        failing_twice_counts_once,
+        failures_are_counted_once_each_up_to_the_last,
         the_first_end_counts,
         an_attempt_overtaken_by_its_own_message_changes_nothing,
         an_attempt_overtaken_by_a_newer_message_changes_nothing,

@@ -80,40 +80,27 @@ pub(super) async fn the_tries_of_a_queued_message_are_counted_anew(t: Trial<'_>)
     assert_eq!(t.fail(&attempt, "refused", 5).await, ended(Status::FailedRetryable, 1), "its first failure");
 }
 
-pub(super) async fn queueing_after_the_beginning_changes_nothing(t: Trial<'_>) {
-    let attempt = t.attempt(&message("m-1", 0), 1).await;
-    for id in ["m-1", "m-2"] {
-        t.leaves_alone(&message(id, 2), 3, "while it is in progress").await;
-    }
-    t.fail(&attempt, "timed out", 4).await;
-    for id in ["m-1", "m-2"] {
-        t.leaves_alone(&message(id, 5), 6, "while it waits to be tried again").await;
-    }
-}
-
-pub(super) async fn queueing_after_its_own_end_changes_nothing(t: Trial<'_>) {
-    // The clock of the worker is behind that of the gateway: it notes an earlier time.
-    t.completed(&message("m-1", 5), &page("hello"), 2).await;
-    t.leaves_alone(&message("m-1", 5), 6, "after it was completed").await;
-    t.failed(&message("m-2", 9), 7).await;
-    t.leaves_alone(&message("m-2", 9), 10, "after it failed for good").await;
-}
-
-pub(super) async fn queueing_an_older_message_changes_nothing(t: Trial<'_>) {
-    t.completed(&message("m-5", 5), &page("hello"), 6).await;
-    t.leaves_alone(&message("m-9", 4), 7, "by a message requested before").await;
-    t.leaves_alone(&message("m-4", 5), 7, "by a smaller id of the same time").await;
-    t.mark_queued(&[message("m-6", 5)], 8).await;
-    assert_eq!(t.record().await.status, Status::Queued, "of one time the greater id is newer");
-}
-
-pub(super) async fn queueing_twice_changes_nothing(t: Trial<'_>) {
+pub(super) async fn queueing_changes_nothing_but_what_is_finished_and_older(t: Trial<'_>) {
     t.mark_queued(&[message("m-1", 1)], 2).await;
     t.leaves_alone(&message("m-1", 1), 3, "when it is queued").await;
     t.leaves_alone(&message("m-2", 3), 4, "when an earlier message is queued").await;
-    t.completed(&message("m-1", 1), &page("hello"), 5).await;
-    t.mark_queued(&[message("m-3", 6)], 7).await;
-    t.leaves_alone(&message("m-3", 6), 8, "when it is queued again").await;
+    let attempt = t.attempt(&message("m-1", 1), 5).await;
+    for id in ["m-1", "m-2"] {
+        t.leaves_alone(&message(id, 5), 6, "while it is in progress").await;
+    }
+    t.fail(&attempt, "timed out", 7).await;
+    for id in ["m-1", "m-2"] {
+        t.leaves_alone(&message(id, 8), 9, "while it waits to be tried again").await;
+    }
+    t.completed(&message("m-1", 1), &page("hello"), 10).await;
+    t.leaves_alone(&message("m-1", 1), 11, "after it was completed").await;
+    t.leaves_alone(&message("m-9", 0), 11, "by a message requested before").await;
+    t.leaves_alone(&message("m-0", 1), 11, "by a smaller id of the same time").await;
+    t.mark_queued(&[message("m-6", 1)], 12).await;
+    assert_eq!(t.record().await.status, Status::Queued, "of one time the greater id is newer");
+    // The clock of the worker is behind that of the gateway: it notes an earlier time.
+    t.failed(&message("m-7", 20), 13).await;
+    t.leaves_alone(&message("m-7", 20), 21, "after it failed for good").await;
 }
 
 pub(super) async fn a_queued_message_is_refused_as_one_that_begins(t: Trial<'_>) {

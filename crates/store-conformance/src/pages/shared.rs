@@ -47,21 +47,13 @@ pub(super) async fn pages_survive_a_close(mut t: Trial<'_>) {
 pub(super) async fn racing_writers_lose_nothing(mut t: Trial<'_>) {
     const WRITERS: usize = 6;
     const EACH: usize = 10;
-    let handles = [t.store.clone(), t.another_handle().await];
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let handle = handles[writer % handles.len()].clone();
-            tokio::spawn(async move {
-                for number in 0..EACH {
-                    let own = page(&format!("https://a.example/{writer}/{number}"), "own");
-                    works(handle.write([own, page(URL, "everybody's")].into()).await, "writing in a race");
-                }
-            })
-        })
-        .collect();
-    for writer in writers {
-        writer.await.unwrap_or_else(|error| panic!("a writer failed: {error}"));
-    }
+    t.race(WRITERS, |writer, index| async move {
+        for number in 0..EACH {
+            let own = page(&format!("https://a.example/{writer}/{number}"), "own");
+            works(index.write([own, page(URL, "everybody's")].into()).await, "writing in a race");
+        }
+    })
+    .await;
     assert_eq!(
         t.count().await,
         (WRITERS * EACH + 1) as u64,

@@ -4,30 +4,22 @@ use super::trial::*;
 
 const CALLERS: usize = 12;
 
-/// Everybody claims the same URLs at once, on a task of their own, and says which they got.
-async fn race(handles: &[Arc<dyn SeenUrls>], batches: Vec<Vec<Claim>>) -> Vec<Vec<Claimed>> {
-    let callers: Vec<_> = batches
-        .into_iter()
-        .enumerate()
-        .map(|(number, batch)| {
-            let handle = handles[number % handles.len()].clone();
-            tokio::spawn(async move { handle.claim(&batch, TERM).await })
-        })
-        .collect();
-    let mut answers = Vec::new();
-    for caller in callers {
-        let answer = caller.await.unwrap_or_else(|error| panic!("a claim panicked: {error}"));
-        answers.push(works(answer, "claiming in a race"));
-    }
-    answers
+/// All claim the same URLs at once; what each is told. Every second caller names them in the opposite order, if so asked.
+async fn race(t: &mut Trial<'_>, urls: &[String], opposite: bool) -> Vec<Vec<Claimed>> {
+    t.race(CALLERS, |caller, seen| {
+        let mut batch: Vec<Claim> = urls.iter().map(|url| claim(url, &format!("item-{caller}"))).collect();
+        if opposite && caller % 2 == 1 {
+            batch.reverse();
+        }
+        async move { works(seen.claim(&batch, TERM).await, "claiming in a race") }
+    })
+    .await
 }
 
 pub(super) async fn racing_claims_have_one_winner(mut t: Trial<'_>) {
-    let handles = [t.store.clone(), t.another_handle().await];
     for round in 0..10 {
         let urls: Vec<String> = (0..8).map(|number| format!("https://a.example/{round}/{number}")).collect();
-        let batch = |caller: usize| urls.iter().map(|url| claim(url, &format!("item-{caller}"))).collect();
-        let answers = race(&handles, (0..CALLERS).map(batch).collect()).await;
+        let answers = race(&mut t, &urls, false).await;
         for (number, url) in urls.iter().enumerate() {
             let winners: Vec<usize> =
                 (0..CALLERS).filter(|caller| answers[*caller][number] == Claimed::Ours).collect();
@@ -45,19 +37,10 @@ pub(super) async fn racing_claims_have_one_winner(mut t: Trial<'_>) {
 }
 
 pub(super) async fn batches_in_opposite_order_do_not_block_each_other(mut t: Trial<'_>) {
-    let handles = [t.store.clone(), t.another_handle().await];
     for round in 0..5 {
         let urls: Vec<String> =
             (0..200).map(|number| format!("https://a.example/{round}/{number}")).collect();
-        let batch = |caller: usize| {
-            let mut batch: Vec<Claim> =
-                urls.iter().map(|url| claim(url, &format!("item-{caller}"))).collect();
-            if caller % 2 == 1 {
-                batch.reverse();
-            }
-            batch
-        };
-        let answers = race(&handles, (0..CALLERS).map(batch).collect()).await;
+        let answers = race(&mut t, &urls, true).await;
         let won = answers.iter().flatten().filter(|answer| **answer == Claimed::Ours).count();
         assert_eq!(won, urls.len(), "every URL has one owner");
     }

@@ -4,45 +4,6 @@ use super::trial::*;
 
 const URL: &str = "https://a.example/";
 
-pub(super) async fn a_marked_url_is_seen_by_all(mut t: Trial<'_>) {
-    t.ours(URL, "one", "nobody knows it").await;
-    let again = t.now() + TTL;
-    t.mark(URL, "one", TTL).await;
-    t.seen(URL, "two", "one", again).await;
-    t.pass(TTL - MARGIN).await;
-    t.seen(URL, "three", "one", again).await;
-}
-
-pub(super) async fn even_its_own_owner_is_told(t: Trial<'_>) {
-    t.ours(URL, "one", "nobody knows it").await;
-    let again = t.now() + TTL;
-    t.mark(URL, "one", TTL).await;
-    t.seen(URL, "one", "one", again).await;
-}
-
-pub(super) async fn an_unclaimed_url_can_be_marked(t: Trial<'_>) {
-    let again = t.now() + TTL;
-    t.mark(URL, "one", TTL).await;
-    t.seen(URL, "two", "one", again).await;
-}
-
-pub(super) async fn marking_ends_the_claim_of_another(mut t: Trial<'_>) {
-    t.ours(URL, "one", "nobody knows it").await;
-    let again = t.now() + TERM / 2;
-    t.mark(URL, "two", TERM / 2).await;
-    t.seen(URL, "one", "two", again).await;
-    t.pass_all_of(TERM / 2).await;
-    t.ours(URL, "three", "the note has ended the claim, and is over itself").await;
-}
-
-pub(super) async fn a_note_ends_with_its_ttl(mut t: Trial<'_>) {
-    t.mark(URL, "one", TTL).await;
-    t.pass_all_of(TTL).await;
-    let end = t.now() + TERM;
-    t.ours(URL, "two", "it may be crawled again").await;
-    t.taken(URL, "three", "two", end).await;
-}
-
 pub(super) async fn a_claim_may_pass_over_marks_of_an_age(mut t: Trial<'_>) {
     let marked = t.now();
     t.mark(URL, "one", TTL).await;
@@ -66,19 +27,6 @@ pub(super) async fn a_claim_may_pass_over_marks_of_an_age(mut t: Trial<'_>) {
     assert_eq!(told, [Claimed::Ours], "no mark is in the way of an age of nothing");
 }
 
-pub(super) async fn the_later_note_counts(mut t: Trial<'_>) {
-    t.mark(URL, "one", TTL).await;
-    t.pass(MARGIN).await;
-    let longer = t.now() + TTL * 2;
-    t.mark(URL, "two", TTL * 2).await;
-    t.seen(URL, "x", "two", longer).await;
-    let shorter = t.now() + TTL / 2;
-    t.mark(URL, "three", TTL / 2).await;
-    t.seen(URL, "x", "three", shorter).await;
-    t.pass_all_of(TTL / 2).await;
-    t.ours(URL, "x", "the last note is over").await;
-}
-
 pub(super) async fn marking_twice_changes_nothing_else(t: Trial<'_>) {
     let again = t.now() + TTL;
     for _ in 0..2 {
@@ -86,13 +34,6 @@ pub(super) async fn marking_twice_changes_nothing_else(t: Trial<'_>) {
     }
     t.seen(URL, "two", "one", again).await;
     assert_eq!(t.forget(&[URL]).await, 1, "it is known once");
-}
-
-pub(super) async fn a_ttl_of_nothing_is_over_at_once(mut t: Trial<'_>) {
-    t.ours(URL, "one", "nobody knows it").await;
-    t.mark(URL, "one", Duration::ZERO).await;
-    t.pass_all_of(Duration::ZERO).await;
-    t.ours(URL, "two", "it may be crawled again at once, and the claim has ended").await;
 }
 
 pub(super) async fn a_ttl_without_end_is_allowed(mut t: Trial<'_>) {

@@ -13,28 +13,13 @@ pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn SeenUrls>;
 
 suite! { ($) seen for dyn SeenUrls:
     claims {
-        an_unknown_url_is_ours,
-        another_owner_is_told_who_has_it_and_until_when,
-        a_claim_ends_with_its_term,
-        claiming_again_renews_the_term,
-        claiming_again_may_shorten_the_term,
-        a_lost_claim_is_fenced_by_the_next_owner,
-        a_refused_claim_renews_nothing,
-        releasing_frees_a_url,
-        releasing_what_another_has_changes_nothing,
-        releasing_what_is_seen_changes_nothing,
-        releasing_what_is_unknown_changes_nothing,
+        a_claim_is_one_owners_for_its_term,
+        a_claim_is_released_by_its_owner_alone,
+        a_marked_url_is_seen_for_its_time,
     }
     marks {
-        a_marked_url_is_seen_by_all,
-        even_its_own_owner_is_told,
-        an_unclaimed_url_can_be_marked,
-        marking_ends_the_claim_of_another,
-        a_note_ends_with_its_ttl,
         a_claim_may_pass_over_marks_of_an_age,
-        the_later_note_counts,
         marking_twice_changes_nothing_else,
-        a_ttl_of_nothing_is_over_at_once,
         a_ttl_without_end_is_allowed,
         known_is_what_is_seen_or_claimed,
         forgetting_makes_a_url_unknown,

@@ -25,21 +25,13 @@ pub(super) async fn entries_survive_a_reopening(mut t: Trial<'_>) {
 pub(super) async fn racing_writers_lose_nothing(mut t: Trial<'_>) {
     const WRITERS: usize = 8;
     const EACH: u64 = 25;
-    let handles = [t.store.clone(), t.another_handle().await];
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let handle = handles[writer % handles.len()].clone();
-            tokio::spawn(async move {
-                for second in 0..EACH {
-                    let own = entry(&format!("item-{writer}"), second, End::Retried);
-                    works(handle.record(&[own, entry("all", second, End::Passed)]).await, "recording");
-                }
-            })
-        })
-        .collect();
-    for writer in writers {
-        writer.await.unwrap_or_else(|error| panic!("a writer failed: {error}"));
-    }
+    t.race(WRITERS, |writer, trails| async move {
+        for second in 0..EACH {
+            let own = entry(&format!("item-{writer}"), second, End::Retried);
+            works(trails.record(&[own, entry("all", second, End::Passed)]).await, "recording");
+        }
+    })
+    .await;
     for writer in 0..WRITERS {
         let trail = t.of_item(&format!("item-{writer}")).await;
         assert_eq!(trail.len() as u64, EACH, "the whole trail of item-{writer}");

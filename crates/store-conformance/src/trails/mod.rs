@@ -27,11 +27,7 @@ suite! { ($) trails for dyn Trails:
         a_large_batch_is_kept,
     }
     open {
-        what_does_not_close_a_trail_opens_it,
-        what_closes_a_trail_closes_it,
-        an_entry_later_than_the_end_opens_it_again,
-        time_counts_and_not_the_order_of_adding,
-        an_end_of_the_same_time_closes,
+        a_trail_is_open_until_its_latest_entry_closes_it,
         open_items_are_in_order_of_their_octets,
         no_more_open_items_than_asked,
     }

@@ -2,44 +2,36 @@
 
 use super::trial::*;
 
-const NOTHING: [&str; 0] = [];
-
-pub(super) async fn what_does_not_close_a_trail_opens_it(t: Trial<'_>) {
-    for end in End::ALL.into_iter().filter(|end| !end.closes()) {
-        t.record(&[entry(end.as_str(), 1, end)]).await;
+pub(super) async fn a_trail_is_open_until_its_latest_entry_closes_it(t: Trial<'_>) {
+    // What is recorded, in batches, at which second, and whether the trail is open then.
+    type Batches<'a> = &'a [&'a [(u64, End)]];
+    let rows: &[(&str, Batches<'_>, bool)] = &[
+        ("replayed after its end", &[&[(1, End::Dead)], &[(2, End::Replayed)]], true),
+        ("ended again", &[&[(1, End::Dead)], &[(2, End::Replayed)], &[(3, End::Done)]], false),
+        ("a late report of what was before the end", &[&[(5, End::Done)], &[(4, End::Passed)]], false),
+        ("a late report of an end before the latest entry", &[&[(5, End::Passed)], &[(4, End::Dead)]], true),
+        ("an entry at the time of the end", &[&[(5, End::Done)], &[(5, End::Passed)]], false),
+        ("an end at the time of an entry", &[&[(5, End::Passed)], &[(5, End::Done)]], false),
+    ];
+    let opens = [End::Deferred, End::Passed, End::Replayed, End::Retried, End::Waited];
+    for end in End::ALL {
+        let (item, open) = (end.as_str(), opens.contains(&end));
+        t.record(&[entry(item, 1, End::Retried), entry(item, 2, End::Passed), entry(item, 3, end)]).await;
+        assert_eq!(
+            t.open_items(99).await.contains(&item.to_owned()),
+            open,
+            "whether {end} leaves a trail open"
+        );
+        t.record(&[entry(&format!("only {item}"), 1, end)]).await;
+        let only = t.open_items(99).await.contains(&format!("only {item}"));
+        assert_eq!(only, open, "whether a trail of nothing but {end} is open");
     }
-    let open = t.open_items(10).await;
-    assert_eq!(open, ["deferred", "passed", "replayed", "retried", "waited"], "none of these is an end");
-}
-
-pub(super) async fn what_closes_a_trail_closes_it(t: Trial<'_>) {
-    for end in End::ALL.into_iter().filter(|end| end.closes()) {
-        let item = end.as_str();
-        t.record(&[entry(item, 1, End::Retried), entry(item, 2, End::Passed)]).await;
-        assert_eq!(t.open_items(10).await, [item], "not ended yet");
-        t.record(&[entry(item, 3, end)]).await;
-        assert_eq!(t.open_items(10).await, NOTHING, "{end} is an end");
+    for (item, batches, open) in rows {
+        for batch in *batches {
+            t.record(&batch.iter().map(|(second, end)| entry(item, *second, *end)).collect::<Vec<_>>()).await;
+        }
+        assert_eq!(t.open_items(99).await.contains(&(*item).to_owned()), *open, "whether it is open: {item}");
     }
-}
-
-pub(super) async fn an_entry_later_than_the_end_opens_it_again(t: Trial<'_>) {
-    t.record(&[entry("one", 1, End::Dead)]).await;
-    t.record(&[entry("one", 2, End::Replayed)]).await;
-    assert_eq!(t.open_items(10).await, ["one"], "it was replayed");
-    t.record(&[entry("one", 3, End::Done)]).await;
-    assert_eq!(t.open_items(10).await, NOTHING, "it has ended again");
-}
-
-pub(super) async fn time_counts_and_not_the_order_of_adding(t: Trial<'_>) {
-    t.record(&[entry("one", 5, End::Done), entry("two", 5, End::Passed)]).await;
-    t.record(&[entry("one", 4, End::Passed), entry("two", 4, End::Dead)]).await;
-    assert_eq!(t.open_items(10).await, ["two"], "a late report of what was before an end opens nothing");
-}
-
-pub(super) async fn an_end_of_the_same_time_closes(t: Trial<'_>) {
-    t.record(&[entry("one", 5, End::Done), entry("two", 5, End::Passed)]).await;
-    t.record(&[entry("one", 5, End::Passed), entry("two", 5, End::Done)]).await;
-    assert_eq!(t.open_items(10).await, NOTHING, "nothing is later than the end");
 }
 
 pub(super) async fn open_items_are_in_order_of_their_octets(t: Trial<'_>) {

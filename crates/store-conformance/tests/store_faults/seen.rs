@@ -56,10 +56,10 @@ faulty! { SeenUrls {
 }
 
 finds! { seen on dyn SeenUrls, Sqlite::new();
-    TermIsTwiceAsLong: claims::a_claim_ends_with_its_term, load::any_schedule_agrees_with_the_model;
+    TermIsTwiceAsLong: claims::a_claim_is_one_owners_for_its_term, load::any_schedule_agrees_with_the_model;
     ClaimHasTwoOwners: load::racing_claims_have_one_winner;
-    AnyoneMayRelease: claims::releasing_what_another_has_changes_nothing;
-    NotesEndAtOnce: marks::a_marked_url_is_seen_by_all;
+    AnyoneMayRelease: claims::a_claim_is_released_by_its_owner_alone;
+    NotesEndAtOnce: claims::a_marked_url_is_seen_for_its_time;
     FoldsCase: batches::odd_urls_are_kept_apart;
     SweepsWithoutLimit: marks::sweeping_takes_no_more_than_asked;
     AgeIsIgnored: marks::a_claim_may_pass_over_marks_of_an_age;

@@ -59,5 +59,5 @@ finds! { trails on dyn Trails, Sqlite::new();
     ExpiresOneMore: expiry::no_more_than_asked_goes_oldest_first;
     OpenInReverse: open::open_items_are_in_order_of_their_octets;
     OneTrailPerSubject: entries::the_item_with_the_latest_entry_comes_first;
-    DeadIsOpen: open::what_closes_a_trail_closes_it;
+    DeadIsOpen: open::a_trail_is_open_until_its_latest_entry_closes_it;
 }
