@@ -17,7 +17,7 @@ suite! { ($) finding for dyn PageIndex:
         hosts_and_their_subdomains,
         dates_include_whole_days,
         a_filter_says_nothing_of_how_well_a_page_fits,
-        what_cannot_be_asked_is_explained,
+        a_query_that_cannot_be_asked_is_explained,
     }
     languages {
         accents_do_not_count_either_way,

@@ -106,7 +106,7 @@ pub(super) async fn a_filter_says_nothing_of_how_well_a_page_fits(t: Trial<'_>) 
     assert_eq!(plain, filtered);
 }
 
-pub(super) async fn what_cannot_be_asked_is_explained(t: Trial<'_>) {
+pub(super) async fn a_query_that_cannot_be_asked_is_explained(t: Trial<'_>) {
     let ask = async |search: Search| t.refused(&search).await;
     assert!(matches!(ask(Search::new("\"open")).await, SearchError::Query { at: 1, .. }));
     for search in [

@@ -25,7 +25,7 @@ pub(super) async fn a_new_url_is_handed_out_as_it_was_added((t, id): Crawling<'_
     assert_eq!((taken.depth, taken.chain, taken.insist), (3, 2, true), "as it was added");
     assert_eq!((taken.attempt, &taken.last_error), (1, &None), "its first attempt");
     assert_eq!(taken.validators, Validators::default(), "it was never fetched");
-    assert_eq!(t.find(&new.url).await.state, EntryState::InFlight, "somebody is at it");
+    assert_eq!(t.find(&new.url).await.state, EntryState::InFlight, "a worker has it");
 }
 
 pub(super) async fn a_known_url_stays_as_it_is((mut t, id): Crawling<'_>) {
@@ -39,7 +39,7 @@ pub(super) async fn a_known_url_stays_as_it_is((mut t, id): Crawling<'_>) {
     assert_eq!(taken.item, first.item, "the first item is the one");
 }
 
-pub(super) async fn what_is_done_or_dead_is_known((t, id): Crawling<'_>) {
+pub(super) async fn a_done_or_dead_url_is_known((t, id): Crawling<'_>) {
     t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
     for taken in t.next(3, 1).await {
         match taken.host.as_str() {
@@ -99,7 +99,7 @@ pub(super) async fn a_known_url_charges_no_budget((t, id): Crawling<'_>) {
     assert_eq!(t.counts(&id).await.left_out, BTreeMap::new(), "nothing was left out");
 }
 
-pub(super) async fn who_is_over_budget_is_not_known((t, id): Crawling<'_>) {
+pub(super) async fn a_url_over_budget_is_not_known((t, id): Crawling<'_>) {
     t.add(&id, &[charged("1", "calendar", 1), charged("2", "calendar", 1)]).await;
     assert_eq!(t.four(&id).await, [1, 0, 0, 0], "one waits");
     let found = works(t.store.find("https://a.example/2").await, "finding");
@@ -107,7 +107,7 @@ pub(super) async fn who_is_over_budget_is_not_known((t, id): Crawling<'_>) {
     assert_eq!(t.add(&id, &[url("a.example", "2")]).await, [Added::New], "it may come another way");
 }
 
-pub(super) async fn what_was_left_out_is_counted_by_reason((t, id): Crawling<'_>) {
+pub(super) async fn urls_left_out_are_counted_by_reason((t, id): Crawling<'_>) {
     let mut batch: Vec<NewUrl> = (0..4).map(|number| charged(&format!("c{number}"), "calendar", 1)).collect();
     batch.extend((0..3).map(|number| charged(&format!("s{number}"), "shop", 2)));
     t.add(&id, &batch[..5]).await;
@@ -161,7 +161,7 @@ pub(super) async fn no_more_of_one_host_wait_than_it_may_have(h: Fresh<'_>) {
     let mut batch = named("a.example", 0..3);
     batch.extend(named("b.example", 0..1));
     let added = [Added::New, Added::New, Added::OverBudget, Added::New];
-    assert_eq!(t.add(&id, &batch).await, added, "two of a host, and others hold nobody up");
+    assert_eq!(t.add(&id, &batch).await, added, "two of a host, and other hosts are not held up");
     assert_eq!(t.add(&id, &named("a.example", 3..4)).await, [Added::OverBudget], "also in another batch");
     let other = t.start("other", None).await;
     assert_eq!(t.add(&other, &batch[2..3]).await, [Added::New], "a host is of one crawl");
@@ -169,7 +169,7 @@ pub(super) async fn no_more_of_one_host_wait_than_it_may_have(h: Fresh<'_>) {
     assert_eq!(left_out, BTreeMap::from([(TOO_MANY_WAITING.to_owned(), 2)]), "they are counted");
 }
 
-pub(super) async fn what_waits_is_counted_through_every_step(h: Fresh<'_>) {
+pub(super) async fn waiting_urls_are_counted_through_every_step(h: Fresh<'_>) {
     let policy = FrontierPolicy { most_waiting_of_host: 1, ..USUAL };
     let mut t = Trial::with(h, policy).await;
     let id = t.start("crawl", None).await;
@@ -207,7 +207,7 @@ pub(super) async fn what_waits_is_counted_through_every_step(h: Fresh<'_>) {
     t.settle(&t.next(1, 2).await[0], done()).await;
     assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "one waits of two");
     t.end_all(done).await;
-    assert!(t.insist(&id, &second.url).await, "nobody insisted before");
+    assert!(t.insist(&id, &second.url).await, "it was not wanted before");
     assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what is insisted on waits");
 }
 

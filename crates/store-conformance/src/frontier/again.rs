@@ -20,7 +20,7 @@ pub(super) async fn nothing_is_reopened_before_it_is_due_again((mut t, id): Craw
     assert_eq!(t.reopen_crawl(&id).await, 0, "it waits already");
 }
 
-pub(super) async fn what_is_due_again_waits_again((mut t, id): Crawling<'_>) {
+pub(super) async fn a_url_that_is_due_again_waits_again((mut t, id): Crawling<'_>) {
     let new = t.seed(&id, "a.example").await;
     t.seed(&id, "b.example").await;
     let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
@@ -28,7 +28,7 @@ pub(super) async fn what_is_due_again_waits_again((mut t, id): Crawling<'_>) {
     t.settle(b, dead()).await;
     t.is(&id, CrawlState::Finished, "nothing is left").await;
     t.pass(WHILE).await;
-    t.nothing("nobody has reopened the crawl").await;
+    t.nothing("the crawl was not reopened").await;
     assert_eq!(t.reopen_crawl(&id).await, 1, "the dead are left aside");
     t.is(&id, CrawlState::Running, "one waits").await;
     assert_eq!(t.four(&id).await, [1, 0, 0, 1], "one waits");
@@ -38,7 +38,7 @@ pub(super) async fn what_is_due_again_waits_again((mut t, id): Crawling<'_>) {
     t.is(&id, CrawlState::Finished, "nothing is left").await;
 }
 
-pub(super) async fn what_was_reopened_starts_over((mut t, id): Crawling<'_>) {
+pub(super) async fn a_reopened_url_starts_over((mut t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let first = t.take("one waits").await;
     t.settle(&first, fails("timed out")).await;
@@ -55,7 +55,7 @@ pub(super) async fn what_was_reopened_starts_over((mut t, id): Crawling<'_>) {
     assert_eq!(dead.first_error.as_deref(), Some("error 1"), "errors from before are forgotten");
 }
 
-pub(super) async fn reopening_takes_up_what_was_cancelled((t, id): Crawling<'_>) {
+pub(super) async fn reopening_resumes_a_cancelled_crawl((t, id): Crawling<'_>) {
     t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
     let [a, b] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
     t.settle(a, done()).await;
@@ -66,7 +66,7 @@ pub(super) async fn reopening_takes_up_what_was_cancelled((t, id): Crawling<'_>)
     assert_eq!(t.next(10, 1).await.len(), 2, "it goes on");
 }
 
-pub(super) async fn what_is_named_or_has_an_outcome_waits_again((t, id): Crawling<'_>) {
+pub(super) async fn urls_are_reopened_by_name_or_outcome((t, id): Crawling<'_>) {
     let other = t.start("other", None).await;
     t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
     t.seed(&other, "a.example").await;
@@ -88,7 +88,7 @@ pub(super) async fn what_is_named_or_has_an_outcome_waits_again((t, id): Crawlin
     assert_eq!(reopen(named()).await, 0, "what is in flight is left alone");
 }
 
-pub(super) async fn what_is_to_be_sent_whole_waits_without_validators((t, id): Crawling<'_>) {
+pub(super) async fn urls_reopened_to_be_sent_whole_have_no_validators((t, id): Crawling<'_>) {
     t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
     let end = async || {
         for taken in t.next(10, 1).await {
@@ -211,7 +211,7 @@ pub(super) async fn insisting_makes_a_url_wait_again((mut t, id): Crawling<'_>) 
     assert!(taken.iter().all(|taken| taken.attempt == 1), "attempts start anew: {taken:?}");
 }
 
-pub(super) async fn what_was_left_out_for_a_url_is_found_by_it((t, id): Crawling<'_>) {
+pub(super) async fn urls_left_out_for_a_canonical_one_are_found_by_it((t, id): Crawling<'_>) {
     let other = t.start("other", None).await;
     let long = |end: &str| format!("https://proper.example/{}{end}", "x".repeat(3000));
     t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
@@ -260,12 +260,12 @@ pub(super) async fn insisting_takes_a_url_from_its_worker((t, id): Crawling<'_>)
     t.has_no_effect(&before, done(), "it waits again").await;
     let again = t.take("it waits again").await;
     assert_eq!((again.insist, again.attempt), (true, 1), "as if it were new");
-    t.has_no_effect(&before, dead(), "somebody else is at it").await;
+    t.has_no_effect(&before, dead(), "another worker has it").await;
     assert_eq!(t.extend(&[&before, &again]).await, [false, true], "whose it is");
     t.settle(&again, done()).await;
 }
 
-pub(super) async fn what_is_known_of_a_url_is_found(mut t: Trial<'_>) {
+pub(super) async fn a_url_is_found_in_every_crawl(mut t: Trial<'_>) {
     let mut crawls = Vec::new();
     for name in ["b", "c", "a"] {
         let id = t.start(name, None).await;

@@ -36,9 +36,9 @@ pub(super) async fn opening_again_changes_nothing((mut t, id): Crawling<'_>) {
 
 pub(super) async fn an_unknown_crawl_is_none((t, _): Crawling<'_>) {
     let unknown = CrawlId::new("Crawl").expect("an allowed id");
-    assert_eq!(works(t.store.crawl(&unknown).await, "reading"), None, "nobody has opened it");
+    assert_eq!(works(t.store.crawl(&unknown).await, "reading"), None, "it was never opened");
     let set = works(t.store.set_state(&unknown, CrawlState::Paused).await, "setting a state");
-    assert_eq!(set, None, "nobody has opened it");
+    assert_eq!(set, None, "it was never opened");
     assert_eq!(works(t.store.find("https://a.example/").await, "finding"), [], "no crawl knows the URL");
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn a_cancelled_crawl_stays_so_until_it_is_set_running((mut t, i
     t.take("it goes on").await;
 }
 
-pub(super) async fn what_is_in_flight_is_finished_nevertheless(t: Trial<'_>) {
+pub(super) async fn urls_in_flight_are_settled_in_a_paused_or_cancelled_crawl(t: Trial<'_>) {
     for state in [CrawlState::Paused, CrawlState::Cancelled] {
         let id = t.start(state.as_str(), None).await;
         t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
@@ -147,7 +147,7 @@ pub(super) async fn a_finished_crawl_stays_finished((mut t, id): Crawling<'_>) {
     assert_eq!(t.crawl(&id).await, finished, "whatever is asked");
 }
 
-pub(super) async fn nobody_can_finish_a_crawl_by_hand((t, id): Crawling<'_>) {
+pub(super) async fn a_crawl_is_not_finished_by_hand((t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let before = t.crawl(&id).await;
     for state in [CrawlState::Finished, CrawlState::Limited] {
@@ -171,7 +171,7 @@ pub(super) async fn a_new_url_sets_a_finished_crawl_running((t, id): Crawling<'_
     assert_eq!(t.four(&id).await, [0, 0, 2, 0], "both are done");
 }
 
-pub(super) async fn terms_are_changed_by_who_knows_them((t, id): Crawling<'_>) {
+pub(super) async fn terms_are_changed_only_from_their_current_revision((t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let taken = t.take("one waits").await;
     let first = t.crawl(&id).await.revision;

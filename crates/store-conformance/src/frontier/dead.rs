@@ -21,7 +21,7 @@ fn items_of(dead: &[DeadUrl]) -> Vec<&str> {
 }
 
 pub(super) async fn the_dead_are_listed_oldest_first_and_page((mut t, id): Crawling<'_>) {
-    assert_eq!(t.dead(None, 10).await, [], "nobody is dead");
+    assert_eq!(t.dead(None, 10).await, [], "none is dead");
     let items = die(&mut t, &id, 7).await;
     let all = t.dead(None, 100).await;
     assert_eq!(items_of(&all), items, "in the order in which they died");
@@ -30,7 +30,7 @@ pub(super) async fn the_dead_are_listed_oldest_first_and_page((mut t, id): Crawl
     }
 }
 
-pub(super) async fn paging_goes_on_after_what_is_gone((mut t, id): Crawling<'_>) {
+pub(super) async fn paging_goes_on_after_an_entry_that_is_gone((mut t, id): Crawling<'_>) {
     let items = die(&mut t, &id, 5).await;
     let first = works(t.store.dead(None, None, 2).await, "listing");
     assert_eq!(items_of(&first.urls), items[..2], "the oldest");
@@ -118,7 +118,7 @@ pub(super) async fn only_the_dead_are_replayed((mut t, id): Crawling<'_>) {
     assert_eq!(t.four(&id).await, [2, 0, 0, 0], "both wait");
 }
 
-pub(super) async fn what_is_dropped_is_known_as_done((mut t, id): Crawling<'_>) {
+pub(super) async fn a_dropped_url_is_known_as_done((mut t, id): Crawling<'_>) {
     let items = die(&mut t, &id, 3).await;
     let batch = [items[1].clone(), "unknown".to_owned(), items[1].clone()];
     let dropped = works(t.store.drop_dead(&batch).await, "dropping");

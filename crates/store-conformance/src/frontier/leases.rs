@@ -35,7 +35,7 @@ pub(super) async fn a_lost_lease_comes_back_and_fences_its_worker((mut t, id): C
     assert_eq!(t.find(&lost.url).await.state, EntryState::Done, "the one who has it decides");
 }
 
-pub(super) async fn settling_late_counts_while_nobody_has_taken_it_back((mut t, id): Crawling<'_>) {
+pub(super) async fn settling_after_the_lease_counts_until_it_is_taken_over((mut t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let late = t.take("one waits").await;
     t.pass(LEASE * 3).await;
@@ -44,7 +44,7 @@ pub(super) async fn settling_late_counts_while_nobody_has_taken_it_back((mut t, 
     t.is(&id, CrawlState::Finished, "nothing is left").await;
 }
 
-pub(super) async fn extending_what_was_lost_is_refused((mut t, id): Crawling<'_>) {
+pub(super) async fn extending_a_lost_lease_is_refused((mut t, id): Crawling<'_>) {
     t.seeds(&id, &["a.example", "b.example"]).await;
     let lost = t.next(1, 1).await.remove(0);
     t.pass(LEASE / 2).await;

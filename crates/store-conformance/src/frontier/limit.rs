@@ -26,7 +26,7 @@ pub(super) async fn no_more_than_may_be_fetched_are_in_flight(h: Fresh<'_>) {
     t.is(&id, CrawlState::Running, "it may still fetch two").await;
 }
 
-pub(super) async fn what_was_not_fetched_counts_nothing(h: Fresh<'_>) {
+pub(super) async fn a_url_that_was_not_fetched_uses_up_no_limit(h: Fresh<'_>) {
     let (t, id) = limited(h, 1, 3).await;
     let skipped = t.take("one may be fetched").await;
     t.settle(&skipped, done_with(PageFacts::default())).await;
@@ -39,7 +39,7 @@ pub(super) async fn what_was_not_fetched_counts_nothing(h: Fresh<'_>) {
     t.is(&id, CrawlState::Finished, "nothing is left").await;
 }
 
-pub(super) async fn what_comes_back_makes_room(h: Fresh<'_>) {
+pub(super) async fn a_url_that_comes_back_makes_room_in_the_limit(h: Fresh<'_>) {
     let (mut t, _) = limited(h, 1, 3).await;
     let first = t.take("one may be fetched").await;
     t.settle(&first, retry(LEASE * 9)).await;
@@ -100,7 +100,7 @@ pub(super) async fn a_used_up_limit_keeps_a_crawl_limited(h: Fresh<'_>) {
     assert_eq!(t.next(10, 1).await.len(), 1, "room for one");
 }
 
-pub(super) async fn a_raised_limit_goes_on_with_what_waits(h: Fresh<'_>) {
+pub(super) async fn a_raised_limit_goes_on_with_waiting_urls(h: Fresh<'_>) {
     let (t, id) = limited(h, 1, 5).await;
     let first = t.next(1, 1).await;
     t.settle(&first[0], done()).await;

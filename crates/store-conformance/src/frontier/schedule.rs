@@ -72,8 +72,8 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
             }
             _ => {
                 let far = [MOMENT, SECOND, SECOND * 3, LEASE / 2, LEASE - SECOND * 2][pick(5)];
-                // Whether a lease is lost at its end or when somebody finds out is the backend's business: here
-                // somebody looks at once.
+                // Whether a lease is lost at its end or when it is found out is the backend's business: here
+                // it is found out at once.
                 let ends = model.lease_ends(now, far);
                 t.pass(far + if ends { MOMENT } else { Duration::ZERO }).await;
                 if ends {

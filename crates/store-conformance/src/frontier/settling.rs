@@ -24,8 +24,8 @@ pub(super) async fn done_is_done((mut t, id): Crawling<'_>) {
 }
 
 pub(super) async fn a_retry_waits_and_counts((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    let first = t.take("one waits").await;
+    t.paths(&id, &["1", "2"]).await;
+    let first = t.take("two wait").await;
     let due = t.now() + WHILE;
     assert_eq!(
         t.settle(&first, retry(WHILE)).await,
@@ -35,6 +35,8 @@ pub(super) async fn a_retry_waits_and_counts((mut t, id): Crawling<'_>) {
     let entry = t.find(&first.url).await;
     assert_eq!((entry.state, entry.attempts, entry.due), (EntryState::Waiting, 1, Some(due)), "it waits");
     assert_eq!(entry.outcome.as_deref(), Some("timed out"), "what went wrong");
+    let other = t.take("a retry delays no other URL of its host").await;
+    t.settle(&other, done()).await;
     t.pass(WHILE - MOMENT).await;
     t.nothing("the retry is not due").await;
     t.pass(MOMENT).await;
@@ -42,14 +44,6 @@ pub(super) async fn a_retry_waits_and_counts((mut t, id): Crawling<'_>) {
     assert_eq!((&second.item, second.attempt), (&first.item, 2), "the second attempt");
     assert_eq!(second.last_error.as_deref(), Some("timed out"), "how the first one ended");
     assert_ne!(second.receipt, first.receipt, "a receipt is of one taking");
-}
-
-pub(super) async fn a_retry_holds_up_nobody_else((t, id): Crawling<'_>) {
-    t.paths(&id, &["1", "2"]).await;
-    let first = t.take("two wait").await;
-    t.settle(&first, retry(WHILE)).await;
-    let second = t.take("the other one of the host is due").await;
-    assert_ne!(second.url, first.url, "the first one has to wait");
 }
 
 pub(super) async fn a_deferral_counts_nothing((mut t, id): Crawling<'_>) {
@@ -70,6 +64,11 @@ pub(super) async fn a_deferral_counts_nothing((mut t, id): Crawling<'_>) {
         );
         t.pass(SECOND).await;
     }
+    for until in [t.now(), t.now() - WHILE] {
+        let taken = t.take("a deferral into the past is due now").await;
+        t.settle(&taken, Ending::Defer { until }).await;
+    }
+    t.settle(&t.take("it is due").await, Ending::Defer { until: t.now() }).await;
     assert_eq!(t.four(&id).await, [1, 0, 0, 0], "it still waits");
     assert_eq!(t.counts(&id).await.outcomes, BTreeMap::new(), "nothing is done");
 }
@@ -89,7 +88,7 @@ pub(super) async fn a_deferral_holds_its_host_back((mut t, id): Crawling<'_>) {
     assert_eq!(t.next(10, 3).await.len(), 3, "then all of it is due");
 }
 
-pub(super) async fn who_was_deferred_comes_first_of_its_host((mut t, id): Crawling<'_>) {
+pub(super) async fn a_deferred_url_comes_first_of_its_host((mut t, id): Crawling<'_>) {
     t.paths(&id, &["1", "2", "3"]).await;
     t.pass(SECOND).await;
     let mut taken = t.take("three wait").await;
@@ -107,7 +106,7 @@ pub(super) async fn who_was_deferred_comes_first_of_its_host((mut t, id): Crawli
     assert_eq!(urls_of(&t.next(10, 3).await)[0], second.url, "it comes first however late it is");
 }
 
-pub(super) async fn what_waits_alone_holds_nobody_back((mut t, id): Crawling<'_>) {
+pub(super) async fn a_url_that_waits_by_itself_delays_no_other((mut t, id): Crawling<'_>) {
     t.paths(&id, &["1", "2"]).await;
     let first = t.next(1, 1).await.remove(0);
     let until = t.now() + WHILE;
@@ -120,15 +119,6 @@ pub(super) async fn what_waits_alone_holds_nobody_back((mut t, id): Crawling<'_>
     t.pass(MOMENT).await;
     let again = t.take("its time has come").await;
     assert_eq!((&again.url, again.attempt), (&first.url, 1), "waiting counts nothing");
-}
-
-pub(super) async fn a_deferral_into_the_past_is_due_now((t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    for until in [t.now(), t.now() - WHILE] {
-        let taken = t.take("it is due").await;
-        t.settle(&taken, Ending::Defer { until }).await;
-    }
-    t.take("it is due").await;
 }
 
 pub(super) async fn the_last_attempt_is_dead_with_its_errors((mut t, id): Crawling<'_>) {
@@ -194,9 +184,9 @@ pub(super) async fn a_made_up_receipt_has_no_effect((t, id): Crawling<'_>) {
         [other_taking, Receipt { entry: entry + 1000, taking }, Receipt { entry: u64::MAX, taking: 0 }]
     {
         let answer = works(t.store.settle(&[(made_up, done())]).await, "settling what is made up");
-        assert_eq!(answer, [None], "{made_up:?} is nobody's, {:?} is real", taken.receipt);
+        assert_eq!(answer, [None], "{made_up:?} is made up, {:?} is real", taken.receipt);
         let held = works(t.store.extend(&[made_up]).await, "extending what is made up");
-        assert_eq!(held, [false], "{made_up:?} is nobody's");
+        assert_eq!(held, [false], "{made_up:?} is made up");
     }
     assert_eq!(t.counts(&id).await, before, "nothing has changed");
     t.settle(&taken, done()).await;

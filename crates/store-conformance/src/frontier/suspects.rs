@@ -94,7 +94,7 @@ pub(super) async fn suspects_come_in_halving_groups((mut t, id): Crawling<'_>) {
     assert_eq!(t.four(&id).await, [0, 0, ALL as u64, 0], "none is dead");
 }
 
-pub(super) async fn what_kills_its_worker_alone_ends_dead(mut t: Trial<'_>) {
+pub(super) async fn a_url_that_kills_its_worker_alone_ends_dead(mut t: Trial<'_>) {
     for (name, by_hand) in [("waits", false), ("taken-back", true)] {
         let id = t.start(name, None).await;
         let new = t.seed(&id, "a.example").await;
@@ -111,7 +111,7 @@ pub(super) async fn what_kills_its_worker_alone_ends_dead(mut t: Trial<'_>) {
     }
 }
 
-pub(super) async fn what_is_settled_alone_counts_nothing((mut t, id): Crawling<'_>) {
+pub(super) async fn a_url_settled_alone_counts_no_crash((mut t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     kill(&mut t, SOLO_CRASHES - 1, true).await;
     let until = t.now();
@@ -125,7 +125,7 @@ pub(super) async fn what_is_settled_alone_counts_nothing((mut t, id): Crawling<'
     let taken = t.take_alone().await;
     t.settle(&taken, dead()).await;
     let [dead] = &t.dead(None, 10).await[..] else { panic!("one is dead") };
-    assert_eq!((dead.attempts, dead.worker_lost), (2, false), "it took nobody with it");
+    assert_eq!((dead.attempts, dead.worker_lost), (2, false), "it took no worker with it");
     assert_eq!(t.four(&id).await, [0, 0, 0, 1], "its worker gave it up");
 }
 
@@ -137,10 +137,10 @@ pub(super) async fn a_lost_worker_ends_being_alone((mut t, id): Crawling<'_>) {
     }
     kill(&mut t, SOLO_CRASHES - 1, false).await;
     for by_hand in [false, true] {
-        t.take("nobody has said that it is alone").await;
+        t.take("it was not said to be alone").await;
         lose(&mut t, by_hand).await;
     }
-    let taken = t.take("nobody has said that it is alone").await;
+    let taken = t.take("it was not said to be alone").await;
     t.settle(&taken, done()).await;
 }
 
@@ -163,7 +163,7 @@ pub(super) async fn solo_crashes_outlive_a_retry_and_end_with_a_replay((mut t, i
     t.settle(&taken, done()).await;
 }
 
-pub(super) async fn who_begins_anew_is_no_suspect((mut t, id): Crawling<'_>) {
+pub(super) async fn a_url_that_starts_over_is_no_suspect((mut t, id): Crawling<'_>) {
     let new = t.seed(&id, "a.example").await;
     let reopen = async |t: &Trial<'_>, id: &CrawlId| {
         let named = Reopen::Urls(vec![new.url.clone()]);
@@ -203,15 +203,15 @@ pub(super) async fn suspicion_survives_a_reopening((mut t, id): Crawling<'_>) {
     assert_eq!(t.four(&id).await, [0, 0, 0, 1], "it is dead");
 }
 
-pub(super) async fn alone_is_fenced_for_who_has_lost_it((mut t, id): Crawling<'_>) {
+pub(super) async fn alone_is_fenced_after_a_lost_lease((mut t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let stale = t.take("it waits").await;
     lose(&mut t, true).await;
     assert!(!t.alone(&stale).await, "it was taken back");
     let held = t.take("it was taken back").await;
-    assert!(!t.alone(&stale).await, "it is somebody else's");
+    assert!(!t.alone(&stale).await, "it is another worker's");
     lose(&mut t, false).await;
-    assert!(t.alone(&held).await, "nobody has taken it back yet");
+    assert!(t.alone(&held).await, "it was not taken back yet");
     t.settle(&held, done()).await;
     assert!(!t.alone(&held).await, "it is done");
     assert_eq!(t.four(&id).await, [0, 0, 1, 0], "it is done once");

@@ -37,13 +37,13 @@ pub(super) async fn no_url_is_handed_out_twice((mut t, id): Crawling<'_>) {
     assert_eq!(seen.len(), 60, "everything was handed out");
 }
 
-pub(super) async fn who_has_waited_longest_comes_first((mut t, id): Crawling<'_>) {
+pub(super) async fn the_host_that_has_waited_longest_comes_first((mut t, id): Crawling<'_>) {
     let hosts = ["m.example", "a.example", "z.example", "b.example"];
     for host in hosts {
         t.seed(&id, host).await;
         t.pass(SECOND).await;
     }
-    // More URLs make nobody wait longer.
+    // More URLs make no host wait longer.
     t.adds(&id, &(0..9).map(|number| url("z.example", &number.to_string())).collect::<Vec<_>>()).await;
     let mut order = Vec::new();
     for _ in hosts {
@@ -113,7 +113,7 @@ pub(super) async fn a_host_is_counted_per_crawl(t: Trial<'_>) {
     assert_eq!(t.next(10, 1).await.len(), 0, "each has one in flight");
 }
 
-pub(super) async fn a_slow_host_starves_nobody((mut t, id): Crawling<'_>) {
+pub(super) async fn a_slow_host_starves_no_other_host((mut t, id): Crawling<'_>) {
     let slow: Vec<NewUrl> = (0..500).map(|number| url("slow.example", &number.to_string())).collect();
     t.adds(&id, &slow).await;
     t.pass(SECOND).await;
@@ -134,7 +134,7 @@ pub(super) async fn a_slow_host_starves_nobody((mut t, id): Crawling<'_>) {
         }
         t.pass(SECOND).await;
         let taken = t.next(21, 1).await;
-        assert_eq!(taken.len(), 21, "everybody has a turn in round {round}");
+        assert_eq!(taken.len(), 21, "every host has a turn in round {round}");
         for taken in &taken {
             t.settle(taken, rests(SECOND)).await;
         }

@@ -26,7 +26,7 @@ pub(super) const MOMENT: Duration = Duration::from_millis(1);
 /// A second.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// A URL of this host, with an id that nobody else has and that sorts after all before.
+/// A URL of this host, with an id of its own and that sorts after all before.
 pub(super) fn url(host: &str, path: &str) -> NewUrl {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     NewUrl {

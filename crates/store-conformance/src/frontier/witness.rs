@@ -97,7 +97,7 @@ impl Witness {
         self.lose(now);
         let mut places = Places::new(max);
         for taken in taken {
-            let Some(known) = self.urls.get(&taken.url) else { panic!("nobody has added {}", taken.url) };
+            let Some(known) = self.urls.get(&taken.url) else { panic!("there is no {}", taken.url) };
             assert!(self.is_ready(known, now), "{} cannot be taken at {now:?}: {known:?}", taken.url);
             assert_eq!((&taken.item, &taken.host), (&known.item, &known.host), "what {} is", taken.url);
             assert_eq!(taken.attempt, known.failures + 1, "which attempt at {} it is", taken.url);

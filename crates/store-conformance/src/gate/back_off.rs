@@ -148,13 +148,13 @@ pub(super) async fn a_success_from_before_the_block_says_nothing(mut t: Trial<'_
     assert_eq!((again, why), (at, Why::BackOff), "the back-off stays as it was");
 }
 
-pub(super) async fn who_waits_is_moved_behind_it(mut t: Trial<'_>) {
+pub(super) async fn waiting_tickets_move_behind_the_back_off(mut t: Trial<'_>) {
     let g = group("behind");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let mut line = Vec::new();
     for _ in 0..6 {
         let ticket = ticket();
-        let (at, _) = t.waits_with(&g, ticket, &ALONE, "somebody went before").await;
+        let (at, _) = t.waits_with(&g, ticket, &ALONE, "the gap has not passed").await;
         line.push((ticket, at));
     }
     t.pass_until(line[0].1).await;

@@ -1,4 +1,4 @@
-//! Cases: a clock that jumps stops nobody for good.
+//! Cases: a clock that jumps blocks no group for good.
 
 use super::trial::*;
 
@@ -18,7 +18,7 @@ pub(super) async fn a_clock_set_back_makes_no_wait_longer(h: Fresh<'_>) {
     t.sends(&line, &two, Outcome::Success).await;
     let waiting = ticket();
     for ticket in [ticket(), ticket(), waiting] {
-        t.waits_with(&line, ticket, &two, "somebody went before").await;
+        t.waits_with(&line, ticket, &two, "the gap has not passed").await;
     }
     if !t.harness.set_back(DAY * 30).await {
         return;
@@ -41,7 +41,7 @@ pub(super) async fn a_clock_set_back_makes_no_wait_longer(h: Fresh<'_>) {
             t.pass(rest).await;
         }
     }
-    t.fenced(&held, Outcome::Success, "somebody else went when its lease had ended").await;
+    t.fenced(&held, Outcome::Success, "another went when its lease had ended").await;
 }
 
 pub(super) async fn a_clock_set_back_stops_no_forgetting(h: Fresh<'_>) {
@@ -60,13 +60,13 @@ pub(super) async fn a_clock_set_back_stops_no_forgetting(h: Fresh<'_>) {
     t.goes(&group("new"), &ALONE, "there is room").await;
 }
 
-pub(super) async fn a_clock_that_jumps_ahead_stops_nobody(mut t: Trial<'_>) {
+pub(super) async fn a_clock_that_jumps_ahead_blocks_no_group(mut t: Trial<'_>) {
     let g = group("ahead");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let waiting = ticket();
     t.waits_with(&g, waiting, &ALONE, "the gap has not passed").await;
     let held = group("held");
-    let permit = t.goes(&held, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&held, &ALONE, "the group is free").await;
     t.pass(DAY * 3650).await;
     t.goes_with(&g, waiting, &ALONE, "whatever was waited for has passed").await;
     t.fenced(&permit, Outcome::Success, "its lease has ended").await;

@@ -4,7 +4,7 @@ use super::trial::*;
 
 pub(super) async fn one_at_a_time(mut t: Trial<'_>) {
     let g = group("alone");
-    let first = t.goes(&g, &ALONE, "nobody was there before").await;
+    let first = t.goes(&g, &ALONE, "the group is free").await;
     let second = ticket();
     let (_, why) = t.waits_with(&g, second, &ALONE, "one is in flight").await;
     assert_eq!(why, Why::Busy, "the reason");
@@ -37,7 +37,7 @@ pub(super) async fn never_more_than_allowed_in_flight(mut t: Trial<'_>) {
 
 pub(super) async fn the_gap_counts_from_the_end_when_alone(mut t: Trial<'_>) {
     let g = group("end");
-    let permit = t.goes(&g, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&g, &ALONE, "the group is free").await;
     t.pass(GAP * 3).await;
     let end = t.now();
     t.finish(&permit, Outcome::Success).await;
@@ -56,7 +56,7 @@ pub(super) async fn the_gap_counts_from_the_start_otherwise(mut t: Trial<'_>) {
     let g = group("start");
     let five = limits(5, GAP);
     let start = t.now();
-    let first = t.goes(&g, &five, "nobody was there before").await;
+    let first = t.goes(&g, &five, "the group is free").await;
     let second = ticket();
     let at = t.waits_until(&g, second, &five, start + GAP, Why::Pace).await;
     t.pass_until(at).await;
@@ -70,7 +70,7 @@ pub(super) async fn the_gap_counts_from_the_start_otherwise(mut t: Trial<'_>) {
     t.goes_with(&g, third, &five, "the end of one does not matter, the start of the last does").await;
 }
 
-pub(super) async fn a_gap_of_zero_holds_up_nobody(t: Trial<'_>) {
+pub(super) async fn a_gap_of_zero_delays_no_request(t: Trial<'_>) {
     let g = group("zero");
     for _ in 0..100 {
         t.sends(&g, &Limits::one_at_a_time(Duration::ZERO), Outcome::Success).await;

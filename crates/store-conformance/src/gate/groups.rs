@@ -5,12 +5,12 @@ use super::trial::*;
 pub(super) async fn a_blocked_group_holds_up_no_other(mut t: Trial<'_>) {
     let [blocked, slow, crowded, dead] = ["blocked", "slow", "crowded", "dead"].map(group);
     t.sends(&blocked, &ALONE, Outcome::Blocked { retry_after: Some(Duration::from_secs(3000)) }).await;
-    let _slow = t.goes(&slow, &ALONE, "nobody was there before").await;
+    let _slow = t.goes(&slow, &ALONE, "the group is free").await;
     t.sends(&crowded, &ALONE, Outcome::Success).await;
     for _ in 0..500 {
         t.waits(&crowded, &ALONE, "many are before it").await;
     }
-    let _dead = t.goes(&dead, &ALONE, "nobody was there before").await;
+    let _dead = t.goes(&dead, &ALONE, "the group is free").await;
     for _ in 0..20 {
         for _ in 0..5 {
             t.sends(&group("other"), &ALONE, Outcome::Success).await;
@@ -66,9 +66,7 @@ pub(super) async fn odd_names_are_kept_apart(t: Trial<'_>) {
 pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
     let g = group("shared");
     let other = t.another_handle().await;
-    let Ok(Turn::Go(permit)) = other.reserve(&g, ticket(), &ALONE).await else {
-        panic!("nobody was there before")
-    };
+    let Ok(Turn::Go(permit)) = other.reserve(&g, ticket(), &ALONE).await else { panic!("the group is free") };
     let waiting = ticket();
     t.waits_with(&g, waiting, &ALONE, "one is in flight, though by another handle").await;
     assert!(other.extend(from_ref(&permit)).await[0].is_ok(), "extending by the other handle");

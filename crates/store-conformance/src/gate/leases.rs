@@ -4,11 +4,11 @@ use super::trial::*;
 
 pub(super) async fn the_lease_is_stated(t: Trial<'_>) {
     let before = t.now();
-    let permit = t.goes(&group("stated"), &ALONE, "nobody was there before").await;
+    let permit = t.goes(&group("stated"), &ALONE, "the group is free").await;
     t.about(permit.until, before + t.store.policy().lease, "the end of the lease");
 }
 
-pub(super) async fn the_dead_free_their_place(mut t: Trial<'_>) {
+pub(super) async fn a_lost_lease_frees_its_place(mut t: Trial<'_>) {
     let g = group("dead");
     let two = limits(2, Duration::ZERO);
     let other = t.another_handle().await;
@@ -34,7 +34,7 @@ pub(super) async fn the_dead_free_their_place(mut t: Trial<'_>) {
 
 pub(super) async fn the_gap_counts_from_the_end_of_a_lost_lease(mut t: Trial<'_>) {
     let g = group("lost");
-    let lost = t.goes(&g, &ALONE, "nobody was there before").await;
+    let lost = t.goes(&g, &ALONE, "the group is free").await;
     t.pass_until(lost.until).await;
     let next = ticket();
     t.waits_until(&g, next, &ALONE, lost.until + GAP, Why::Pace).await;
@@ -44,7 +44,7 @@ pub(super) async fn the_gap_counts_from_the_end_of_a_lost_lease(mut t: Trial<'_>
 
 pub(super) async fn extending_keeps_a_permit(mut t: Trial<'_>) {
     let g = group("kept");
-    let permit = t.goes(&g, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&g, &ALONE, "the group is free").await;
     let lease = t.store.policy().lease;
     for _ in 0..5 {
         t.pass(lease * 3 / 4).await;
@@ -60,7 +60,7 @@ pub(super) async fn extending_keeps_a_permit(mut t: Trial<'_>) {
     extend_is_fenced(&t, &permit, "the permit is finished").await;
 
     let brief = group("kept-not");
-    let permit = t.goes(&brief, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&brief, &ALONE, "the group is free").await;
     t.pass_until(permit.until).await;
     extend_is_fenced(&t, &permit, "the lease has ended").await;
     t.pass(GAP).await;
@@ -76,7 +76,7 @@ async fn extend_is_fenced(t: &Trial<'_>, permit: &Permit, because: &str) {
 pub(super) async fn extending_is_answered_in_order(t: Trial<'_>) {
     let mut permits = Vec::new();
     for stem in ["a", "b", "c"] {
-        permits.push(t.goes(&group(stem), &ALONE, "nobody was there before").await);
+        permits.push(t.goes(&group(stem), &ALONE, "the group is free").await);
     }
     t.finish(&permits[1], Outcome::Success).await;
     let answers = t.store.extend(&permits).await;
@@ -89,7 +89,7 @@ pub(super) async fn extending_is_answered_in_order(t: Trial<'_>) {
 
 pub(super) async fn finishing_twice_is_fenced(mut t: Trial<'_>) {
     let g = group("twice");
-    let permit = t.goes(&g, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&g, &ALONE, "the group is free").await;
     let end = t.now();
     t.finish(&permit, Outcome::Success).await;
     t.pass(GAP / 2).await;
@@ -100,15 +100,15 @@ pub(super) async fn finishing_twice_is_fenced(mut t: Trial<'_>) {
     t.pass_until(end + GAP + t.slack()).await;
     t.goes_with(&g, next, &ALONE, "a finish that is fenced is neither a block nor an end").await;
     t.fenced(&permit, Outcome::Success, "it is finished").await;
-    t.waits(&g, &ALONE, "somebody else is in flight").await;
+    t.waits(&g, &ALONE, "another is in flight").await;
 }
 
 pub(super) async fn finishing_after_the_lease_is_fenced(mut t: Trial<'_>) {
     let g = group("zombie");
-    let zombie = t.goes(&g, &ALONE, "nobody was there before").await;
+    let zombie = t.goes(&g, &ALONE, "the group is free").await;
     t.pass_until(zombie.until).await;
-    t.fenced(&zombie, BLOCKED, "its lease has ended, though nobody took over").await;
-    // The gap counts from the end of the lease, whoever was the first to notice that end.
+    t.fenced(&zombie, BLOCKED, "its lease has ended, though no other took over").await;
+    // The gap counts from the end of the lease, whichever call was the first to notice that end.
     let next = ticket();
     t.waits_until(&g, next, &ALONE, zombie.until + GAP, Why::Pace).await;
     t.pass_until(zombie.until + GAP).await;
@@ -121,8 +121,8 @@ pub(super) async fn finishing_after_the_lease_is_fenced(mut t: Trial<'_>) {
 
 pub(super) async fn a_made_up_permit_is_fenced(t: Trial<'_>) {
     let g = group("forged");
-    let real = t.goes(&g, &ALONE, "nobody was there before").await;
-    let other = t.goes(&group("forged-too"), &ALONE, "nobody was there before").await;
+    let real = t.goes(&g, &ALONE, "the group is free").await;
+    let other = t.goes(&group("forged-too"), &ALONE, "the group is free").await;
     let forged = [
         Permit { id: real.id ^ 1 << 40, ..real.clone() },
         Permit { id: 0, ..real.clone() },

@@ -70,7 +70,7 @@ pub(super) async fn racing_callers_keep_to_the_limits(mut t: Trial<'_>) {
                 t.pass_until(*first).await;
             }
         }
-        assert_eq!(witness.starts, CALLERS, "everybody goes once");
+        assert_eq!(witness.starts, CALLERS, "every caller goes once");
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn a_schedule_with_blocks_and_deaths_keeps_to_the_limits(h: Fre
     }
 }
 
-pub(super) async fn nearly_everybody_waits_once(h: Fresh<'_>) {
+pub(super) async fn nearly_every_ticket_waits_once(h: Fresh<'_>) {
     let mut t = Trial::with(h, usual()).await;
     let handles = [t.store.clone()];
     for groups in [vec![ALONE], vec![limits(4, Duration::from_millis(200))]] {

@@ -61,9 +61,9 @@ pub(super) async fn a_group_in_trouble_is_not_forgotten(h: Fresh<'_>) {
     t.waits_until(&asked, ticket(), &ALONE, start + hour, Why::BackOff).await;
 }
 
-pub(super) async fn who_waits_and_who_is_in_flight_is_not_forgotten(mut t: Trial<'_>) {
+pub(super) async fn a_group_in_use_is_not_forgotten(mut t: Trial<'_>) {
     let g = group("in-use");
-    let permit = t.goes(&g, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&g, &ALONE, "the group is free").await;
     for _ in 0..20 {
         t.pass(Duration::from_secs(45)).await;
         let answer = t.store.extend(from_ref(&permit)).await;
@@ -76,18 +76,18 @@ pub(super) async fn who_waits_and_who_is_in_flight_is_not_forgotten(mut t: Trial
     let waiting = ticket();
     let (at, _) = t.waits_with(&g, waiting, &hour, "the last one has just ended").await;
     t.pass_until(at - GAP).await;
-    assert_eq!(tracked(&t).await, 1, "somebody waits");
+    assert_eq!(tracked(&t).await, 1, "one waits");
     t.pass_until(at).await;
     t.goes_with(&g, waiting, &hour, "its slot was kept").await;
 }
 
-pub(super) async fn the_dead_are_forgotten(mut t: Trial<'_>) {
+pub(super) async fn groups_of_lost_leases_are_forgotten(mut t: Trial<'_>) {
     for _ in 0..100 {
         let g = group("dead");
-        let _never_finished = t.goes(&g, &ALONE, "nobody was there before").await;
+        let _never_finished = t.goes(&g, &ALONE, "the group is free").await;
         t.waits(&g, &ALONE, "one is in flight").await;
     }
-    assert_eq!(tracked(&t).await, 100, "nobody is known to be dead yet");
+    assert_eq!(tracked(&t).await, 100, "no lease has ended yet");
     pass_long(&mut t).await;
     assert_eq!(tracked(&t).await, 0, "leases have ended and slots have lapsed");
 }

@@ -27,7 +27,7 @@ suite! { ($) gate for dyn Gate:
         never_more_than_allowed_in_flight,
         the_gap_counts_from_the_end_when_alone,
         the_gap_counts_from_the_start_otherwise,
-        a_gap_of_zero_holds_up_nobody,
+        a_gap_of_zero_delays_no_request,
         a_huge_number_in_flight_is_allowed,
         a_raised_gap_is_heeded,
         fewer_in_flight_are_heeded,
@@ -37,7 +37,7 @@ suite! { ($) gate for dyn Gate:
         items_at_once_get_slots_a_gap_apart,
         each_goes_at_its_slot,
         each_goes_at_its_slot_with_several_in_flight,
-        slots_allow_for_what_requests_take,
+        slots_allow_for_how_long_requests_take,
         coming_early_keeps_the_slot,
         asking_again_takes_no_second_slot,
         a_newcomer_does_not_jump_the_line,
@@ -51,7 +51,7 @@ suite! { ($) gate for dyn Gate:
     }
     leases {
         the_lease_is_stated,
-        the_dead_free_their_place,
+        a_lost_lease_frees_its_place,
         the_gap_counts_from_the_end_of_a_lost_lease,
         extending_keeps_a_permit,
         extending_is_answered_in_order,
@@ -68,7 +68,7 @@ suite! { ($) gate for dyn Gate:
         the_later_of_both_counts,
         the_blocks_of_one_burst_count_once,
         a_success_from_before_the_block_says_nothing,
-        who_waits_is_moved_behind_it,
+        waiting_tickets_move_behind_the_back_off,
     }
     breaker {
         it_opens_after_so_many_failures,
@@ -90,19 +90,19 @@ suite! { ($) gate for dyn Gate:
         idle_groups_are_forgotten,
         a_group_is_not_forgotten_before_its_gap,
         a_group_in_trouble_is_not_forgotten,
-        who_waits_and_who_is_in_flight_is_not_forgotten,
-        the_dead_are_forgotten,
+        a_group_in_use_is_not_forgotten,
+        groups_of_lost_leases_are_forgotten,
         a_full_gate_breaks_no_gap,
     }
     clock {
         a_clock_set_back_makes_no_wait_longer,
         a_clock_set_back_stops_no_forgetting,
-        a_clock_that_jumps_ahead_stops_nobody,
+        a_clock_that_jumps_ahead_blocks_no_group,
     }
     load {
         racing_callers_keep_to_the_limits,
         any_schedule_keeps_to_the_limits,
         a_schedule_with_blocks_and_deaths_keeps_to_the_limits,
-        nearly_everybody_waits_once,
+        nearly_every_ticket_waits_once,
     }
 }

@@ -7,7 +7,7 @@ async fn line_up(t: &Trial<'_>, g: &Group, limits: &Limits, count: usize) -> Vec
     let mut line = Vec::new();
     for _ in 0..count {
         let ticket = ticket();
-        let (at, _) = t.waits_with(g, ticket, limits, "somebody went before").await;
+        let (at, _) = t.waits_with(g, ticket, limits, "the gap has not passed").await;
         line.push((ticket, at));
     }
     line
@@ -39,7 +39,7 @@ pub(super) async fn items_at_once_get_slots_a_gap_apart(t: Trial<'_>) {
     }
 }
 
-/// Everybody comes back at its slot, sends a request of this length and must not be told to wait again.
+/// Every ticket comes back at its slot, sends a request of this length and must not be told to wait again.
 async fn each_comes_once(t: &mut Trial<'_>, g: &Group, limits: &Limits, line: &[(Ticket, Timestamp)]) {
     for (ticket, at) in line {
         let permit = t.goes_at(*at, g, *ticket, limits, "its slot has come").await;
@@ -73,7 +73,7 @@ pub(super) async fn each_goes_at_its_slot_with_several_in_flight(mut t: Trial<'_
     }
 }
 
-pub(super) async fn slots_allow_for_what_requests_take(mut t: Trial<'_>) {
+pub(super) async fn slots_allow_for_how_long_requests_take(mut t: Trial<'_>) {
     let g = group("allow");
     let takes = Duration::from_millis(700);
     for _ in 0..30 {
@@ -113,7 +113,7 @@ pub(super) async fn asking_again_takes_no_second_slot(t: Trial<'_>) {
     for _ in 0..5 {
         t.waits_with(&g, restless, &ALONE, "the gap has not passed").await;
     }
-    let (next, _) = t.waits(&g, &ALONE, "somebody waits").await;
+    let (next, _) = t.waits(&g, &ALONE, "one waits").await;
     t.about(next, at + GAP, "the next slot");
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn a_newcomer_does_not_jump_the_line(mut t: Trial<'_>) {
 pub(super) async fn the_first_may_come_early_when_the_group_is_free(h: Fresh<'_>) {
     let mut t = Trial::with(h, Policy { first_guess: GAP, ..usual() }).await;
     let g = group("free");
-    let permit = t.goes(&g, &ALONE, "nobody was there before").await;
+    let permit = t.goes(&g, &ALONE, "the group is free").await;
     let line = line_up(&t, &g, &ALONE, 2).await;
     let end = t.now();
     t.finish(&permit, Outcome::Success).await;
@@ -173,7 +173,7 @@ pub(super) async fn a_slow_request_is_not_polled(mut t: Trial<'_>) {
     let g = group("polled");
     let brief = Limits::one_at_a_time(MOMENT);
     let start = t.now();
-    let _slow = t.goes(&g, &brief, "nobody was there before").await;
+    let _slow = t.goes(&g, &brief, "the group is free").await;
     let waiting = ticket();
     let lease = t.store.policy().lease;
     let mut asked = 0;
@@ -198,7 +198,7 @@ pub(super) async fn a_late_comer_has_its_slot_within_the_grace(mut t: Trial<'_>)
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 40).await;
     t.pass_until(line[1].1).await;
-    let second = t.goes_with(&g, line[1].0, &ALONE, "its slot has come, whoever missed theirs").await;
+    let second = t.goes_with(&g, line[1].0, &ALONE, "its slot has come, though others missed theirs").await;
     t.finish(&second, Outcome::Success).await;
     t.pass_until(line[0].1 + t.store.policy().grace - MOMENT * 10).await;
     t.goes_with(&g, line[0].0, &ALONE, "it comes late, and the group is free").await;

@@ -31,7 +31,7 @@ pub(super) fn group(stem: &str) -> Group {
     Group::new(&format!("{stem}-{:x}", unique())).expect("the suite's group names are allowed")
 }
 
-/// A ticket that nobody else has.
+/// A ticket of its own.
 pub(super) fn ticket() -> Ticket {
     Ticket::from_u128(u128::from(unique()) << 64 | u128::from(unique()))
 }
@@ -54,7 +54,7 @@ impl Trial<'_> {
         turn
     }
 
-    /// Somebody new asks and goes at once.
+    /// A new ticket asks and goes at once.
     pub(super) async fn goes(&self, group: &Group, limits: &Limits, because: &str) -> Permit {
         self.goes_with(group, ticket(), limits, because).await
     }
@@ -103,7 +103,7 @@ impl Trial<'_> {
         self.goes_with(group, ticket, limits, because).await
     }
 
-    /// Somebody new asks and has to wait.
+    /// A new ticket asks and has to wait.
     pub(super) async fn waits(&self, group: &Group, limits: &Limits, because: &str) -> (Timestamp, Why) {
         self.waits_with(group, ticket(), limits, because).await
     }

@@ -2,7 +2,7 @@
 
 use super::trial::*;
 
-/// Has seen every request so far. A clock that goes on by itself accuses nobody wrongly: a request started at some time
+/// Has seen every request so far. A clock that goes on by itself accuses no gate wrongly: a request started at some time
 /// between the question and the answer, so that the next one is held to the earlier of them and itself to the later, and
 /// an end is noted before the gate is told.
 #[derive(Debug, Default)]

@@ -44,6 +44,9 @@ pub(super) async fn a_redelivery_after_a_failure_keeps_the_count(t: Trial<'_>) {
     let record = t.record().await;
     assert_eq!((record.status, record.processing.retry_count), (Status::InProgress, 1), "the count stays");
     assert_eq!(record.processing.error_message.as_deref(), Some("timed out"), "why it is tried again");
+    let record = t.completed(&message("m-1", 0), &page("hello"), 4).await;
+    assert_eq!(record.processing.error_message, None, "a completion clears the error");
+    assert_eq!(record.processing.retry_count, 1, "but one try has failed");
 }
 
 pub(super) async fn a_message_that_has_ended_is_finished(t: Trial<'_>) {
@@ -93,7 +96,7 @@ pub(super) async fn a_newer_message_is_counted_anew(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_newer_message_takes_over_what_is_in_progress(t: Trial<'_>) {
+pub(super) async fn a_newer_message_takes_over_a_record_in_progress(t: Trial<'_>) {
     t.attempt(&message("m-1", 0), 1).await;
     let attempt = t.attempt(&message("m-2", 2), 3).await;
     let work = Work { message_id: "m-2".to_owned(), requested_at: at(2), attempt: attempt.number };

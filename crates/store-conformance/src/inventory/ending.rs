@@ -2,7 +2,7 @@
 
 use super::trial::*;
 
-pub(super) async fn what_was_fetched_comes_back(t: Trial<'_>) {
+pub(super) async fn a_fetched_page_comes_back(t: Trial<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     let before = t.record().await;
     let fetched = page("hello");
@@ -144,15 +144,7 @@ pub(super) async fn the_tries_allowed_are_the_callers(t: Trial<'_>) {
     assert_eq!(fail("m-3", 3, 2).await, ended(Status::FailedPermanent, 2), "none is left by now");
 }
 
-pub(super) async fn a_completion_clears_the_error(t: Trial<'_>) {
-    let attempt = t.attempt(&message("m-1", 0), 1).await;
-    t.fail(&attempt, "timed out", 2).await;
-    let record = t.completed(&message("m-1", 0), &page("hello"), 3).await;
-    assert_eq!(record.processing.error_message, None, "nothing is wrong any more");
-    assert_eq!(record.processing.retry_count, 1, "but one try has failed");
-}
-
-pub(super) async fn a_failure_keeps_what_was_fetched_before(t: Trial<'_>) {
+pub(super) async fn a_failure_keeps_the_page_fetched_before(t: Trial<'_>) {
     let before = t.completed(&message("m-1", 0), &page("hello"), 1).await;
     for second in 2..5 {
         let attempt = t.attempt(&message("m-2", 2), second).await;
@@ -165,7 +157,7 @@ pub(super) async fn a_failure_keeps_what_was_fetched_before(t: Trial<'_>) {
     assert_eq!(t.begin(&message("m-1", 0), 9).await, Begun::Superseded { by: "m-2".to_owned() }, "as before");
 }
 
-pub(super) async fn a_completion_replaces_all_that_was_fetched_before(t: Trial<'_>) {
+pub(super) async fn a_completion_replaces_all_of_the_page_before(t: Trial<'_>) {
     t.completed(&message("m-1", 0), &page("hello"), 1).await;
     let other = Fetched {
         headers: Some(object(json!({ "etag": "x" }))),

@@ -65,7 +65,7 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
         let url = format!("https://{round}.example/");
         let told = t
             .race(WORKERS, |number, records| {
-                // The newest first, so that a store which takes whoever comes last ends up with the oldest.
+                // The newest first, so that a store which takes the last to come ends up with the oldest.
                 let place = WORKERS - 1 - number;
                 let request = about(&url, &format!("m-{place}"), place as u64);
                 async move { works(records.begin(&request, at(20)).await, "beginning") }
@@ -81,7 +81,7 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
                 assert!(*by > format!("m-{number}"), "m-{number} gave way to {by}");
             }
         }
-        let work = t.record_of(&url).await.work.unwrap_or_else(|| panic!("somebody is at {url}"));
+        let work = t.record_of(&url).await.work.unwrap_or_else(|| panic!("an attempt at {url} is under way"));
         assert_eq!((work.message_id, work.attempt), (newest, attempt.number), "the newest has it in the end");
     }
     assert_eq!(works(t.store.counts().await, "counting").total(), 5, "one record for each URL");

@@ -22,7 +22,7 @@ suite! { ($) inventory for dyn UrlRecords:
         a_redelivery_begins_a_further_attempt_and_counts_nothing,
         a_redelivery_after_a_failure_keeps_the_count,
         a_newer_message_is_counted_anew,
-        a_newer_message_takes_over_what_is_in_progress,
+        a_newer_message_takes_over_a_record_in_progress,
         records_of_urls_are_apart,
         odd_urls_and_messages_are_kept_apart,
         a_message_without_an_id_is_refused,
@@ -43,7 +43,7 @@ suite! { ($) inventory for dyn UrlRecords:
         a_time_in_the_future_is_that_of_its_beginning,
     }
     ending {
-        what_was_fetched_comes_back,
+        a_fetched_page_comes_back,
         nothing_fetched_is_nothing_kept,
         completing_twice_is_answered_alike,
         failures_are_counted_once_each_up_to_the_last,
@@ -52,9 +52,8 @@ suite! { ($) inventory for dyn UrlRecords:
         an_attempt_overtaken_by_a_newer_message_changes_nothing,
         a_record_that_is_not_there_is_lost,
         the_tries_allowed_are_the_callers,
-        a_completion_clears_the_error,
-        a_failure_keeps_what_was_fetched_before,
-        a_completion_replaces_all_that_was_fetched_before,
+        a_failure_keeps_the_page_fetched_before,
+        a_completion_replaces_all_of_the_page_before,
     }
     content {
         odd_texts_come_back,

@@ -55,7 +55,7 @@ pub(super) async fn of_one_time_the_greater_id_is_newer(t: Trial<'_>) {
 pub(super) async fn a_time_in_the_future_is_that_of_its_beginning(t: Trial<'_>) {
     let attempt = t.attempt(&message("m-1", 1_000_000), 10).await;
     let work = Work { message_id: "m-1".to_owned(), requested_at: at(10), attempt: attempt.number };
-    assert_eq!(t.record().await.work, Some(work), "nobody asks after it was delivered");
+    assert_eq!(t.record().await.work, Some(work), "no message is of the future");
     t.complete(&attempt, &page("hello"), 11).await;
     t.attempt(&message("m-2", 12), 13).await;
     assert_eq!(

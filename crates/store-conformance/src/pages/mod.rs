@@ -15,7 +15,7 @@ suite! { ($) pages for dyn PageIndex:
     writing {
         every_field_comes_back,
         a_page_replaces_the_one_of_its_url,
-        of_two_in_a_batch_the_later_counts,
+        of_two_crawled_at_one_time_the_later_arrival_counts,
         writing_again_changes_nothing,
         a_page_can_be_found_once_it_is_written,
         a_replaced_page_is_found_by_what_it_says_now,
@@ -23,11 +23,10 @@ suite! { ($) pages for dyn PageIndex:
     precedence {
         an_older_page_does_not_replace_a_newer_one,
         of_two_in_a_batch_the_one_crawled_later_counts,
-        of_two_crawled_at_the_same_time_the_later_arrival_counts,
         a_time_far_ahead_counts_as_the_time_of_receipt,
         a_removed_page_is_brought_back_by_a_newer_one_only,
         a_removal_counts_for_messages_that_are_still_to_come,
-        a_removal_leaves_what_was_crawled_after_it,
+        a_removal_leaves_a_page_crawled_after_it,
         the_order_of_time_survives_a_reopening,
     }
     reading {

@@ -18,7 +18,7 @@ pub(super) async fn an_older_page_does_not_replace_a_newer_one(mut t: Trial<'_>)
     works(elsewhere.write([newest.clone()].into()).await, "writing elsewhere");
     works(elsewhere.write([new].into()).await, "writing elsewhere");
     t.write(&[old]).await;
-    assert_eq!(t.get(URL).await, Some(newest), "the newest one, whoever wrote it");
+    assert_eq!(t.get(URL).await, Some(newest), "the newest one, whichever handle wrote it");
 }
 
 pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(t: Trial<'_>) {
@@ -27,13 +27,6 @@ pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(t: Trial<'_>)
     t.write(&versions).await;
     assert_eq!(t.get(URL).await.as_ref(), Some(&versions[1]), "the one crawled last, wherever it stands");
     assert_eq!(t.count().await, 1, "each URL counts once");
-}
-
-pub(super) async fn of_two_crawled_at_the_same_time_the_later_arrival_counts(t: Trial<'_>) {
-    t.write(&[page(URL, "one"), page(URL, "two")]).await;
-    assert_eq!(t.get(URL).await, Some(page(URL, "two")), "the later one of a batch");
-    t.write(&[page(URL, "three")]).await;
-    assert_eq!(t.get(URL).await, Some(page(URL, "three")), "the later batch");
 }
 
 pub(super) async fn a_time_far_ahead_counts_as_the_time_of_receipt(t: Trial<'_>) {
@@ -82,7 +75,7 @@ pub(super) async fn a_removal_counts_for_messages_that_are_still_to_come(t: Tria
     assert_eq!(t.get(URL).await, Some(new), "and this one after it");
 }
 
-pub(super) async fn a_removal_leaves_what_was_crawled_after_it(t: Trial<'_>) {
+pub(super) async fn a_removal_leaves_a_page_crawled_after_it(t: Trial<'_>) {
     let remove = async |at| works(t.store.remove(&[URL.to_owned()], Some(at)).await, "removing");
     let [old, new, newest] = [1, 2, 3].map(|second| crawled(at(second), page(URL, "text")));
     t.write(from_ref(&new)).await;

@@ -33,13 +33,15 @@ pub(super) async fn a_page_replaces_the_one_of_its_url(t: Trial<'_>) {
     assert_eq!(t.scan(None, 10).await, [new, page("https://b.example/", "another")], "each is there once");
 }
 
-pub(super) async fn of_two_in_a_batch_the_later_counts(t: Trial<'_>) {
+pub(super) async fn of_two_crawled_at_one_time_the_later_arrival_counts(t: Trial<'_>) {
     t.write(&[page(URL, "first"), page("https://b.example/", "x"), page(URL, "second"), page(URL, "third")])
         .await;
     assert_eq!(t.get(URL).await, Some(page(URL, "third")), "the last one of the batch");
     assert_eq!(t.count().await, 2, "each URL counts once");
     assert_eq!(t.scan(None, 10).await.len(), 2, "each is there once");
     assert_eq!(t.with_word("first").await, [""; 0], "the first one cannot be found");
+    t.write(&[page(URL, "fourth")]).await;
+    assert_eq!(t.get(URL).await, Some(page(URL, "fourth")), "the later batch");
 }
 
 pub(super) async fn writing_again_changes_nothing(t: Trial<'_>) {

@@ -14,7 +14,7 @@ pub(super) async fn empty_batches_are_answered_empty(t: Trial<'_>) {
 pub(super) async fn answers_are_in_order(t: Trial<'_>) {
     let [a, b, c, d] = ["d", "c", "b", "a"].map(|end| format!("https://a.example/{end}"));
     t.mark(&b, "two", TTL).await;
-    t.ours(&d, "three", "nobody knows it").await;
+    t.ours(&d, "three", "it is unknown").await;
     let batch = [claim(&a, "one"), claim(&b, "one"), claim(&c, "one"), claim(&d, "one")];
     let answers = t.claims(&batch, TERM).await;
     let right = matches!(
@@ -47,7 +47,7 @@ pub(super) async fn odd_urls_are_kept_apart(t: Trial<'_>) {
     let owner = |number: usize| format!("item-{number}");
     let batch: Vec<Claim> = urls.iter().enumerate().map(|(n, url)| claim(url, &owner(n))).collect();
     for (url, answer) in urls.iter().zip(t.claims(&batch, TERM).await) {
-        assert_eq!(answer, Claimed::Ours, "nobody has claimed {url:.80}");
+        assert_eq!(answer, Claimed::Ours, "there is no claim on {url:.80}");
     }
     let end = t.now() + TTL;
     for (number, url) in urls.iter().enumerate().step_by(2) {
@@ -72,12 +72,12 @@ pub(super) async fn odd_owners_are_kept(t: Trial<'_>) {
     for (number, owner) in odd_texts().iter().enumerate().filter(|(_, owner)| owner.len() < 4096) {
         let url = format!("https://a.example/{number}");
         let end = t.now() + TERM;
-        t.ours(&url, owner, "nobody knows it").await;
-        t.taken(&url, "somebody else", owner, end).await;
+        t.ours(&url, owner, "it is unknown").await;
+        t.taken(&url, "another", owner, end).await;
         t.ours(&url, owner, "it is its own").await;
         let again = t.now() + TTL;
         t.mark(&url, owner, TTL).await;
-        t.seen(&url, "somebody else", owner, again).await;
+        t.seen(&url, "another", owner, again).await;
     }
 }
 

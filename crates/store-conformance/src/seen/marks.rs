@@ -44,12 +44,12 @@ pub(super) async fn a_ttl_without_end_is_allowed(mut t: Trial<'_>) {
     assert_eq!(t.sweep(10).await, 0, "its time is not over");
 }
 
-pub(super) async fn known_is_what_is_seen_or_claimed(mut t: Trial<'_>) {
+pub(super) async fn a_url_is_known_while_seen_or_claimed(mut t: Trial<'_>) {
     let urls = ["over", "seen", "unknown", "claimed", "seen"].map(|end| format!("https://a.example/{end}"));
     t.mark(&urls[0], "one", TTL).await;
     t.pass_all_of(TTL).await;
     t.mark(&urls[1], "one", TTL).await;
-    t.ours(&urls[3], "one", "nobody knows it").await;
+    t.ours(&urls[3], "one", "it is unknown").await;
     for _ in 0..2 {
         let known = works(t.store.known(&urls).await, "asking what is known");
         assert_eq!(known, [false, true, false, true, true], "one answer per URL, in order: {urls:?}");
@@ -60,31 +60,31 @@ pub(super) async fn known_is_what_is_seen_or_claimed(mut t: Trial<'_>) {
 pub(super) async fn forgetting_makes_a_url_unknown(t: Trial<'_>) {
     let [seen, claimed] = ["https://a.example/seen", "https://a.example/claimed"];
     t.mark(seen, "one", TTL).await;
-    t.ours(claimed, "one", "nobody knows it").await;
+    t.ours(claimed, "one", "it is unknown").await;
     t.forget(&[seen, claimed]).await;
     t.ours(seen, "two", "it was forgotten").await;
     t.ours(claimed, "two", "the claim was forgotten too").await;
 }
 
-pub(super) async fn forgetting_counts_what_was_known(mut t: Trial<'_>) {
+pub(super) async fn forgetting_counts_known_urls(mut t: Trial<'_>) {
     let [over, seen, claimed, unknown] =
         ["over", "seen", "claimed", "unknown"].map(|end| format!("https://a.example/{end}"));
     t.mark(&over, "one", TTL).await;
     t.pass_all_of(TTL).await;
     t.mark(&seen, "one", TTL).await;
-    t.ours(&claimed, "one", "nobody knows it").await;
+    t.ours(&claimed, "one", "it is unknown").await;
     let known = t.forget(&[&over, &seen, &claimed, &unknown, &seen]).await;
     assert_eq!(known, 2, "one seen and one claimed, each counted once; what is over counts for nothing");
     assert_eq!(t.forget(&[&seen, &claimed]).await, 0, "they were forgotten before");
 }
 
-pub(super) async fn sweeping_takes_only_what_is_over(mut t: Trial<'_>) {
+pub(super) async fn sweeping_takes_only_expired_records(mut t: Trial<'_>) {
     t.mark("https://a.example/over", "one", TTL).await;
-    t.ours("https://a.example/lost", "one", "nobody knows it").await;
+    t.ours("https://a.example/lost", "one", "it is unknown").await;
     t.pass_all_of(TTL).await;
     let (again, end) = (t.now() + TTL, t.now() + TERM);
     t.mark("https://a.example/seen", "one", TTL).await;
-    t.ours("https://a.example/claimed", "one", "nobody knows it").await;
+    t.ours("https://a.example/claimed", "one", "it is unknown").await;
     let swept = t.sweep(100).await;
     assert_eq!(swept, if t.harness.vanishes() { 0 } else { 2 }, "a note and a claim are over");
     assert_eq!(t.sweep(100).await, 0, "nothing is left to sweep");

@@ -21,10 +21,10 @@ suite! { ($) seen for dyn SeenUrls:
         a_claim_may_pass_over_marks_of_an_age,
         marking_twice_changes_nothing_else,
         a_ttl_without_end_is_allowed,
-        known_is_what_is_seen_or_claimed,
+        a_url_is_known_while_seen_or_claimed,
         forgetting_makes_a_url_unknown,
-        forgetting_counts_what_was_known,
-        sweeping_takes_only_what_is_over,
+        forgetting_counts_known_urls,
+        sweeping_takes_only_expired_records,
         sweeping_takes_no_more_than_asked,
     }
     batches {

@@ -6,7 +6,7 @@ pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
     let (first, second) = (t.store.clone(), t.another_handle().await);
     let [a, b] = ["https://a.example/", "https://b.example/"];
     let (end, again) = (t.now() + TERM, t.now() + TTL);
-    t.ours(a, "one", "nobody knows it").await;
+    t.ours(a, "one", "it is unknown").await;
     t.mark(b, "one", TTL).await;
     t.store = second;
     t.taken(a, "two", "one", end).await;
@@ -21,7 +21,7 @@ pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
 pub(super) async fn everything_survives_a_reopening(mut t: Trial<'_>) {
     let [a, b] = ["https://a.example/", "https://b.example/"];
     let (end, again) = (t.now() + TERM, t.now() + TTL);
-    t.ours(a, "one", "nobody knows it").await;
+    t.ours(a, "one", "it is unknown").await;
     t.mark(b, "one", TTL).await;
     t = t.reopened().await;
     t.taken(a, "two", "one", end).await;

@@ -2,7 +2,7 @@
 
 use super::trial::*;
 
-pub(super) async fn what_is_older_goes_and_the_rest_stays(t: Trial<'_>) {
+pub(super) async fn retention_removes_only_older_entries(t: Trial<'_>) {
     let late = entry("one", 5, End::Passed);
     t.record(&[entry("one", 4, End::Passed), late.clone(), entry("two", 3, End::Done)]).await;
     assert_eq!(t.expire(5, 100).await, 2, "two are from before");
@@ -13,7 +13,7 @@ pub(super) async fn what_is_older_goes_and_the_rest_stays(t: Trial<'_>) {
     assert_eq!(t.expire(5, 100).await, 0, "nothing is left from before");
 }
 
-pub(super) async fn no_more_than_asked_goes_oldest_first(t: Trial<'_>) {
+pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Trial<'_>) {
     for second in [3, 1, 4, 0, 2] {
         t.record(&[entry("one", second, End::Retried)]).await;
     }

@@ -32,8 +32,8 @@ suite! { ($) trails for dyn Trails:
         no_more_open_items_than_asked,
     }
     expiry {
-        what_is_older_goes_and_the_rest_stays,
-        no_more_than_asked_goes_oldest_first,
+        retention_removes_only_older_entries,
+        retention_removes_no_more_than_asked_oldest_first,
         an_expired_trail_is_not_open,
         expiring_in_parts_opens_nothing,
     }

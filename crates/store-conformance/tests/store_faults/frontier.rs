@@ -111,10 +111,10 @@ finds! { frontier on dyn Frontier, Sqlite::new();
     RetryAtOnce: settling::a_retry_waits_and_counts;
     DeferralCounts: settling::a_deferral_counts_nothing;
     DropsValidators: again::validators_are_kept_and_handed_out;
-    LeaseIsNeverLost: leases::extending_what_was_lost_is_refused;
-    AloneIsIgnored: suspects::what_kills_its_worker_alone_ends_dead;
+    LeaseIsNeverLost: leases::extending_a_lost_lease_is_refused;
+    AloneIsIgnored: suspects::a_url_that_kills_its_worker_alone_ends_dead;
     BudgetIsIgnored: adding::a_budget_lets_in_so_many;
     FoldsCase: batches::odd_urls_are_kept_apart;
-    AnyRevisionWill: crawls::terms_are_changed_by_who_knows_them;
+    AnyRevisionWill: crawls::terms_are_changed_only_from_their_current_revision;
     PauseIsIgnored: crawls::a_paused_crawl_hands_out_nothing;
 }

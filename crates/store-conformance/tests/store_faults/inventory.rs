@@ -61,7 +61,7 @@ faulty! { UrlRecords {
 finds! { inventory on dyn UrlRecords, Sqlite::new();
     LastDeliveredIsNewest: order::an_older_message_is_superseded, schedule::any_schedule_agrees_with_the_model;
     FirstFailureIsLast: ending::failures_are_counted_once_each_up_to_the_last, load::racing_failures_of_one_attempt_count_once;
-    DropsCookies: ending::what_was_fetched_comes_back;
+    DropsCookies: ending::a_fetched_page_comes_back;
     OvertakenIsCounted: ending::an_attempt_overtaken_by_a_newer_message_changes_nothing;
     ListsOneMore: listing::pages_have_every_record_once;
     StatusIsIgnored: listing::a_status_is_picked;

@@ -90,7 +90,7 @@ mod as_a_store {
         LastWrittenCounts: precedence::an_older_page_does_not_replace_a_newer_one;
         DropsDescriptions: writing::every_field_comes_back;
         ScansOneMore: reading::a_scan_is_in_order_of_url_and_goes_on;
-        RemovalTakesAnything: precedence::a_removal_leaves_what_was_crawled_after_it;
+        RemovalTakesAnything: precedence::a_removal_leaves_a_page_crawled_after_it;
         RemovedIsCounted: reading::removing_says_how_many_there_were;
     }
 }

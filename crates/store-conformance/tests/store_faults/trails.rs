@@ -56,7 +56,7 @@ faulty! { Trails {}
 finds! { trails on dyn Trails, Sqlite::new();
     LatestFirst: entries::a_trail_is_in_order_of_time;
     DropsErrors: entries::every_field_comes_back;
-    ExpiresOneMore: expiry::no_more_than_asked_goes_oldest_first;
+    ExpiresOneMore: expiry::retention_removes_no_more_than_asked_oldest_first;
     OpenInReverse: open::open_items_are_in_order_of_their_octets;
     OneTrailPerSubject: entries::the_item_with_the_latest_entry_comes_first;
     DeadIsOpen: open::a_trail_is_open_until_its_latest_entry_closes_it;
