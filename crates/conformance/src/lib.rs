@@ -1,7 +1,7 @@
 //! What the conformance suites of all contracts share: how a case is found and run, and the tests it becomes.
 //!
 //! A contract writes its list of cases once, as a macro that hands it to [`suite!`], from which come both the
-//! table of cases and every backend's tests. [`faults!`] and [`finds!`] are for the tests of a suite itself.
+//! table of cases and every backend's tests. [`must_fail`] is for the tests of a suite itself.
 
 mod mutants;
 

@@ -1,7 +1,8 @@
 //! The index in a directory passes the suites of the page index.
 
 use crawlway_search_index::{Options, TantivyIndex};
-use crawlway_store::{PageIndex, conformance::pages::Harness};
+use crawlway_store::PageIndex;
+use crawlway_store_conformance::{Backend, Harness};
 use std::sync::Arc;
 
 /// One handle at a time: the directory has one owner, so there is no second handle.
@@ -17,9 +18,11 @@ impl IndexHarness {
     }
 }
 
+impl Backend for IndexHarness {}
+
 #[async_trait::async_trait]
-impl Harness for IndexHarness {
-    async fn fresh(&mut self) -> Arc<dyn PageIndex> {
+impl Harness<dyn PageIndex> for IndexHarness {
+    async fn fresh(&mut self, (): ()) -> Arc<dyn PageIndex> {
         self.open()
     }
 
@@ -28,11 +31,5 @@ impl Harness for IndexHarness {
     }
 }
 
-mod pages {
-    use super::IndexHarness;
-    crawlway_store::pages_conformance_suite!(IndexHarness::new());
-}
-mod finding {
-    use super::IndexHarness;
-    crawlway_store::finding_conformance_suite!(IndexHarness::new());
-}
+crawlway_store_conformance::pages!(IndexHarness::new());
+crawlway_store_conformance::finding!(IndexHarness::new());

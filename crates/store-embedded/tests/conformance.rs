@@ -1,9 +1,10 @@
 //! The embedded gate passes the whole conformance suite, in memory and with a directory, on a clock that the suite
 //! moves.
 
-use crawlway_store::{Clock, Gate, ManualClock, Policy, Timestamp, conformance::gate::Harness};
+use crawlway_store::{Clock, Gate, ManualClock, Policy, Timestamp};
+use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 struct EmbeddedHarness {
@@ -22,8 +23,14 @@ impl EmbeddedHarness {
     }
 }
 
+impl Backend for EmbeddedHarness {
+    fn clock(&self) -> Option<&ManualClock> {
+        Some(&self.clock)
+    }
+}
+
 #[async_trait::async_trait]
-impl Harness for EmbeddedHarness {
+impl Harness<dyn Gate> for EmbeddedHarness {
     async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
         let clock = Clock::Manual(self.clock.clone());
         let directory = self.folder.as_ref().map(|folder| folder.path().join("gate"));
@@ -36,27 +43,14 @@ impl Harness for EmbeddedHarness {
     async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
         self.gate.clone().map(|gate| Arc::new(gate) as Arc<dyn Gate>)
     }
-
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    async fn pass(&mut self, time: Duration) {
-        self.clock.advance(time);
-    }
-
-    async fn set_back(&mut self, by: Duration) -> bool {
-        self.clock.set(self.clock.now() - by);
-        true
-    }
 }
 
 mod in_memory {
     use super::EmbeddedHarness;
-    crawlway_store::gate_conformance_suite!(EmbeddedHarness::in_memory());
+    crawlway_store_conformance::gate!(EmbeddedHarness::in_memory());
 }
 
 mod with_a_directory {
     use super::EmbeddedHarness;
-    crawlway_store::gate_conformance_suite!(EmbeddedHarness::with_a_directory());
+    crawlway_store_conformance::gate!(EmbeddedHarness::with_a_directory());
 }

@@ -4,4 +4,4 @@ mod harness;
 
 use harness::MongoHarness;
 
-crawlway_store::inventory_conformance_suite!(MongoHarness::new());
+crawlway_store_conformance::inventory!(MongoHarness::new());

@@ -5,7 +5,7 @@
 
 mod harness;
 
-use crawlway_store::conformance::inventory::killed::{Told, work};
+use crawlway_store_conformance::inventory::killed::{Told, work};
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use std::{io::Write, process::Command};
 

@@ -6,25 +6,13 @@ mod harness;
 mod moved_by_hand {
     use crate::harness::RedisHarness;
 
-    mod seen {
-        use super::*;
-        crawlway_store::seen_conformance_suite!(RedisHarness::by_hand());
-    }
-    mod gate {
-        use super::*;
-        crawlway_store::gate_conformance_suite!(RedisHarness::by_hand());
-    }
+    crawlway_store_conformance::seen!(RedisHarness::by_hand());
+    crawlway_store_conformance::gate!(RedisHarness::by_hand());
 }
 
 mod the_servers_clock {
     use crate::harness::RedisHarness;
 
-    mod seen {
-        use super::*;
-        crawlway_store::seen_conformance_suite!(RedisHarness::by_the_server());
-    }
-    mod gate {
-        use super::*;
-        crawlway_store::gate_conformance_suite!(RedisHarness::by_the_server());
-    }
+    crawlway_store_conformance::seen!(RedisHarness::by_the_server());
+    crawlway_store_conformance::gate!(RedisHarness::by_the_server());
 }

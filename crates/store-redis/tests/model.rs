@@ -3,7 +3,8 @@
 mod harness;
 
 use crawlway_store::{ManualClock, Timestamp};
-use crawlway_store_embedded::beside::{Both, long_line, policy, steps};
+use crawlway_store_conformance::gate::beside::{Both, long_line, policy, steps};
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use crawlway_store_redis::{RedisOptions, RedisStore, Time};
 use harness::options;
 use proptest::prelude::*;
@@ -14,7 +15,11 @@ async fn both() -> Both {
     let time = Time::Manual(clock.clone());
     let options = RedisOptions { time, ..options(&crawlway_testkit::servers::redis()) };
     let store = RedisStore::connect(options).await.expect("the store opens");
-    Both::new(Arc::new(store.gate(policy()).await.expect("the gate opens")), clock)
+    let ours = Arc::new(store.gate(policy()).await.expect("the gate opens"));
+    Both::new(ours, clock, |clock| {
+        let model = GateOptions { policy: policy(), clock, seed: Some(1), directory: None };
+        Arc::new(EmbeddedGate::open(model).expect("the model opens"))
+    })
 }
 
 proptest! {

@@ -4,58 +4,23 @@
 mod harness;
 mod suites;
 
-use suites::{Backend, SqlHarness};
-
 mod sqlite {
-    use super::{Backend::Sqlite, SqlHarness};
+    use super::suites::{Database::Sqlite, SqlHarness};
 
-    mod seen {
-        use super::*;
-        crawlway_store::seen_conformance_suite!(SqlHarness::on(Sqlite).await);
-    }
-    mod trails {
-        use super::*;
-        crawlway_store::trails_conformance_suite!(SqlHarness::on(Sqlite).await);
-    }
-    mod frontier {
-        use super::*;
-        crawlway_store::frontier_conformance_suite!(SqlHarness::on(Sqlite).await);
-    }
-    mod inventory {
-        use super::*;
-        crawlway_store::inventory_conformance_suite!(SqlHarness::on(Sqlite).await);
-    }
+    crawlway_store_conformance::seen!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::trails!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::frontier!(SqlHarness::on(Sqlite).await);
+    crawlway_store_conformance::inventory!(SqlHarness::on(Sqlite).await);
 }
 
 mod postgres {
-    use super::{Backend::Postgres, SqlHarness};
+    use super::suites::{Database::Postgres, SqlHarness};
 
-    mod seen {
-        use super::*;
-        crawlway_store::seen_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
-    mod trails {
-        use super::*;
-        crawlway_store::trails_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
-    mod frontier {
-        use super::*;
-        crawlway_store::frontier_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
-    mod inventory {
-        use super::*;
-        crawlway_store::inventory_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
-    mod gate {
-        use super::*;
-        crawlway_store::gate_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
-    mod pages {
-        use super::*;
-        crawlway_store::pages_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
-    mod finding {
-        use super::*;
-        crawlway_store::finding_conformance_suite!(SqlHarness::on(Postgres).await);
-    }
+    crawlway_store_conformance::seen!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::trails!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::frontier!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::inventory!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::gate!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::pages!(SqlHarness::on(Postgres).await);
+    crawlway_store_conformance::finding!(SqlHarness::on(Postgres).await);
 }

@@ -2,7 +2,8 @@
 
 mod harness;
 
-use crawlway_store_embedded::beside::{Both, Step, long_line, policy, steps};
+use crawlway_store_conformance::gate::beside::{Both, Step, long_line, policy, steps};
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
 use crawlway_store_sql::SqlStore;
 use harness::Ground;
 use proptest::prelude::*;
@@ -12,7 +13,11 @@ async fn take_all(steps: &[Step]) {
     let ground = Ground::postgres().await;
     let store = SqlStore::open(ground.options()).await.expect("the store opens");
     let gate = store.gate(policy()).await.expect("the gate opens");
-    Both::new(Arc::new(gate), ground.clock.clone()).take_all(steps).await;
+    let mut both = Both::new(Arc::new(gate), ground.clock.clone(), |clock| {
+        let model = GateOptions { policy: policy(), clock, seed: Some(1), directory: None };
+        Arc::new(EmbeddedGate::open(model).expect("the model opens"))
+    });
+    both.take_all(steps).await;
     ground.clear().await;
 }
 

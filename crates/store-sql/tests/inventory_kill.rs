@@ -3,7 +3,7 @@
 //! Without a test harness, since the test starts itself.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what a test harness would")]
 
-use crawlway_store::conformance::inventory::killed::{Told, work};
+use crawlway_store_conformance::inventory::killed::{Told, work};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use std::{io::Write, path::Path, process::Command};
 

@@ -5,9 +5,9 @@ mod harness;
 
 use crawlway_store::{
     IndexedPage, PageIndex, SeenUrls, StoreError, Timestamp,
-    conformance::finding::page,
     pages::{Search, precedence::TOMBSTONE_RETENTION},
 };
+use crawlway_store_conformance::finding::page;
 use crawlway_store_sql::{Place, SqlPages};
 use harness::Ground;
 use sqlx::{Connection, PgConnection, Row};

@@ -6,7 +6,8 @@
 
 mod harness;
 
-use crawlway_store::{IndexedPage, PageIndex, Timestamp, conformance::finding::page, pages::Search};
+use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::Search};
+use crawlway_store_conformance::finding::page;
 use crawlway_store_sql::{Place, SqlOptions, SqlPages, SqlStore};
 use harness::Ground;
 use std::{

@@ -1,6 +1,6 @@
 //! The store contracts: small traits in the language of the flows, which every backend honours.
 //!
-//! Each contract has a conformance suite (feature `conformance`) that holds every backend to it. This crate
+//! Each contract has a conformance suite (`crawlway-store-conformance`) that holds every backend to it. This crate
 //! speaks of items, URLs and pages, and knows nothing of how they are fetched or what they say.
 
 mod error;
@@ -12,9 +12,6 @@ pub mod outage;
 pub mod pages;
 pub mod seen;
 pub mod trails;
-
-#[cfg(feature = "conformance")]
-pub mod conformance;
 
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use crawlway_suspects as suspects;

@@ -27,8 +27,7 @@ const SET_UP: &[&str] = &[
     "crawlway-search-index",
 ];
 
-/// The suites' shared part comes in with the feature `conformance` only, which is for tests.
-const CONTRACTS_MAY_USE: &[&str] = &["crawlway-clock", "crawlway-suspects", "crawlway-conformance"];
+const CONTRACTS_MAY_USE: &[&str] = &["crawlway-clock", "crawlway-suspects"];
 
 /// The first row that fits a crate holds.
 const TABLE: &[Row] = &[
@@ -80,10 +79,16 @@ const TABLE: &[Row] = &[
     Row { crates: "crawlway-conformance", may_use: &[], tests_may_use: &[] },
     Row { crates: "crawlway-broker", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
     Row { crates: "crawlway-store", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
+    // A suite knows its contract. Its own tests put faults into backends that pass.
     Row {
         crates: "crawlway-broker-conformance",
         may_use: &["crawlway-broker", "crawlway-conformance"],
         tests_may_use: &[],
+    },
+    Row {
+        crates: "crawlway-store-conformance",
+        may_use: &["crawlway-store", "crawlway-conformance"],
+        tests_may_use: &["crawlway-clock", "crawlway-store-*", "crawlway-search-index"],
     },
     // A backend knows its contract only, and its tests the suite of the contract.
     Row {
@@ -95,22 +100,22 @@ const TABLE: &[Row] = &[
     Row {
         crates: "crawlway-store-redis",
         may_use: &["crawlway-store", "crawlway-clock"],
-        tests_may_use: &["crawlway-testkit", "crawlway-store-embedded"],
+        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance", "crawlway-store-embedded"],
     },
     Row {
         crates: "crawlway-store-sql",
         may_use: &["crawlway-store", "crawlway-clock", "crawlway-lock"],
-        tests_may_use: &["crawlway-testkit", "crawlway-store-embedded"],
+        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance", "crawlway-store-embedded"],
     },
     Row {
         crates: "crawlway-store-*",
         may_use: &["crawlway-store", "crawlway-clock", "crawlway-lock"],
-        tests_may_use: &["crawlway-testkit"],
+        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance"],
     },
     Row {
         crates: "crawlway-search-index",
         may_use: &["crawlway-lock", "crawlway-store"],
-        tests_may_use: &["crawlway-testkit"],
+        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance"],
     },
     // The small web to crawl is a stranger to us, as any web is.
     Row { crates: "crawlway-demo-web", may_use: &[], tests_may_use: &[] },
@@ -131,7 +136,14 @@ const MAY_NAME_PRODUCTS: &[&str] = &[
 ];
 
 /// These serve development, so what is shipped never contains them: only tests use them, and each other.
-const NOT_SHIPPED: &[&str] = &["crawlway-testkit", "crawlway-bench", "xtask", "crawlway-broker-conformance"];
+const NOT_SHIPPED: &[&str] = &[
+    "crawlway-testkit",
+    "crawlway-broker-conformance",
+    "crawlway-store-conformance",
+    "crawlway-conformance",
+    "crawlway-bench",
+    "xtask",
+];
 
 /// A crate whose name is one of these, or has one of these between its dashes, is a product's client.
 #[rustfmt::skip]
@@ -285,8 +297,9 @@ mod tests {
                  crawlway-fetch: crawlway-content crawlway-store
                  crawlway-broker-kafka: crawlway-broker rdkafka dev:crawlway-testkit dev:crawlway-broker-conformance
                  crawlway-broker-conformance: crawlway-broker crawlway-conformance
-                 crawlway-broker: bytes crawlway-conformance dev:crawlway-broker
-                 crawlway-store-sql: crawlway-store sqlx
+                 crawlway-broker: bytes dev:crawlway-broker
+                 crawlway-store-sql: crawlway-store sqlx dev:crawlway-store-conformance
+                 crawlway-store-conformance: crawlway-store dev:crawlway-store-sql
                  crawlway-search-index: crawlway-store tantivy
                  crawlway-testkit: crawlway-broker-kafka redis
                  crawlway-bench: crawlway-testkit crawlway-content rusqlite
@@ -342,6 +355,7 @@ mod tests {
             "crawlway-flow: crawlway-testkit",
             "crawlway-broker-sqs: crawlway-testkit",
             "crawlway-broker-sqs: crawlway-broker-conformance",
+            "crawlway-store-sql: crawlway-store-conformance",
         ] {
             let findings = findings(line);
             assert_eq!(findings.len(), 1, "{line}: {findings:?}");

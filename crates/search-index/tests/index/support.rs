@@ -1,11 +1,11 @@
 //! Pages and an index to put them into.
 
 use crawlway_search_index::{Options, TantivyIndex};
-pub(crate) use crawlway_store::conformance::finding::page;
 use crawlway_store::{
     IndexedPage, PageIndex,
     pages::{Results, Search},
 };
+pub(crate) use crawlway_store_conformance::finding::page;
 
 pub(crate) struct Set {
     pub(crate) index: TantivyIndex,

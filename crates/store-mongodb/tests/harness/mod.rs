@@ -1,7 +1,8 @@
 //! A database for one test, gone after it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use crawlway_store::{UrlRecords, conformance::inventory};
+use crawlway_store::UrlRecords;
+use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use mongodb::{Client, Database};
 use std::sync::Arc;
@@ -49,9 +50,11 @@ impl Drop for MongoHarness {
     }
 }
 
+impl Backend for MongoHarness {}
+
 #[async_trait::async_trait]
-impl inventory::Harness for MongoHarness {
-    async fn fresh(&mut self) -> Arc<dyn UrlRecords> {
+impl Harness<dyn UrlRecords> for MongoHarness {
+    async fn fresh(&mut self, (): ()) -> Arc<dyn UrlRecords> {
         self.handle().await
     }
 

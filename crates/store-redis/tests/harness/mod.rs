@@ -1,11 +1,8 @@
 //! How tests open the store: with keys of their own on the shared server, and a clock that can be moved.
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
-use crawlway_store::{
-    Gate, ManualClock, Policy, SeenUrls, Timestamp,
-    conformance::{gate, seen},
-    gate::MAX_GAP,
-};
+use crawlway_store::{Gate, ManualClock, Policy, SeenUrls, Timestamp, gate::MAX_GAP};
+use crawlway_store_conformance::{Backend, Harness};
 use crawlway_store_redis::{RedisGate, RedisOptions, RedisStore, Time};
 use std::{
     sync::{
@@ -15,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Keys that nobody else has.
+/// Keys of its own.
 pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions { prefix: format!("test-{}", uuid::Uuid::now_v7()), ..RedisOptions::new(url) }
 }
@@ -55,8 +52,11 @@ impl RedisHarness {
         let policy = self.policy.clone();
         self.store().await.gate(policy).await.expect("the suite's policies can be held")
     }
+}
 
-    fn time(&self) -> Timestamp {
+#[async_trait::async_trait]
+impl Backend for RedisHarness {
+    fn now(&self) -> Timestamp {
         match &self.options.time {
             Time::Server => Timestamp::now(),
             // The server runs on this machine, so that its clock is ours.
@@ -69,7 +69,7 @@ impl RedisHarness {
         }
     }
 
-    fn let_pass(&self, time: Duration) {
+    async fn pass(&mut self, time: Duration) {
         match &self.options.time {
             Time::Server => {}
             Time::Slow { ahead, .. } => {
@@ -80,68 +80,6 @@ impl RedisHarness {
             }
             Time::Manual(clock) => clock.advance(time),
         }
-    }
-
-    fn runs_by_itself(&self) -> Duration {
-        match &self.options.time {
-            Time::Manual(_) => Duration::ZERO,
-            Time::Server | Time::Slow { .. } => Duration::from_millis(1500),
-        }
-    }
-}
-
-#[async_trait::async_trait]
-impl seen::Harness for RedisHarness {
-    async fn fresh(&mut self) -> Arc<dyn SeenUrls> {
-        Arc::new(self.store().await)
-    }
-
-    async fn second_handle(&mut self) -> Option<Arc<dyn SeenUrls>> {
-        Some(Arc::new(self.store().await))
-    }
-
-    async fn reopen(&mut self) -> Arc<dyn SeenUrls> {
-        self.handles.clear();
-        Arc::new(self.store().await)
-    }
-
-    fn now(&self) -> Timestamp {
-        self.time()
-    }
-
-    async fn pass(&mut self, time: Duration) {
-        self.let_pass(time);
-    }
-
-    fn slack(&self) -> Duration {
-        self.runs_by_itself()
-    }
-
-    fn vanishes(&self) -> bool {
-        true
-    }
-}
-
-#[async_trait::async_trait]
-impl gate::Harness for RedisHarness {
-    async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
-        self.policy = policy;
-        let gate = self.gate().await;
-        // A gate on an empty server lets every group wait its gap from then on, since what was there may be lost.
-        self.let_pass(MAX_GAP);
-        Arc::new(gate)
-    }
-
-    async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
-        Some(Arc::new(self.gate().await))
-    }
-
-    fn now(&self) -> Timestamp {
-        self.time()
-    }
-
-    async fn pass(&mut self, time: Duration) {
-        self.let_pass(time);
     }
 
     async fn set_back(&mut self, by: Duration) -> bool {
@@ -159,10 +97,48 @@ impl gate::Harness for RedisHarness {
     }
 
     fn slack(&self) -> Duration {
-        self.runs_by_itself()
+        match &self.options.time {
+            Time::Manual(_) => Duration::ZERO,
+            Time::Server | Time::Slow { .. } => Duration::from_millis(1500),
+        }
+    }
+
+    fn vanishes(&self) -> bool {
+        true
     }
 
     fn many_groups(&self) -> usize {
         3_000
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn SeenUrls> for RedisHarness {
+    async fn fresh(&mut self, (): ()) -> Arc<dyn SeenUrls> {
+        Arc::new(self.store().await)
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn SeenUrls>> {
+        Some(Arc::new(self.store().await))
+    }
+
+    async fn reopen(&mut self) -> Arc<dyn SeenUrls> {
+        self.handles.clear();
+        Arc::new(self.store().await)
+    }
+}
+
+#[async_trait::async_trait]
+impl Harness<dyn Gate> for RedisHarness {
+    async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
+        self.policy = policy;
+        let gate = self.gate().await;
+        // A gate on an empty server lets every group wait its gap from then on, since what was there may be lost.
+        self.pass(MAX_GAP).await;
+        Arc::new(gate)
+    }
+
+    async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
+        Some(Arc::new(self.gate().await))
     }
 }

@@ -2,15 +2,15 @@
 
 use super::harness::Ground;
 use crawlway_store::{
-    Frontier, FrontierPolicy, Gate, PageIndex, Policy, SeenUrls, Timestamp, Trails, UrlRecords,
-    conformance::{frontier, gate, inventory, pages, seen, trails},
+    Frontier, FrontierPolicy, Gate, ManualClock, PageIndex, Policy, SeenUrls, Trails, UrlRecords,
     gate::MAX_GAP,
 };
+use crawlway_store_conformance::{Backend, Contract, Harness};
 use crawlway_store_sql::{SqlOptions, SqlStore};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 #[derive(Clone, Copy)]
-pub(crate) enum Backend {
+pub(crate) enum Database {
     Sqlite,
     Postgres,
 }
@@ -24,10 +24,10 @@ pub(crate) struct SqlHarness {
 }
 
 impl SqlHarness {
-    pub(crate) async fn on(backend: Backend) -> Self {
-        let ground = match backend {
-            Backend::Sqlite => Ground::sqlite().await,
-            Backend::Postgres => Ground::postgres().await,
+    pub(crate) async fn on(database: Database) -> Self {
+        let ground = match database {
+            Database::Sqlite => Ground::sqlite().await,
+            Database::Postgres => Ground::postgres().await,
         };
         Self {
             ground: Some(ground),
@@ -57,14 +57,6 @@ impl SqlHarness {
         }
         self.handle().await
     }
-
-    fn time(&self) -> Timestamp {
-        self.ground().clock.now()
-    }
-
-    fn let_pass(&self, time: Duration) {
-        self.ground().clock.advance(time);
-    }
 }
 
 impl Drop for SqlHarness {
@@ -86,91 +78,53 @@ impl Drop for SqlHarness {
     }
 }
 
-#[async_trait::async_trait]
-impl seen::Harness for SqlHarness {
-    async fn fresh(&mut self) -> Arc<dyn SeenUrls> {
-        self.handle().await
+impl Backend for SqlHarness {
+    fn clock(&self) -> Option<&ManualClock> {
+        Some(&self.ground().clock)
     }
 
-    async fn second_handle(&mut self) -> Option<Arc<dyn SeenUrls>> {
-        Some(self.handle().await)
-    }
-
-    async fn reopen(&mut self) -> Arc<dyn SeenUrls> {
-        self.opened_again().await
-    }
-
-    fn now(&self) -> Timestamp {
-        self.time()
-    }
-
-    async fn pass(&mut self, time: Duration) {
-        self.let_pass(time);
+    fn many_groups(&self) -> usize {
+        3_000
     }
 }
 
-#[async_trait::async_trait]
-impl trails::Harness for SqlHarness {
-    async fn fresh(&mut self) -> Arc<dyn Trails> {
-        self.handle().await
-    }
+/// The store itself honours these contracts, which are opened alike but for the policy of a frontier.
+macro_rules! opens {
+    ($($contract:ty: |$harness:pat_param, $policy:pat_param| $set:expr;)*) => {
+        $(#[async_trait::async_trait]
+        impl Harness<$contract> for SqlHarness {
+            async fn fresh(&mut self, policy: <$contract as Contract>::Policy) -> Arc<$contract> {
+                let ($harness, $policy) = (&mut *self, policy);
+                $set;
+                self.handle().await
+            }
 
-    async fn second_handle(&mut self) -> Option<Arc<dyn Trails>> {
-        Some(self.handle().await)
-    }
+            async fn second_handle(&mut self) -> Option<Arc<$contract>> {
+                Some(self.handle().await)
+            }
 
-    async fn reopen(&mut self) -> Arc<dyn Trails> {
-        self.opened_again().await
-    }
+            async fn reopen(&mut self) -> Arc<$contract> {
+                self.opened_again().await
+            }
+        })*
+    };
+}
+
+opens! {
+    dyn SeenUrls: |_, ()| ();
+    dyn Trails: |_, ()| ();
+    dyn UrlRecords: |_, ()| ();
+    dyn Frontier: |harness, policy| harness.policy = policy;
 }
 
 #[async_trait::async_trait]
-impl inventory::Harness for SqlHarness {
-    async fn fresh(&mut self) -> Arc<dyn UrlRecords> {
-        self.handle().await
-    }
-
-    async fn second_handle(&mut self) -> Option<Arc<dyn UrlRecords>> {
-        Some(self.handle().await)
-    }
-
-    async fn reopen(&mut self) -> Arc<dyn UrlRecords> {
-        self.opened_again().await
-    }
-}
-
-#[async_trait::async_trait]
-impl frontier::Harness for SqlHarness {
-    async fn fresh(&mut self, policy: FrontierPolicy) -> Arc<dyn Frontier> {
-        self.policy = policy;
-        self.handle().await
-    }
-
-    async fn second_handle(&mut self) -> Option<Arc<dyn Frontier>> {
-        Some(self.handle().await)
-    }
-
-    async fn reopen(&mut self) -> Arc<dyn Frontier> {
-        self.opened_again().await
-    }
-
-    fn now(&self) -> Timestamp {
-        self.time()
-    }
-
-    async fn pass(&mut self, time: Duration) {
-        self.let_pass(time);
-    }
-}
-
-#[async_trait::async_trait]
-impl pages::Harness for SqlHarness {
-    async fn fresh(&mut self) -> Arc<dyn PageIndex> {
+impl Harness<dyn PageIndex> for SqlHarness {
+    async fn fresh(&mut self, (): ()) -> Arc<dyn PageIndex> {
         Arc::new(self.handle().await.pages().expect("PostgreSQL has pages"))
     }
 
     async fn second_handle(&mut self) -> Option<Arc<dyn PageIndex>> {
-        Some(pages::Harness::fresh(self).await)
+        Some(Harness::<dyn PageIndex>::fresh(self, ()).await)
     }
 
     async fn reopen(&mut self) -> Arc<dyn PageIndex> {
@@ -179,35 +133,17 @@ impl pages::Harness for SqlHarness {
 }
 
 #[async_trait::async_trait]
-impl gate::Harness for SqlHarness {
+impl Harness<dyn Gate> for SqlHarness {
     async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
         self.gate_policy = policy;
-        let gate = gate::Harness::second_handle(self).await.expect("a handle");
+        let gate = Harness::<dyn Gate>::second_handle(self).await.expect("a handle");
         // A new gate lets every group wait its gap from then on, since what was there may be lost.
-        self.let_pass(MAX_GAP);
+        self.ground().clock.advance(MAX_GAP);
         gate
     }
 
     async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
         let gate = self.handle().await.gate(self.gate_policy.clone()).await;
         Some(Arc::new(gate.expect("the suite's policies can be held")))
-    }
-
-    fn now(&self) -> Timestamp {
-        self.time()
-    }
-
-    async fn pass(&mut self, time: Duration) {
-        self.let_pass(time);
-    }
-
-    async fn set_back(&mut self, by: Duration) -> bool {
-        let clock = &self.ground().clock;
-        clock.set(clock.now() - by);
-        true
-    }
-
-    fn many_groups(&self) -> usize {
-        3_000
     }
 }

@@ -1,0 +1,82 @@
+//! Cases: all handles see the same, and so does the next process.
+
+use super::trial::*;
+
+pub(super) async fn handles_share_their_state((mut t, id): Crawling<'_>) {
+    let (here, there) = (t.store.clone(), t.another_handle().await);
+    t.paths(&id, &["1", "2", "3"]).await;
+    t.store = there.clone();
+    assert_eq!(t.add(&id, &[url("a.example", "1")]).await, [Added::Known], "it was added elsewhere");
+    let taken = t.take("they were added elsewhere").await;
+    t.store = here.clone();
+    assert_eq!(t.next(10, 1).await, [], "one of the host is in flight elsewhere");
+    assert_eq!(t.extend(&[&taken]).await, [true], "it is held");
+    t.settle(&taken, Ending::Defer { until: t.now() + WHILE }).await;
+    t.store = there;
+    t.nothing("the host was deferred elsewhere").await;
+    t.pass(WHILE).await;
+    t.set(&id, CrawlState::Paused).await;
+    t.store = here;
+    t.nothing("the crawl was paused elsewhere").await;
+    assert_eq!(t.four(&id).await, [3, 0, 0, 0], "counted together");
+}
+
+pub(super) async fn everything_survives_a_reopening((mut t, id): Crawling<'_>) {
+    let policy = t.store.policy();
+    let budget = Budget { kind: "calendar".to_owned(), most: 6, reason: "too many".to_owned() };
+    let charged = |host: &str, path: &str| NewUrl { budget: Some(budget.clone()), ..url(host, path) };
+    let hosts = ["done", "dead", "retried", "deferred", "deferred", "waiting", "over"];
+    for (number, host) in hosts.iter().enumerate() {
+        t.add(&id, &[charged(&format!("{host}.example"), &number.to_string())]).await;
+    }
+    let validators = Validators { etag: Some("\"tag\"".to_owned()), last_modified: None };
+    let facts = PageFacts { fetched: true, validators: validators.clone(), ..PageFacts::default() };
+    let facts = PageFacts { crawled_at: due_at(t.now() + WHILE * 3), ..facts };
+    for taken in t.next(10, 1).await {
+        match taken.host.as_str() {
+            "done.example" => t.settle(&taken, done_with(facts.clone())).await,
+            "dead.example" => t.settle(&taken, dead()).await,
+            "retried.example" => t.settle(&taken, retry(WHILE)).await,
+            "deferred.example" => t.settle(&taken, Ending::Defer { until: t.now() + WHILE * 2 }).await,
+            _ => t.settle(&taken, Ending::Defer { until: t.now() }).await,
+        };
+    }
+    let (crawl, listed) = (t.crawl(&id).await, t.dead(None, 10).await);
+    t = t.reopened().await;
+    assert_eq!(t.store.policy(), policy, "the policy");
+    assert_eq!(t.crawl(&id).await, crawl, "the crawl and its counts");
+    assert_eq!(t.dead(None, 10).await, listed, "the dead");
+    assert_eq!(t.add(&id, &[charged("new.example", "")]).await, [Added::OverBudget], "the budget");
+    assert_eq!(t.add(&id, &[charged("done.example", "0")]).await, [Added::Known], "what is known");
+    assert_eq!(t.take("one waits").await.host, "waiting.example", "what is due");
+    t.pass(WHILE).await;
+    let retried = t.take("the retry is due").await;
+    assert_eq!((retried.host.as_str(), retried.attempt), ("retried.example", 2), "the retry");
+    t.settle(&retried, done()).await;
+    t.pass(WHILE).await;
+    assert_eq!(t.next(10, 2).await.len(), 2, "the deferred host");
+    t.pass(WHILE).await;
+    assert_eq!(t.reopen_crawl(&id).await, 1, "one is due again");
+    let taken = t.next(10, 1).await;
+    let again = taken.iter().find(|taken| taken.host == "done.example");
+    assert_eq!(again.map(|taken| &taken.validators), Some(&validators), "its validators");
+}
+
+pub(super) async fn leases_survive_a_reopening((mut t, id): Crawling<'_>) {
+    for host in ["a.example", "b.example", "c.example"] {
+        t.seed(&id, host).await;
+        t.pass(MOMENT).await;
+    }
+    let [first, second] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
+    t = t.reopened().await;
+    let third = t.take("two are in flight").await;
+    t.settle(first, done()).await;
+    t.pass(LEASE - SECOND).await;
+    t.settle(&third, done()).await;
+    t.pass(SECOND + MOMENT).await;
+    let again = t.take("its worker has died").await;
+    assert_eq!((&again.item, again.losses), (&second.item, 1), "it comes back");
+    t = t.reopened().await;
+    assert_eq!(t.take_back().await, 1, "who is alone need not wait");
+    assert_eq!(t.take("it was taken back").await.losses, 2, "that makes suspect, too");
+}

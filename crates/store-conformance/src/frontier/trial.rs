@@ -1,0 +1,267 @@
+//! One case on one frontier: how to add, take and settle.
+
+pub(super) use super::{Fresh, Trial};
+pub(super) use crate::prelude::*;
+pub(super) use crawlway_store::{Frontier, FrontierPolicy, frontier::*};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What cases open a frontier with.
+pub(crate) const USUAL: FrontierPolicy = FrontierPolicy {
+    lease: LEASE,
+    max_attempts: ATTEMPTS,
+    max_solo_crashes: SOLO_CRASHES,
+    most_waiting: 1_000_000,
+    most_waiting_of_host: 1_000_000,
+};
+/// The lease of all cases.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+/// How many attempts a URL gets.
+pub(super) const ATTEMPTS: u32 = 3;
+/// How many processes a URL may take with it while they run nothing else.
+pub(super) const SOLO_CRASHES: u32 = 2;
+/// A while that cases wait for, shorter than a lease.
+pub(super) const WHILE: Duration = Duration::from_secs(20);
+/// The smallest step of time.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+/// A second.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// A URL of this host, with an id of its own and that sorts after all before.
+pub(super) fn url(host: &str, path: &str) -> NewUrl {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    NewUrl {
+        item: format!("item-{:08}", COUNT.fetch_add(1, Ordering::Relaxed)),
+        url: format!("https://{host}/{path}"),
+        host: host.to_owned(),
+        depth: 0,
+        chain: 0,
+        found_on: None,
+        insist: false,
+        in_any_case: false,
+        budget: None,
+    }
+}
+
+/// Fetched, and its host may be asked again at once.
+pub(super) fn done() -> Ending {
+    done_with(PageFacts { fetched: true, ..PageFacts::default() })
+}
+
+pub(super) fn done_with(facts: PageFacts) -> Ending {
+    Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
+}
+
+/// Since when a page was crawled that [`Trial::reopen_crawl`] reopens from this time on.
+pub(super) fn due_at(time: Timestamp) -> Option<Timestamp> {
+    Some(time - WHILE)
+}
+
+/// Failed, again after this.
+pub(super) fn retry(after: Duration) -> Ending {
+    Ending::Retry { after, error: "timed out".to_owned(), rest: Duration::ZERO }
+}
+
+/// Failed with this error, again at once.
+pub(super) fn fails(error: &str) -> Ending {
+    Ending::Retry { after: Duration::ZERO, error: error.to_owned(), rest: Duration::ZERO }
+}
+
+pub(super) fn dead() -> Ending {
+    Ending::Dead { reason: "gone".to_owned(), rest: Duration::ZERO }
+}
+
+pub(super) fn urls_of(taken: &[Taken]) -> Vec<&str> {
+    taken.iter().map(|taken| taken.url.as_str()).collect()
+}
+
+/// A frontier with one crawl without a page limit.
+pub(super) type Crawling<'h> = (Trial<'h>, CrawlId);
+
+impl<'h> Begin<'h, dyn Frontier> for Crawling<'h> {
+    async fn begin(harness: Fresh<'h>) -> Self {
+        let t = Trial::begin(harness).await;
+        let crawl = t.start("crawl", None).await;
+        (t, crawl)
+    }
+}
+
+impl Trial<'_> {
+    /// Opens a crawl.
+    pub(super) async fn start(&self, id: &str, max_pages: Option<u64>) -> CrawlId {
+        let id = CrawlId::new(id).expect("the suite's crawl ids are allowed");
+        let crawl = NewCrawl { id: id.clone(), definition: format!("the crawl {id}"), max_pages };
+        works(self.store.open_crawl(&crawl).await, "opening a crawl");
+        id
+    }
+
+    pub(super) async fn crawl(&self, id: &CrawlId) -> Crawl {
+        let crawl = works(self.store.crawl(id).await, "reading a crawl");
+        crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
+    }
+
+    pub(super) async fn counts(&self, id: &CrawlId) -> CrawlCounts {
+        self.crawl(id).await.counts
+    }
+
+    /// Waiting, in flight, done and dead.
+    pub(super) async fn four(&self, id: &CrawlId) -> [u64; 4] {
+        let counts = self.counts(id).await;
+        [counts.waiting, counts.in_flight, counts.done, counts.dead]
+    }
+
+    pub(super) async fn is(&self, id: &CrawlId, state: CrawlState, because: &str) {
+        let crawl = self.crawl(id).await;
+        assert_eq!(crawl.state, state, "the crawl's state, since {because}");
+        assert_eq!(crawl.ended_at.is_some(), state.has_ended(), "a crawl that is {state} has an end or none");
+    }
+
+    pub(super) async fn set(&self, id: &CrawlId, state: CrawlState) -> Crawl {
+        let crawl = works(self.store.set_state(id, state).await, "setting a crawl's state");
+        crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
+    }
+
+    pub(super) async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Vec<Added> {
+        let added = works(self.store.add(crawl, urls).await, "adding");
+        assert_eq!(added.len(), urls.len(), "one answer per URL");
+        added
+    }
+
+    /// Adds URLs that the crawl does not know.
+    pub(super) async fn adds(&self, crawl: &CrawlId, urls: &[NewUrl]) {
+        let added = self.add(crawl, urls).await;
+        assert!(added.iter().all(|added| *added == Added::New), "all are new: {added:?}");
+    }
+
+    /// Adds one URL per host and answers it.
+    pub(super) async fn seed(&self, crawl: &CrawlId, host: &str) -> NewUrl {
+        let new = url(host, "");
+        self.adds(crawl, from_ref(&new)).await;
+        new
+    }
+
+    /// Adds one URL for each of these hosts.
+    pub(super) async fn seeds(&self, crawl: &CrawlId, hosts: &[&str]) {
+        for host in hosts {
+            self.seed(crawl, host).await;
+        }
+    }
+
+    /// Adds these URLs of one host.
+    pub(super) async fn paths(&self, crawl: &CrawlId, paths: &[&str]) {
+        self.adds(crawl, &paths.iter().map(|path| url("a.example", path)).collect::<Vec<_>>()).await;
+    }
+
+    /// Whether each of these items was dead, and is replayed.
+    pub(super) async fn replay(&self, items: &[String]) -> Vec<bool> {
+        works(self.store.replay(items).await, "replaying")
+    }
+
+    /// Whether it was not wanted under this URL before.
+    pub(super) async fn insist(&self, crawl: &CrawlId, url: &str) -> bool {
+        works(self.store.insist(crawl, url).await, "insisting")
+    }
+
+    pub(super) async fn next(&self, max: usize, per_host: u32) -> Vec<Taken> {
+        let taken = works(self.store.next(max, per_host).await, "taking");
+        assert!(taken.len() <= max, "no more than {max} were asked for, and {} came", taken.len());
+        taken
+    }
+
+    /// Takes the one URL there is to take.
+    pub(super) async fn take(&self, because: &str) -> Taken {
+        let mut taken = self.next(10, 1).await;
+        assert_eq!(taken.len(), 1, "one URL can be taken, since {because}, and these were: {taken:?}");
+        taken.remove(0)
+    }
+
+    /// There is nothing to take.
+    pub(super) async fn nothing(&self, because: &str) {
+        let taken = self.next(10, 5).await;
+        assert!(taken.is_empty(), "nothing can be taken, since {because}, and these were: {taken:?}");
+    }
+
+    pub(super) async fn settles(&self, taken: &Taken, ending: Ending) -> Option<SettledAs> {
+        let answers = works(self.store.settle(&[(taken.receipt, ending)]).await, "settling");
+        assert_eq!(answers.len(), 1, "one answer per ending");
+        answers[0]
+    }
+
+    /// Settles what is held.
+    pub(super) async fn settle(&self, taken: &Taken, ending: Ending) -> SettledAs {
+        let text = format!("{ending:?}");
+        let answer = self.settles(taken, ending).await;
+        answer.unwrap_or_else(|| panic!("{} is held, and settling it as {text} must count", taken.url))
+    }
+
+    /// Settles what is not held any more.
+    pub(super) async fn has_no_effect(&self, taken: &Taken, ending: Ending, because: &str) {
+        let before = self.counts(&taken.crawl).await;
+        let answer = self.settles(taken, ending).await;
+        assert_eq!(answer, None, "settling {} has no effect, since {because}", taken.url);
+        assert_eq!(self.counts(&taken.crawl).await, before, "the counts stay as they are");
+    }
+
+    pub(super) async fn extend(&self, taken: &[&Taken]) -> Vec<bool> {
+        let receipts: Vec<_> = taken.iter().map(|taken| taken.receipt).collect();
+        let held = works(self.store.extend(&receipts).await, "extending");
+        assert_eq!(held.len(), receipts.len(), "one answer per receipt");
+        held
+    }
+
+    /// Takes the one URL there is to take, and runs nothing else.
+    pub(super) async fn take_alone(&self) -> Taken {
+        let taken = self.take("it waits").await;
+        assert!(self.alone(&taken).await, "{} is held", taken.url);
+        taken
+    }
+
+    pub(super) async fn alone(&self, taken: &Taken) -> bool {
+        works(self.store.alone(taken.receipt).await, "running it alone")
+    }
+
+    pub(super) async fn take_back(&self) -> u64 {
+        works(self.store.take_back().await, "taking back")
+    }
+
+    pub(super) async fn reopen_crawl(&self, id: &CrawlId) -> u64 {
+        let before = Reopen::CrawledBefore(self.now() - WHILE);
+        works(self.store.reopen(id, &before).await, "reopening a crawl")
+    }
+
+    /// Changes the page limit of a crawl.
+    pub(super) async fn set_limit(&self, id: &CrawlId, max_pages: Option<u64>) -> Crawl {
+        let Crawl { revision: replaces, definition, .. } = self.crawl(id).await;
+        let terms = NewTerms { replaces, definition, max_pages };
+        let set = works(self.store.set_terms(id, &terms).await, "changing the terms");
+        set.unwrap_or_else(|| panic!("revision {replaces} of the crawl {id} is in force"))
+    }
+
+    /// What is known of a URL in its only crawl.
+    pub(super) async fn find(&self, url: &str) -> Entry {
+        let mut found = works(self.store.find(url).await, "finding");
+        assert_eq!(found.len(), 1, "{url:.80} is known to one crawl: {found:?}");
+        found.remove(0)
+    }
+
+    /// All the dead, page by page.
+    pub(super) async fn dead(&self, crawl: Option<&CrawlId>, most: usize) -> Vec<DeadUrl> {
+        let (mut all, mut after) = (Vec::new(), None);
+        for _ in 0..1000 {
+            let page = works(self.store.dead(crawl, after.as_deref(), most).await, "listing the dead");
+            assert!(page.urls.len() <= most, "no more than {most} at once");
+            all.extend(page.urls);
+            after = page.next;
+            if after.is_none() {
+                return all;
+            }
+        }
+        panic!("the list of the dead must end, and had {} after a thousand pages", all.len());
+    }
+
+    /// Has each of these URLs, which are the only ones due, end like this.
+    pub(super) async fn end_all(&self, ending: impl Fn() -> Ending) {
+        for taken in self.next(1000, 1000).await {
+            self.settle(&taken, ending()).await;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Cases: a group that keeps failing is given up for a while, and a probe finds out whether it is back.
+
+use super::trial::*;
+
+const BREAKER: Breaker =
+    Breaker { failures: 3, cool_down: Duration::from_secs(100), most: Duration::from_secs(300) };
+
+/// Three failures open it for much longer than any back-off.
+fn policy() -> Policy {
+    let back_off = BackOff { most: Duration::from_secs(8), ..BackOff::default() };
+    Policy { breaker: Some(BREAKER), back_off, ..usual() }
+}
+
+/// Waits its turn for as long as that takes, and goes.
+async fn go_when_due(t: &mut Trial<'_>, g: &Group) -> Permit {
+    let ticket = ticket();
+    for _ in 0..3 {
+        match t.ask(g, ticket, &ALONE).await {
+            Turn::Go(permit) => return permit,
+            Turn::NotBefore { at, .. } => t.pass_until(at).await,
+        }
+    }
+    panic!("a ticket that comes at the time told must go in the end");
+}
+
+/// Fails until the breaker is open, and says since when.
+async fn open(t: &mut Trial<'_>, g: &Group) -> Timestamp {
+    let mut since = t.now();
+    for _ in 0..BREAKER.failures {
+        let permit = go_when_due(t, g).await;
+        since = t.now();
+        t.finish(&permit, BLOCKED).await;
+    }
+    since
+}
+
+/// Sees that the breaker is open until about this long after that time, and passes that time.
+async fn open_for(t: &mut Trial<'_>, g: &Group, since: Timestamp, time: Duration) {
+    let curious = ticket();
+    let until = t.waits_until(g, curious, &ALONE, since + time, Why::Open).await;
+    assert_eq!(t.store.leave(g, curious).await, Ok(()), "leaving");
+    t.pass_until(until - MOMENT).await;
+    if t.slack().is_zero() {
+        t.waits_until(g, curious, &ALONE, until, Why::Open).await;
+        assert_eq!(t.store.leave(g, curious).await, Ok(()), "leaving");
+    }
+    t.pass_until(until).await;
+}
+
+/// A group whose breaker was open, and whose cool-down is over.
+async fn cooled_down(h: Fresh<'_>) -> (Trial<'_>, Group) {
+    let mut t = Trial::with(h, policy()).await;
+    let g = group("cooled-down");
+    let since = open(&mut t, &g).await;
+    open_for(&mut t, &g, since, BREAKER.cool_down).await;
+    (t, g)
+}
+
+pub(super) async fn it_opens_after_so_many_failures(h: Fresh<'_>) {
+    let mut t = Trial::with(h, policy()).await;
+    for outcome in [BLOCKED, Outcome::Failed] {
+        let g = group("opens");
+        let mut since = t.now();
+        for failures in 1..=BREAKER.failures {
+            let permit = go_when_due(&mut t, &g).await;
+            since = t.now();
+            t.finish(&permit, outcome).await;
+            let (_, why) = t.peek(&g, "the group has just failed").await;
+            let expected = if failures < BREAKER.failures { Why::BackOff } else { Why::Open };
+            assert_eq!(why, expected, "the reason after {failures} failures");
+        }
+        open_for(&mut t, &g, since, BREAKER.cool_down).await;
+    }
+}
+
+pub(super) async fn a_success_in_between_keeps_it_closed(h: Fresh<'_>) {
+    let mut t = Trial::with(h, policy()).await;
+    let g = group("closed");
+    for round in 0..12 {
+        let permit = go_when_due(&mut t, &g).await;
+        let outcome = if round % 3 == 2 { Outcome::Success } else { BLOCKED };
+        t.finish(&permit, outcome).await;
+        let (_, why) = t.peek(&g, "a gap at least").await;
+        assert_ne!(why, Why::Open, "there were never three failures in a row");
+    }
+}
+
+pub(super) async fn one_probe_at_a_time(h: Fresh<'_>) {
+    let many = limits(10, Duration::ZERO);
+    let (mut t, g) = cooled_down(h).await;
+    let probe = t.goes(&g, &many, "the cool-down is over").await;
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        let ticket = ticket();
+        let (_, why) = t.waits_with(&g, ticket, &many, "the probe is in flight").await;
+        assert_eq!(why, Why::Open, "the reason");
+        waiting.push(ticket);
+    }
+    t.pass(GAP * 5).await;
+    for ticket in &waiting {
+        t.waits_with(&g, *ticket, &many, "the probe is in flight still").await;
+    }
+    t.finish(&probe, Outcome::Success).await;
+    t.pass(t.store.policy().lease).await;
+    for ticket in &waiting {
+        t.goes_with(&g, *ticket, &many, "the probe went well").await;
+    }
+}
+
+pub(super) async fn a_good_probe_closes_it(h: Fresh<'_>) {
+    let (mut t, g) = cooled_down(h).await;
+    let end = t.now();
+    t.sends(&g, &ALONE, Outcome::Success).await;
+    let next = ticket();
+    let at = t.waits_until(&g, next, &ALONE, end + GAP, Why::Pace).await;
+    t.pass_until(at).await;
+    let permit = t.goes_with(&g, next, &ALONE, "all is well again").await;
+    t.finish(&permit, Outcome::Success).await;
+    t.pass(GAP + t.slack()).await;
+    // It starts anew: three failures again, and the first cool-down again.
+    let since = open(&mut t, &g).await;
+    open_for(&mut t, &g, since, BREAKER.cool_down).await;
+}
+
+pub(super) async fn a_bad_probe_opens_it_for_longer(h: Fresh<'_>) {
+    let mut t = Trial::with(h, policy()).await;
+    let g = group("bad");
+    let mut since = open(&mut t, &g).await;
+    for seconds in [100, 200, 300, 300] {
+        open_for(&mut t, &g, since, Duration::from_secs(seconds)).await;
+        let probe = t.goes(&g, &ALONE, "the cool-down is over").await;
+        since = t.now();
+        t.finish(&probe, Outcome::Failed).await;
+    }
+}
+
+pub(super) async fn a_probe_that_is_lost_is_replaced(h: Fresh<'_>) {
+    let (mut t, g) = cooled_down(h).await;
+    let lost = t.goes(&g, &ALONE, "the cool-down is over").await;
+    let heir = ticket();
+    t.waits_with(&g, heir, &ALONE, "a probe is in flight").await;
+    t.pass_until(lost.until + GAP).await;
+    let probe = t.goes_with(&g, heir, &ALONE, "the lost probe's lease has ended").await;
+    let (_, why) = t.waits(&g, &ALONE, "the next probe is in flight").await;
+    assert_eq!(why, Why::Open, "a lost probe closes nothing");
+    t.finish(&probe, Outcome::Success).await;
+}
+
+pub(super) async fn a_probe_that_says_nothing_is_replaced(h: Fresh<'_>) {
+    let (mut t, g) = cooled_down(h).await;
+    t.sends(&g, &ALONE, Outcome::Neutral).await;
+    let heir = ticket();
+    let (at, why) = t.waits_with(&g, heir, &ALONE, "the gap has not passed").await;
+    assert_eq!(why, Why::Open, "a probe that says nothing closes nothing");
+    t.pass_until(at).await;
+    let probe = t.goes_with(&g, heir, &ALONE, "another probe is due").await;
+    t.finish(&probe, Outcome::Success).await;
+    let (_, why) = t.waits(&g, &ALONE, "the gap has not passed").await;
+    assert_eq!(why, Why::Pace, "the probe closed the breaker");
+}
+
+pub(super) async fn without_one_it_never_opens(h: Fresh<'_>) {
+    let mut t = Trial::with(h, Policy { breaker: None, ..policy() }).await;
+    let g = group("without");
+    for _ in 0..20 {
+        let permit = go_when_due(&mut t, &g).await;
+        t.finish(&permit, Outcome::Failed).await;
+        let (_, why) = t.peek(&g, "the group has just failed").await;
+        assert_eq!(why, Why::BackOff, "there is no breaker");
+    }
+}

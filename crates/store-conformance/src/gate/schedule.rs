@@ -1,0 +1,112 @@
+//! A made-up day at the gate: items come, wait, go, take their time, and some die; a seed repeats it.
+
+use super::trial::*;
+use super::witness::Witness;
+use std::{cmp::Reverse, collections::BinaryHeap, ops::RangeInclusive};
+
+/// What the day is like. Times are in milliseconds, chances in percent.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) items: usize,
+    pub(super) groups: Vec<Limits>,
+    /// Within how long all items come.
+    pub(super) arrivals: u64,
+    pub(super) takes: RangeInclusive<u64>,
+    /// By how much they come back too late.
+    pub(super) late: u64,
+    pub(super) blocked: u64,
+    /// Go and are never heard of again.
+    pub(super) die: u64,
+    /// Wait and never come back.
+    pub(super) vanish: u64,
+}
+
+impl Plan {
+    /// A day on which so many items come within this time and take that long, and nothing goes wrong.
+    pub(super) fn quiet(
+        items: usize,
+        groups: Vec<Limits>,
+        arrivals: u64,
+        takes: RangeInclusive<u64>,
+    ) -> Self {
+        Self { items, groups, arrivals, takes, late: 0, blocked: 0, die: 0, vanish: 0 }
+    }
+}
+
+/// A few groups with limits of all kinds.
+pub(super) fn all_kinds(jitter: &Jitter) -> Vec<Limits> {
+    let gap = |most: u64| Duration::from_millis(jitter.number() % (most + 1));
+    vec![limits(1, gap(3000)), limits(1, Duration::ZERO), limits(2, gap(1000)), limits(5, gap(300))]
+}
+
+/// How the day went.
+#[derive(Debug)]
+pub(super) struct Day {
+    pub(super) starts: usize,
+    /// How often each item that went had to wait before.
+    pub(super) waits: Vec<u32>,
+}
+
+struct Item {
+    group: usize,
+    ticket: Ticket,
+    waits: u32,
+    permit: Option<Permit>,
+}
+
+/// Lets the day pass and watches it. Every item that neither dies nor vanishes goes in the end.
+pub(super) async fn pass_day(
+    t: &mut Trial<'_>,
+    handles: &[Arc<dyn Gate>],
+    plan: &Plan,
+    jitter: &Jitter,
+) -> Day {
+    let groups: Vec<Group> = plan.groups.iter().map(|_| group("day")).collect();
+    let chance = |percent: u64| jitter.number() % 100 < percent;
+    let between = |range: &RangeInclusive<u64>| {
+        Duration::from_millis(range.start() + jitter.number() % (range.end() - range.start() + 1))
+    };
+    let mut items = Vec::new();
+    let mut due: BinaryHeap<Reverse<(Timestamp, usize)>> = BinaryHeap::new();
+    for index in 0..plan.items {
+        items.push(Item { group: index % groups.len(), ticket: ticket(), waits: 0, permit: None });
+        due.push(Reverse((t.now() + between(&(0..=plan.arrivals)), index)));
+    }
+    let mut witness = Witness::default();
+    let mut waits = Vec::new();
+    let mut steps = 0;
+    while let Some(Reverse((time, index))) = due.pop() {
+        steps += 1;
+        assert!(steps < plan.items * 200, "{} of {} went, then it went on for ever", waits.len(), plan.items);
+        t.pass_until(time).await;
+        let gate = &handles[steps % handles.len()];
+        let item = &mut items[index];
+        if let Some(permit) = item.permit.take() {
+            let outcome =
+                if chance(plan.blocked) { Outcome::Blocked { retry_after: None } } else { Outcome::Success };
+            witness.ended(&permit, t.now());
+            let _fenced_if_it_took_too_long = gate.finish(&permit, outcome).await;
+            continue;
+        }
+        let limits = &plan.groups[item.group];
+        let asked = t.now();
+        match gate.reserve(&groups[item.group], item.ticket, limits).await {
+            Ok(Turn::Go(permit)) => {
+                witness.started(&permit, limits, asked, t.now());
+                waits.push(item.waits);
+                if !chance(plan.die) {
+                    item.permit = Some(permit);
+                    due.push(Reverse((t.now() + between(&plan.takes), index)));
+                }
+            }
+            Ok(Turn::NotBefore { at, .. }) => {
+                item.waits += 1;
+                if !chance(plan.vanish) {
+                    due.push(Reverse((at + between(&(0..=plan.late)), index)));
+                }
+            }
+            Err(error) => panic!("asking must work, the answer was: {error}"),
+        }
+    }
+    Day { starts: witness.starts, waits }
+}

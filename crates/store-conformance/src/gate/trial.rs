@@ -1,0 +1,171 @@
+//! One case on one gate: how to ask, wait and finish.
+
+pub(super) use super::{Fresh, Trial};
+pub(super) use crate::prelude::*;
+pub(super) use crawlway_store::gate::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{collections::hash_map::RandomState, hash::BuildHasher};
+
+/// A gap that cases wait for.
+pub(super) const GAP: Duration = Duration::from_secs(2);
+/// One at a time, with that gap.
+pub(super) const ALONE: Limits = Limits::one_at_a_time(GAP);
+/// The smallest step of time.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+
+/// The policy of most cases: the defaults, with nothing guessed and no breaker in the way.
+pub(crate) fn usual() -> Policy {
+    Policy { first_guess: Duration::ZERO, breaker: None, ..Policy::default() }
+}
+
+/// So many at a time, with this gap.
+pub(super) fn limits(in_flight: u32, gap: Duration) -> Limits {
+    Limits { in_flight, gap }
+}
+
+/// A block without a `Retry-After`.
+pub(super) const BLOCKED: Outcome = Outcome::Blocked { retry_after: None };
+
+/// A group that no other case and no other run has.
+pub(super) fn group(stem: &str) -> Group {
+    Group::new(&format!("{stem}-{:x}", unique())).expect("the suite's group names are allowed")
+}
+
+/// A ticket of its own.
+pub(super) fn ticket() -> Ticket {
+    Ticket::from_u128(u128::from(unique()) << 64 | u128::from(unique()))
+}
+
+fn unique() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Trial<'_> {
+    /// Asks, and expects an answer.
+    pub(super) async fn ask(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Turn {
+        let turn = match self.store.reserve(group, ticket, limits).await {
+            Ok(turn) => turn,
+            Err(error) => panic!("asking for `{group}` must work, the answer was: {error}"),
+        };
+        if let Turn::Go(permit) = &turn {
+            assert_eq!(&permit.group, group, "a permit names the group it is for");
+        }
+        turn
+    }
+
+    /// A new ticket asks and goes at once.
+    pub(super) async fn goes(&self, group: &Group, limits: &Limits, because: &str) -> Permit {
+        self.goes_with(group, ticket(), limits, because).await
+    }
+
+    /// This one asks and goes at once.
+    pub(super) async fn goes_with(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        because: &str,
+    ) -> Permit {
+        let now = self.now();
+        match self.ask(group, ticket, limits).await {
+            Turn::Go(permit) => permit,
+            Turn::NotBefore { at, why } => panic!(
+                "{because}: expected to go at once, but {why:?} tells it to wait {:?} more",
+                at.since(now)
+            ),
+        }
+    }
+
+    /// This one comes at its slot and goes. Where the clock runs on by itself, those before it were a moment late,
+    /// and it may be told so: it goes within the slack all the same.
+    pub(super) async fn goes_at(
+        &mut self,
+        slot: Timestamp,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        because: &str,
+    ) -> Permit {
+        self.pass_until(slot).await;
+        let mut moved = slot;
+        while !self.slack().is_zero() {
+            match self.ask(group, ticket, limits).await {
+                Turn::Go(permit) => return permit,
+                Turn::NotBefore { at, why } => {
+                    assert!(at > moved, "{because}: it came at {moved:?} and is told {at:?} ({why:?})");
+                    self.about(at, slot, because);
+                    moved = at;
+                }
+            }
+            self.pass_until(moved).await;
+        }
+        self.goes_with(group, ticket, limits, because).await
+    }
+
+    /// A new ticket asks and has to wait.
+    pub(super) async fn waits(&self, group: &Group, limits: &Limits, because: &str) -> (Timestamp, Why) {
+        self.waits_with(group, ticket(), limits, because).await
+    }
+
+    /// This one asks and has to wait.
+    pub(super) async fn waits_with(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        because: &str,
+    ) -> (Timestamp, Why) {
+        let now = self.now();
+        match self.ask(group, ticket, limits).await {
+            Turn::Go(_) => panic!("{because}: expected to wait, but it goes"),
+            Turn::NotBefore { at, why } => {
+                assert!(at > now, "{because}: told to wait until {at:?}, which is past at {now:?}");
+                (at, why)
+            }
+        }
+    }
+
+    /// What a newcomer is told that has to wait, and leaves the line again.
+    pub(super) async fn peek(&self, group: &Group, because: &str) -> (Timestamp, Why) {
+        let ticket = ticket();
+        let told = self.waits_with(group, ticket, &ALONE, because).await;
+        assert_eq!(self.store.leave(group, ticket).await, Ok(()), "leaving");
+        told
+    }
+
+    /// This one waits for this reason until about this time: never earlier, and later only by the slack.
+    pub(super) async fn waits_until(
+        &self,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        due: Timestamp,
+        why: Why,
+    ) -> Timestamp {
+        let because = format!("{why:?} until {due:?}");
+        let (at, told) = self.waits_with(group, ticket, limits, &because).await;
+        assert_eq!(told, why, "the reason to wait until {at:?}");
+        self.about(at, due, &because);
+        at
+    }
+
+    /// Finishes and expects that to count.
+    pub(super) async fn finish(&self, permit: &Permit, outcome: Outcome) {
+        let answer = self.store.finish(permit, outcome).await;
+        assert_eq!(answer, Ok(()), "finishing a held permit as {outcome:?}");
+    }
+
+    /// Finishes and expects to be told that the permit is not held.
+    pub(super) async fn fenced(&self, permit: &Permit, outcome: Outcome, because: &str) {
+        let answer = self.store.finish(permit, outcome).await;
+        let fenced = Err(GateError::Fenced { group: permit.group.clone() });
+        assert_eq!(answer, fenced, "finishing as {outcome:?} must be fenced, since {because}");
+    }
+
+    /// One request that takes no time.
+    pub(super) async fn sends(&self, group: &Group, limits: &Limits, outcome: Outcome) {
+        let permit = self.goes(group, limits, "the group is free").await;
+        self.finish(&permit, outcome).await;
+    }
+}

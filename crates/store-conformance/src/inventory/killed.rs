@@ -1,0 +1,139 @@
+//! A worker that is killed again and again: what the tests of backends share that start themselves as a child.
+//!
+//! The child takes messages one after the other, as a worker does from a queue, and says on standard output what it
+//! was told. Message `n` fails `n % 4` times, and is completed after that unless it has failed for good. The next
+//! child begins with the first message that was not acknowledged.
+
+use super::trial::{about, at, page, works};
+use crawlway_store::UrlRecords;
+use crawlway_store::inventory::{Begun, Ended, MOST_TRIES, RecordId, Status};
+use std::{
+    collections::{HashMap, HashSet},
+    io::Read,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+fn url(message: u64) -> String {
+    format!("https://a.example/{message}")
+}
+
+/// The child: works from this message on until it is killed, and tells a line after each step.
+pub async fn work(records: &dyn UrlRecords, from: u64, tell: impl Fn(String)) {
+    for message in from.. {
+        let request = about(&url(message), &format!("m-{message}"), message);
+        loop {
+            match works(records.begin(&request, at(message)).await, "beginning") {
+                Begun::Finished { .. } => break,
+                Begun::Superseded { by } => {
+                    panic!("there is no other message about it, and yet {by} is newer")
+                }
+                Begun::Yours { attempt, retry_count } => {
+                    tell(format!("F {message}"));
+                    let ended = if u64::from(retry_count) < message % 4 {
+                        records.fail(&attempt, "timed out", MOST_TRIES, at(message)).await
+                    } else {
+                        records.complete(&attempt, &page(&message.to_string()), at(message)).await
+                    };
+                    match works(ended, "ending") {
+                        Ended::As { status, retry_count } => {
+                            tell(format!("E {message} {status} {retry_count}"));
+                        }
+                        other => panic!("the attempt is the only one, and yet {other:?}"),
+                    }
+                }
+            }
+        }
+        tell(format!("A {message}"));
+    }
+}
+
+/// What children were told.
+#[derive(Debug, Default)]
+pub struct Told {
+    acknowledged: u64,
+    ended: HashMap<u64, (String, u32)>,
+    finished: HashSet<u64>,
+}
+
+impl Told {
+    /// Starts children that begin with the message they are given, and kills each at a random time.
+    pub fn by_killed(kills: u64, child: impl Fn(u64) -> Command) -> Self {
+        let mut chance = crawlway_store::Timestamp::now().as_millis();
+        let mut told = Self::default();
+        for run in 0..kills {
+            let mut child = child(told.acknowledged)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap_or_else(|error| panic!("starting a child: {error}"));
+            let mut stdout = child.stdout.take().unwrap_or_else(|| panic!("the child has an output"));
+            let reader = std::thread::spawn(move || {
+                let mut output = String::new();
+                stdout.read_to_string(&mut output).map(|_| output)
+            });
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            std::thread::sleep(Duration::from_millis(20 + (chance >> 33) % 250));
+            child.kill().unwrap_or_else(|error| panic!("killing a child: {error}"));
+            let status = child.wait().unwrap_or_else(|error| panic!("waiting for a child: {error}"));
+            assert_eq!(status.code(), None, "run {run}: the child ended by itself, with {status}");
+            match reader.join() {
+                Ok(Ok(output)) => told.read(&output),
+                other => panic!("run {run}: the output of the child: {other:?}"),
+            }
+        }
+        assert!(told.acknowledged > kills, "the children got to work: {}", told.acknowledged);
+        told
+    }
+
+    /// How many messages were acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn read(&mut self, output: &str) {
+        // A last line without its end was not told.
+        let whole = output.rfind('\n').map_or("", |end| &output[..end]);
+        for line in whole.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |place: usize| words[place].parse::<u64>().unwrap_or_else(|_| panic!("{line:?}"));
+            let message = number(1);
+            match words[0] {
+                "F" => assert!(!self.finished.contains(&message), "{message} is fetched after its end"),
+                "E" => {
+                    let count = u32::try_from(number(3)).unwrap_or(u32::MAX);
+                    let before = self.ended.insert(message, (words[2].to_owned(), count));
+                    assert!(before.is_none_or(|(_, before)| before <= count), "{line:?} counts backwards");
+                    if Status::from_word(words[2]).is_some_and(Status::is_finished) {
+                        self.finished.insert(message);
+                    }
+                }
+                "A" => self.acknowledged = message + 1,
+                _ => panic!("the child said {line:?}"),
+            }
+        }
+    }
+
+    /// Looks whether every message that was acknowledged has ended as it had to, with its failures counted once.
+    pub async fn check(&self, records: &dyn UrlRecords) {
+        for message in 0..self.acknowledged {
+            let record = works(records.get(RecordId::of_url(&url(message))).await, "reading");
+            let record =
+                record.unwrap_or_else(|| panic!("{message} was acknowledged, and its record is lost"));
+            let failures = u32::try_from(message % 4).unwrap_or(0);
+            let status = if failures < MOST_TRIES { Status::Completed } else { Status::FailedPermanent };
+            assert_eq!(record.processing.retry_count, failures, "the failures of {message}");
+            assert_eq!(record.status, status, "the end of {message}");
+            if status == Status::Completed {
+                let source = format!("<p>{message}</p>");
+                assert_eq!(
+                    record.metadata.page_source.text(),
+                    Some(source.as_str()),
+                    "the page of {message}"
+                );
+            }
+        }
+        let counts = works(records.counts().await, "counting");
+        // Beside the acknowledged there is at most the one that the last child was at.
+        assert!(counts.total() - self.acknowledged <= 1, "{counts:?} for {} messages", self.acknowledged);
+    }
+}

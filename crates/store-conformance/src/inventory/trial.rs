@@ -1,0 +1,95 @@
+//! One case on one store: how to begin, end and look.
+
+pub(super) use super::Trial;
+pub(super) use crate::prelude::*;
+pub(super) use crawlway_store::inventory::*;
+
+pub(super) const URL: &str = "https://a.example/";
+
+/// A message about the URL of most cases, requested at this second.
+pub(super) fn message(id: &str, second: u64) -> Request {
+    about(URL, id, second)
+}
+
+pub(super) fn about(url: &str, id: &str, second: u64) -> Request {
+    Request { url: url.to_owned(), message_id: id.to_owned(), requested_at: at(second) }
+}
+
+/// The fields of a JSON object.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        other => panic!("{other} is no object"),
+    }
+}
+
+/// A small page that says so.
+pub(super) fn page(says: &str) -> Fetched {
+    Fetched {
+        headers: Some(object(json!({ "content-type": "text/html", "via": ["a", says] }))),
+        cookies: Some(object(json!({ "id": { "value": says, "attributes": { "secure": true } } }))),
+        page_source: Some(format!("<p>{says}</p>")),
+        additional_details: object(json!({ "status_code": 200, "says": says })),
+    }
+}
+
+/// Expects the answer of an attempt that is ours.
+pub(super) fn yours(begun: Begun) -> (Attempt, u32) {
+    match begun {
+        Begun::Yours { attempt, retry_count } => (attempt, retry_count),
+        other => panic!("the message must begin an attempt, the answer was: {other:?}"),
+    }
+}
+
+pub(super) fn ended(status: Status, retry_count: u32) -> Ended {
+    Ended::As { status, retry_count }
+}
+
+/// Expects a call to be refused for what was asked.
+pub(super) fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, what: &str) -> String {
+    match answer {
+        Err(StoreError::Invalid { problem }) => problem,
+        other => panic!("{what} must be refused as invalid, the answer was: {other:?}"),
+    }
+}
+
+impl Trial<'_> {
+    pub(super) async fn begin(&self, request: &Request, second: u64) -> Begun {
+        works(self.store.begin(request, at(second)).await, "beginning")
+    }
+
+    /// Begins an attempt that must be ours.
+    pub(super) async fn attempt(&self, request: &Request, second: u64) -> Attempt {
+        yours(self.begin(request, second).await).0
+    }
+
+    pub(super) async fn complete(&self, attempt: &Attempt, fetched: &Fetched, second: u64) -> Ended {
+        works(self.store.complete(attempt, fetched, at(second)).await, "completing")
+    }
+
+    pub(super) async fn fail(&self, attempt: &Attempt, error: &str, second: u64) -> Ended {
+        works(self.store.fail(attempt, error, MOST_TRIES, at(second)).await, "failing")
+    }
+
+    /// The record of a URL, which must be there.
+    pub(super) async fn record_of(&self, url: &str) -> Record {
+        let found = works(self.store.get(RecordId::of_url(url)).await, "reading a record");
+        found.unwrap_or_else(|| panic!("the record of {url} must be there"))
+    }
+
+    pub(super) async fn record(&self) -> Record {
+        self.record_of(URL).await
+    }
+
+    pub(super) async fn list(&self, wanted: Wanted) -> Listed {
+        works(self.store.list(&wanted).await, "listing")
+    }
+
+    /// A record that this message has completed.
+    pub(super) async fn completed(&self, request: &Request, fetched: &Fetched, second: u64) -> Record {
+        let attempt = self.attempt(request, second).await;
+        let told = self.complete(&attempt, fetched, second).await;
+        assert!(matches!(told, Ended::As { status: Status::Completed, .. }), "completing told {told:?}");
+        self.record_of(&request.url).await
+    }
+}

@@ -1,0 +1,12 @@
+//! What cases of most suites use.
+
+pub(crate) use crate::texts::{WITH_NUL, odd_texts, odd_urls};
+pub(crate) use crate::trial::{Begin, at, works};
+pub(crate) use crawlway_store::{StoreError, Timestamp, gate::Jitter};
+pub(crate) use serde_json::{Map, Value, json};
+pub(crate) use std::collections::{BTreeMap, HashMap, HashSet};
+pub(crate) use std::{
+    slice::from_ref,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
