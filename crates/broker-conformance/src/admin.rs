@@ -127,7 +127,7 @@ pub(super) async fn unknown_queues_are_named(h: &mut dyn Harness) {
     for (call, answer) in calls(&**t.broker(), &nowhere).await {
         match answer {
             Err(BrokerError::UnknownQueue { queue, .. }) => {
-                assert_eq!(queue, nowhere, "{call} names the queue")
+                assert_eq!(queue, nowhere, "{call} names the queue");
             }
             // What a broker cannot do at all it may say first.
             Err(BrokerError::Refused { .. }) => {}

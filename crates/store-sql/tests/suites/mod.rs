@@ -93,6 +93,7 @@ macro_rules! opens {
     ($($contract:ty: |$harness:pat_param, $policy:pat_param| $set:expr;)*) => {
         $(#[async_trait::async_trait]
         impl Harness<$contract> for SqlHarness {
+            #[allow(clippy::no_effect, reason = "most of them have no policy to set")]
             async fn fresh(&mut self, policy: <$contract as Contract>::Policy) -> Arc<$contract> {
                 let ($harness, $policy) = (&mut *self, policy);
                 $set;
