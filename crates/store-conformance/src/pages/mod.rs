@@ -1,4 +1,4 @@
-//! The suite of the page index as a store. What is found, and in which order, is for [`finding`](crate::finding).
+//! The suite of the page index as a store. What is found, and in which order, is for [`finding`](mod@crate::finding).
 
 mod batches;
 mod precedence;
