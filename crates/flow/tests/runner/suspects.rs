@@ -100,7 +100,7 @@ async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stag
     going.end().await;
     assert_eq!(watch.beside("suspect"), Vec::<String>::new());
     assert!(watch.most() > 4, "the others ran side by side");
-    assert_eq!(world.trails.ends("suspect"), [End::Done]);
+    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are told");
 }
 
 #[tokio::test]
@@ -161,5 +161,5 @@ async fn an_item_that_ran_alone_and_finds_the_next_queue_full_lets_others_make_r
     world.until_empty("first").await;
     world.until_empty("second").await;
     going.end().await;
-    assert_eq!(world.trails.ends("suspect"), [End::Passed, End::Done]);
+    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Passed, End::Done]);
 }
