@@ -22,7 +22,7 @@ fn hosts(subnet: u8, many: u8) -> Vec<Ipv4Addr> {
     (1..=many).map(|number| Ipv4Addr::new(127, 0, subnet, number)).collect()
 }
 
-/// The crawler that runs now, for whoever kills it.
+/// The crawler that runs now, to be killed.
 #[derive(Debug, Clone, Default)]
 struct Victim(Arc<AtomicI32>);
 
@@ -119,7 +119,7 @@ fn pages_that_kill_their_process_end_dead_and_take_no_innocent_page_with_them() 
     assert!((9..=17).contains(&starts), "started {starts} times");
 }
 
-/// Somebody kills the process again and again, whatever it does.
+/// SIGKILL comes again and again, whatever the process does.
 #[test]
 fn kills_from_outside_end_no_page() {
     let home = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ fn kills_from_outside_end_no_page() {
     assert_eq!(dead(home.path()), Vec::<Value>::new());
 }
 
-/// Somebody who is in a hurry presses Ctrl-C twice, again and again, while a slow page is fetched.
+/// A user in a hurry presses Ctrl-C twice, again and again, while a slow page is fetched.
 #[test]
 fn a_forced_end_is_no_crash() {
     let home = tempfile::tempdir().unwrap();

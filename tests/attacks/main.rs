@@ -5,4 +5,5 @@
 mod clock;
 mod crashes;
 mod memory;
+mod unread;
 mod web;

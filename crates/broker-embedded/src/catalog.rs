@@ -22,7 +22,7 @@ pub(crate) struct Catalog {
     /// No segment has had this number or a higher one. Numbers are never given twice: a record is known
     /// by its place for as long as a copy of it names that place.
     pub(crate) unused_segment: u32,
-    /// No dead letter has had this number or a higher one. Numbers are never given twice: an id that somebody wrote down names one letter.
+    /// No dead letter has had this number or a higher one. Numbers are never given twice: an id that was written down names one letter.
     #[serde(default)]
     pub(crate) unused_death: u64,
     /// How the clock stood when the times in the log were written.

@@ -19,7 +19,7 @@ use lapin::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long a mark is kept that nobody takes away.
+/// How long a mark is kept that no worker removes.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long is waited for a mark to be taken away.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -61,7 +61,7 @@ fn base() -> &'static Base {
     })
 }
 
-/// The wall clock as it would be had nobody set it since the process started.
+/// The wall clock as it would be had it not been set since the process started.
 pub(crate) fn now() -> Timestamp {
     let millis = (base().offset + nanos(since_boot())) / NANOS;
     Timestamp::from_millis(u64::try_from(millis).unwrap_or(0))

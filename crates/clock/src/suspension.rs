@@ -40,7 +40,7 @@ fn is_suspension(looked: u64, now: u64) -> bool {
     u128::from(now.saturating_sub(looked)) > SUSPENDED.as_millis()
 }
 
-/// The watch, started by whoever asks first.
+/// The watch, started by the first call.
 fn watch() -> &'static Watch {
     static WATCH: OnceLock<Watch> = OnceLock::new();
     static THREAD: OnceLock<bool> = OnceLock::new();

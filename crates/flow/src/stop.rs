@@ -75,7 +75,7 @@ impl Stop {
         }
     }
 
-    /// Returns so long after somebody has asked, or when it is to be at once.
+    /// Returns so long after the stop was requested, or when it is to be at once.
     pub async fn over_since(&self, time: Duration) {
         let asked = self.requested().await;
         let passed = async {
@@ -93,7 +93,7 @@ impl Stop {
         }
     }
 
-    /// Whether somebody asked at least so long ago, or to stop at once.
+    /// Whether the stop was requested at least so long ago, or is to be at once.
     pub fn is_over_since(&self, time: Duration) -> bool {
         let told = *self.0.borrow();
         told.at_once || told.asked.is_some_and(|asked| asked.elapsed() >= time)

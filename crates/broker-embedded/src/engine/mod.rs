@@ -56,7 +56,7 @@ pub(crate) struct Engine {
     sizes: Sizes,
     log: Mutex<Log>,
     state: Mutex<State>,
-    /// Held by whoever changes the catalog, so that the state need not be locked while it is written.
+    /// Held while the catalog is changed, so that the state need not be locked while it is written.
     catalog_turn: Mutex<()>,
     /// Why the last write failed, until one succeeds.
     outage: Mutex<Option<String>>,
@@ -68,7 +68,7 @@ pub(crate) fn random_number() -> u64 {
 }
 
 impl Engine {
-    /// Notices from now on when the process was suspended: nobody has looked at the queue for so long.
+    /// Notices from now on when the process was suspended: no call has looked at the queue for so long.
     pub(crate) fn notice_freezes(&mut self, after: std::time::Duration, now: Timestamp) {
         let mut state = lock(&self.state);
         (state.frozen_after, state.looked) = (Some(after), now);
@@ -154,7 +154,7 @@ impl Engine {
         Ok(catalog)
     }
 
-    /// Writes the catalog, by whoever's turn it is, and has it come true.
+    /// Writes the catalog and applies it. The caller holds `catalog_turn`.
     fn save(&self, state: Option<MutexGuard<'_, State>>, catalog: Catalog) -> Result<(), BrokerError> {
         let current = |state: &State| state.catalog == catalog;
         if state.as_deref().map_or_else(|| current(&lock(&self.state)), current) {

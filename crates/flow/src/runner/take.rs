@@ -67,7 +67,7 @@ struct Read<S: Stage> {
     batches: Vec<Batch<S>>,
     /// Those that the stage cannot read.
     unread: Vec<Worked<S>>,
-    /// What the trails of suspects do not tell yet: nobody was left to write it.
+    /// Lost workers that the trails of suspects do not tell yet: the workers could not write them.
     losses: Vec<TrailEntry>,
 }
 

@@ -1,4 +1,4 @@
-//! Ending the records of URLs that took their workers with them: nobody was left to do it.
+//! Ending the records of URLs that took their workers with them, so that these could not end them.
 
 use super::{message, wiring};
 use crawlway_broker::{Broker, BrokerError, Cause, DeadFilter};
