@@ -237,14 +237,24 @@ impl Worker {
             queues.extend(inventory::items());
         }
         let of_urls = runs.has_inventory().then(|| urls.clone());
-        let closing = close_trails(&broker, &records, of_urls, queues);
+        let closing = close_trails(&broker, &records, of_urls.clone(), queues.clone());
         if !config.broker.is_shared() {
             closing.await?;
         } else if has_stages {
             // There may be many dead letters, and others who go through them just now: nobody waits for that.
+            let (broker, records, ended) = (broker.clone(), records.clone(), stop.clone());
             tokio::spawn(async move {
-                if let Err(error) = closing.await {
-                    tracing::warn!(%error, "trails of items whose workers were lost are not closed yet");
+                let mut closed = closing.await;
+                loop {
+                    if let Err(error) = closed {
+                        tracing::warn!(%error, "trails of items whose workers were lost are not closed yet");
+                    }
+                    // A worker elsewhere may be lost at any time, without a start that would look for it.
+                    tokio::select! {
+                        _ = ended.requested() => return,
+                        () = tokio::time::sleep(CLOSE_AGAIN) => {}
+                    }
+                    closed = close_trails(&broker, &records, of_urls.clone(), queues.clone()).await;
                 }
             });
         }
@@ -409,6 +419,9 @@ impl Worker {
         Ok(())
     }
 }
+
+/// How often trails of items are looked for whose workers were lost elsewhere.
+const CLOSE_AGAIN: Duration = Duration::from_secs(600);
 
 /// Ends the trails of items that took their workers with them, and the records of such URLs.
 fn close_trails(
