@@ -33,6 +33,8 @@ struct Known {
     attempts: (u32, u32),
     /// Its receiver runs nothing else.
     alone: bool,
+    /// Its lease ended while it ran alone, and the queue may not have looked since: a crash now may count.
+    unseen_loss: bool,
     /// Bounds of the number of its solo crashes.
     solo_crashes: (u32, u32),
     /// Its place in line, unless it was replayed, which moves it to the end.
@@ -81,6 +83,7 @@ impl Oracle {
             perhaps_dead: false,
             attempts: (1, 1),
             alone: false,
+            unseen_loss: false,
             solo_crashes: (0, 0),
             order,
         };
@@ -126,7 +129,7 @@ impl Oracle {
             }
         }
         let known = self.known(id);
-        (known.in_flight, known.alone) = (true, false);
+        (known.in_flight, known.alone, known.unseen_loss) = (true, false, false);
         known.perhaps_dead = false;
         known.solo_crashes.1 = known.solo_crashes.1.min(MAX_SOLO_CRASHES - 1);
         known.attempts = (delivery.attempt, delivery.attempt);
@@ -186,7 +189,7 @@ impl Oracle {
     /// The lease of a delivery has ended.
     pub(super) fn lost(&mut self, id: &str) {
         let known = self.known(id);
-        known.in_flight = false;
+        (known.in_flight, known.unseen_loss) = (false, known.alone);
         known.due = Timestamp::default();
     }
 
@@ -227,8 +230,9 @@ impl Oracle {
                 known.due = Timestamp::default();
                 let solo = u32::from(known.alone);
                 known.solo_crashes = (known.solo_crashes.0 + solo, known.solo_crashes.1 + solo);
-                known.perhaps_dead |= known.solo_crashes.1 >= MAX_SOLO_CRASHES;
             }
+            known.solo_crashes.1 += u32::from(std::mem::take(&mut known.unseen_loss));
+            known.perhaps_dead |= known.solo_crashes.1 >= MAX_SOLO_CRASHES;
             if crash == Crash::PowerCut || journal_may_be_behind {
                 known.attempts = (1, super::world::MAX_ATTEMPTS + 1);
                 known.solo_crashes = (0, MAX_SOLO_CRASHES);
