@@ -1,7 +1,7 @@
 //! Cases: a conservation check under concurrency and outages.
 
 use crate::prelude::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 /// How many messages each publisher sends.
@@ -13,11 +13,6 @@ struct Ledger {
     accepted: BTreeSet<String>,
     finishing: BTreeSet<String>,
     done: BTreeSet<String>,
-}
-
-fn lock<T>(ledger: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A task that panicked has reported itself; the entries are sound.
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A publisher or a consumer on a task of its own.
@@ -36,7 +31,7 @@ impl Worker {
             let id = format!("{name}-{i}");
             let message = Outgoing::to_queue(&self.queue, id.clone()).id(id.as_str());
             match self.broker.publish(vec![message]).await.remove(0) {
-                Ok(()) => drop(lock(&self.ledger).accepted.insert(id)),
+                Ok(()) => drop(self.ledger.lock().accepted.insert(id)),
                 Err(PublishError::Unknown { .. } | PublishError::Unavailable { .. }) => {}
                 Err(error) => panic!("publishing {id}: {error}"),
             }
@@ -61,10 +56,10 @@ impl Worker {
                     _ => Verdict::Done,
                 };
                 if verdict == Verdict::Done {
-                    lock(&self.ledger).finishing.insert(id.clone());
+                    self.ledger.lock().finishing.insert(id.clone());
                 }
                 let answer = self.broker.settle(vec![(delivery.receipt, verdict)]).await.remove(0);
-                let again = answer == Ok(Settled::Done) && !lock(&self.ledger).done.insert(id.clone());
+                let again = answer == Ok(Settled::Done) && !self.ledger.lock().done.insert(id.clone());
                 assert!(!again || !self.strict, "{id} was done twice");
             }
         }
@@ -74,7 +69,7 @@ impl Worker {
     fn note(&self, delivery: &Delivery) -> String {
         let id = delivery.message.id.to_string();
         assert_eq!(text(delivery), id, "each message has its own body");
-        assert!(!lock(&self.ledger).done.contains(&id) || !self.strict, "{id} came again after it was done");
+        assert!(!self.ledger.lock().done.contains(&id) || !self.strict, "{id} came again after it was done");
         id
     }
 }
@@ -110,7 +105,7 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
     };
     if let Some(outage) = outage {
         let (tasks, started) = (start(&t, 0), Instant::now());
-        while lock(&ledger).accepted.len() < 2 * EACH {
+        while ledger.lock().accepted.len() < 2 * EACH {
             assert!(started.elapsed() < 2 * t.harness.deadline(), "publishers must get on");
             tick(&mut t).await;
         }
@@ -119,7 +114,7 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
         // Fast consumers may have left nothing; some must wait and some be in flight when the broker goes down.
         let ids: Vec<String> = (0..20).map(|i| format!("waiting-{i}")).collect();
         t.publish(ids.iter().map(|id| Outgoing::to_queue(&q, id.clone()).id(id.as_str())).collect()).await;
-        lock(&ledger).accepted.extend(ids);
+        ledger.lock().accepted.extend(ids);
         for delivery in t.some(&q, 5, "what waits").await {
             worker(&t).note(&delivery);
         }
@@ -132,7 +127,7 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
     let missing = loop {
         tick(&mut t).await;
         let dead = dead_ids(&t).await;
-        let known = lock(&ledger);
+        let known = ledger.lock();
         // A done whose answer was lost with its task may have counted.
         let finishing = |id: &String| outage.is_some() && known.finishing.contains(id);
         let ended = |id: &String| known.done.contains(id) || dead.contains(id) || finishing(id);
@@ -155,7 +150,7 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
             t.done(&delivery).await;
         }
     }
-    let (dead, ledger) = (dead_ids(&t).await, lock(&ledger));
+    let (dead, ledger) = (dead_ids(&t).await, ledger.lock());
     let both: Vec<&String> = ledger.done.intersection(&dead).collect();
     assert!(both.is_empty() || !strict, "done and dead at once: {both:?}");
     assert!(ledger.accepted.len() >= 4 * EACH, "all publishers got through");
@@ -192,7 +187,7 @@ pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &
     let groups = Arc::<Mutex<Groups>>::default();
     let consume = |_| tokio::spawn(consume_groups(t.broker().clone(), q.clone(), groups.clone()));
     let (tasks, started) = (Vec::from_iter((0..4).map(consume)), Instant::now());
-    let done = || lock(&groups).seen.values().filter(|group| !group.1).map(|group| group.0).sum::<usize>();
+    let done = || groups.lock().seen.values().filter(|group| !group.1).map(|group| group.0).sum::<usize>();
     while done() < 398
         && started.elapsed() < 2 * t.harness.deadline()
         && !tasks.iter().any(JoinHandle::is_finished)
@@ -201,7 +196,7 @@ pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &
     }
     stop(tasks).await;
     assert_eq!(done(), 398, "each message of each group, once");
-    let ahead = lock(&groups).ahead;
+    let ahead = groups.lock().ahead;
     assert!(ahead < Some(200), "{ahead:?} of the large group came before every other group had a turn");
     t.nothing(&q, "every message is settled").await;
 }
@@ -211,7 +206,7 @@ async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<M
         let got = broker.receive(&queue, 3, Duration::from_millis(20)).await.expect("receiving from groups");
         for delivery in &got {
             let group = delivery.message.group.clone().unwrap_or_default();
-            let mut groups = lock(&groups);
+            let mut groups = groups.lock();
             let seen = groups.seen.entry(group.clone()).or_default();
             let found = (text(delivery), seen.1);
             assert_eq!(found, (seen.0.to_string(), false), "{group}: in order, one in flight");
@@ -224,7 +219,7 @@ async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<M
         tokio::time::sleep(Duration::from_millis(1)).await;
         for delivery in got {
             let group = delivery.message.group.clone().unwrap_or_default();
-            lock(&groups).seen.entry(group.clone()).and_modify(|group| group.1 = false);
+            groups.lock().seen.entry(group.clone()).and_modify(|group| group.1 = false);
             let answer = broker.settle(vec![(delivery.receipt, Verdict::Done)]).await.remove(0);
             assert_eq!(answer, Ok(Settled::Done), "{group}: done within the lease");
         }

@@ -14,10 +14,11 @@ use crawlway_broker::{
 };
 use crawlway_clock::{Anchor, Clock};
 use crawlway_lock::DirectoryLock;
+use parking_lot::{Condvar, Mutex};
 use std::{
     fs,
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -93,10 +94,6 @@ struct Inbox {
     stopped: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl EmbeddedBroker {
     /// Opens the queue directory, creating it if need be, and recovers what is in it.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
@@ -148,10 +145,10 @@ impl EmbeddedBroker {
     /// Stops the threads, once all that was accepted is written, and lets go of the directory.
     fn stop(&self) {
         self.shared.engine.close();
-        lock(&self.shared.inbox).stopped = true;
+        self.shared.inbox.lock().stopped = true;
         self.shared.filled.notify_all();
         self.shared.stopping.notify_all();
-        if let Some(running) = lock(&self.running).take() {
+        if let Some(running) = self.running.lock().take() {
             let _ = running.writer.join();
             let _ = running.keeper.join();
             self.shared.engine.finish();
@@ -170,7 +167,7 @@ struct Farewell<'a>(&'a Shared);
 
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
-        let mut inbox = lock(&self.0.inbox);
+        let mut inbox = self.0.inbox.lock();
         inbox.stopped = true;
         inbox.requests.clear();
     }
@@ -181,13 +178,13 @@ impl Shared {
     fn write(&self) {
         let _farewell = Farewell(self);
         loop {
-            let mut inbox = lock(&self.inbox);
+            let mut inbox = self.inbox.lock();
             while inbox.requests.is_empty() {
                 if inbox.stopped {
                     return;
                 }
                 inbox.writer_sleeps = true;
-                inbox = self.filled.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+                self.filled.wait(&mut inbox);
             }
             inbox.writer_sleeps = false;
             let requests = std::mem::take(&mut inbox.requests);
@@ -198,11 +195,12 @@ impl Shared {
 
     fn keep(&self) {
         loop {
-            let inbox = lock(&self.inbox);
-            let waited = self.stopping.wait_timeout_while(inbox, self.housekeeping, |inbox| !inbox.stopped);
-            if waited.unwrap_or_else(PoisonError::into_inner).0.stopped {
+            let mut inbox = self.inbox.lock();
+            self.stopping.wait_while_for(&mut inbox, |inbox| !inbox.stopped, self.housekeeping);
+            if inbox.stopped {
                 return;
             }
+            drop(inbox);
             self.engine.look(self.clock.now());
             self.submit_burials();
             self.engine.sync_journals();
@@ -238,7 +236,7 @@ impl Shared {
         if request.is_empty() {
             return;
         }
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         if !inbox.stopped {
             inbox.requests.push(request);
             if std::mem::take(&mut inbox.writer_sleeps) {

@@ -72,7 +72,7 @@ pub(crate) enum FileName {
     Data(u32),
     Journal(u32),
     Spare(u32),
-    /// The catalog, the lock, the reserve, or a folder of what was set aside.
+    /// The catalog, the the reserve, or a folder of what was set aside.
     Other,
     Foreign,
 }

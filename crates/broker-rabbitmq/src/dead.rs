@@ -4,7 +4,7 @@
 //! all of them back to their old places; who takes nothing away leaves nothing changed.
 
 use crate::{
-    engine::{Engine, lock},
+    engine::Engine,
     error::LinkError,
     lane::Lane,
     names,
@@ -52,7 +52,7 @@ struct Found {
 impl Engine {
     async fn walk<'a>(&'a self, queue: &'a QueueName) -> Result<Walk<'a>, BrokerError> {
         self.known(queue)?;
-        let turn = lock(&self.graves).entry(queue.clone()).or_default().clone();
+        let turn = self.graves.lock().entry(queue.clone()).or_default().clone();
         let turn = turn.lock_owned().await;
         let session = self.session().await?;
         self.lock_graves(&session, queue).await?;

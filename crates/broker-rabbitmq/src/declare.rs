@@ -1,7 +1,7 @@
 //! Declaring: what is refused, what is made on the server, and what is wrong with what exists there.
 
 use crate::{
-    engine::{Engine, FIRST_PAUSE, LONGEST_PAUSE, lock, unusable},
+    engine::{Engine, FIRST_PAUSE, LONGEST_PAUSE, unusable},
     error::LinkError,
     guarantees::LIMIT_SLACK,
     intake::Intake,
@@ -191,7 +191,7 @@ impl Engine {
                 channel.queue_bind(name, short(exchange), pattern, options, FieldTable::default()).await
             })
             .await?;
-        lock(&self.exchanges).insert(exchange.to_owned());
+        self.exchanges.lock().insert(exchange.to_owned());
         Ok(())
     }
 

@@ -16,9 +16,10 @@ use crate::{
 };
 use crawlway_broker::{BrokerError, QueueName, QueueSpec, Timestamp};
 use lapin::{options::QueueDeclareOptions, types::FieldTable};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
@@ -58,10 +59,6 @@ pub(crate) struct Engine {
     pub(crate) graves: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Engine {
     pub(crate) fn new(options: Options, runtime: Handle) -> Self {
         // Receipts of other handles, or of this one's predecessor, must not be taken for ours. The upper half leaves
@@ -84,7 +81,7 @@ impl Engine {
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
-        lock(&self.held)
+        self.held.lock()
     }
 
     pub(crate) fn open(&self) -> Result<(), LinkError> {
@@ -98,15 +95,15 @@ impl Engine {
     // ---- Queues that are known ----
 
     pub(crate) fn intakes(&self) -> Vec<Arc<Intake>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.known.read().values().cloned().collect()
     }
 
     pub(crate) fn intake(&self, queue: &QueueName) -> Option<Arc<Intake>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(queue).cloned()
+        self.known.read().get(queue).cloned()
     }
 
     pub(crate) fn nearest(&self, queue: &QueueName) -> Vec<QueueName> {
-        queue.nearest(self.known.read().unwrap_or_else(PoisonError::into_inner).keys())
+        queue.nearest(self.known.read().keys())
     }
 
     /// The queue, if it was declared and the broker is open.
@@ -118,7 +115,7 @@ impl Engine {
 
     /// Notes how a queue was declared.
     pub(crate) fn learn(&self, spec: &QueueSpec) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         match known.get(&spec.name) {
             Some(intake) => intake.set_spec(spec.clone()),
             None => drop(known.insert(spec.name.clone(), Arc::new(Intake::new(spec.clone())))),
@@ -126,7 +123,7 @@ impl Engine {
     }
 
     pub(crate) fn room(&self, queue: &QueueName) -> Arc<Room> {
-        lock(&self.rooms).entry(queue.clone()).or_default().clone()
+        self.rooms.lock().entry(queue.clone()).or_default().clone()
     }
 
     // ---- Counting ----
@@ -179,7 +176,7 @@ impl Engine {
 
     /// Notes that a message may come back although no worker is lost.
     pub(crate) fn forgive(&self, queue: &QueueName, arrived: &Arrived) {
-        let mut forgiven = lock(&self.forgiven);
+        let mut forgiven = self.forgiven.lock();
         if forgiven.len() >= MOST_FORGIVEN {
             // Others took them since.
             forgiven.retain(|_, since| since.elapsed() < FORGIVEN_FOR);
@@ -193,7 +190,7 @@ impl Engine {
     /// Notes that a message that was forgiven has come back, or cannot come back, or is in somebody's hands
     /// again. Says whether it was forgiven.
     pub(crate) fn unforgive(&self, queue: &QueueName, arrived: &Arrived) -> bool {
-        let mut forgiven = lock(&self.forgiven);
+        let mut forgiven = self.forgiven.lock();
         !forgiven.is_empty() && forgiven.remove(&(queue.clone(), arrived.carried.copy_id())).is_some()
     }
 
@@ -241,7 +238,7 @@ impl Engine {
             };
             let session = Arc::new(session);
             // It may be another server by now, or one without its data.
-            lock(&self.exchanges).clear();
+            self.exchanges.lock().clear();
             self.declare_again(&session).await;
             self.unmade.notify_one();
             if !self.link.set(State::Up(session.clone())) {

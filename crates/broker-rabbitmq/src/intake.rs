@@ -15,11 +15,8 @@ pub(crate) use limited::Releasing;
 
 use crate::{lane::Lane, wire::Carried};
 use crawlway_broker::{MaxLength, QueueName, QueueSpec, Timestamp, suspects::Places};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
     time::Instant,
@@ -201,7 +198,7 @@ impl Intake {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock()
     }
 
     pub(crate) fn spec(&self) -> QueueSpec {

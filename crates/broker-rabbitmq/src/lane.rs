@@ -12,12 +12,13 @@ use lapin::{
     Channel,
     options::{BasicAckOptions, BasicNackOptions, ChannelFlowOptions},
 };
+use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -67,7 +68,7 @@ impl Lane {
 
     /// Notes a delivery. In the order of their tags.
     pub(crate) fn came(&self, tag: u64) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(tag);
+        self.open.lock().insert(tag);
     }
 
     /// Notes that a consumer's deliveries come on it.
@@ -81,7 +82,7 @@ impl Lane {
 
     /// Whether all that came was answered.
     pub(crate) fn is_clear(&self) -> bool {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.open.lock().is_empty()
     }
 
     /// Acknowledges these, with as few frames as there can be.
@@ -163,7 +164,7 @@ impl Lane {
         frames: impl FnOnce(&[u64], Option<u64>) -> Vec<Sending>,
     ) -> lapin::Result<()> {
         let started = {
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.open.lock();
             // What is not on the books was answered before.
             let mut tags: Vec<u64> = tags.iter().copied().filter(|tag| open.remove(tag)).collect();
             tags.sort_unstable();

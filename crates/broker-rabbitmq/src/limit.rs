@@ -1,12 +1,9 @@
 //! Limits of queues, as far as the publisher has to count: what is delayed is not in the queue that the server limits.
 
-use crate::{
-    engine::{Engine, lock},
-    names,
-    session::Session,
-};
+use crate::{engine::Engine, names, session::Session};
 use crawlway_broker::{MaxLength, PublishError, QueueName};
-use std::{sync::Mutex, time::Duration};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// How old the count of delayed messages may be.
@@ -35,7 +32,7 @@ impl Room {
     /// Whether the server's own count is enough, as far as is known and without waiting for anybody: nothing is beside
     /// the queue, and nothing of this shall be. Now and then one of those who ask is told no, and has to count again.
     pub(crate) fn is_left_to_the_server(&self, limit: MaxLength, delayed_too: bool) -> bool {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let age = known.counted.map(|when| when.elapsed());
         let enough = matches!(limit, MaxLength::Exact(_))
             && !delayed_too
@@ -51,7 +48,7 @@ impl Room {
 
     /// Notes that so many more have gone beside the queue.
     pub(crate) fn went_beside(&self, count: u64) {
-        lock(&self.known).beside += count;
+        self.known.lock().beside += count;
     }
 }
 
@@ -65,16 +62,16 @@ impl Engine {
         room: &Room,
         delayed_too: bool,
     ) -> Result<Option<u64>, PublishError> {
-        let is_due = lock(&room.known).counted.is_none_or(|when| when.elapsed() > COUNT_AGAIN);
+        let is_due = room.known.lock().counted.is_none_or(|when| when.elapsed() > COUNT_AGAIN);
         if is_due {
             let declared = self.check_declared(session, queue).await;
             declared.map_err(|error| PublishError::Unavailable { detail: error.to_string() })?;
             let delayed = self.delayed(session, queue).await?;
             let beside = delayed + self.count(session, &names::due(queue)).await?;
-            *lock(&room.known) = Known { counted: Some(Instant::now()), being_counted: false, beside };
+            *room.known.lock() = Known { counted: Some(Instant::now()), being_counted: false, beside };
         }
         // What this process has been sent and no receiver has taken waits as well.
-        let beside = lock(&room.known).beside + self.buffered(queue);
+        let beside = room.known.lock().beside + self.buffered(queue);
         if matches!(limit, MaxLength::Exact(_)) && beside == 0 && !delayed_too {
             return Ok(None);
         }

@@ -1,10 +1,8 @@
 //! The connection as the rest sees it: there, away for now, or closed for good.
 
 use crate::{error::LinkError, session::Session};
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// How things stand.
@@ -53,11 +51,11 @@ impl Link {
 
     /// Notes why the connection was lost or not made.
     pub(crate) fn failed(&self, problem: &str) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem.to_owned());
+        *self.problem.lock() = Some(problem.to_owned());
     }
 
     fn down(&self) -> LinkError {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let problem = self.problem.lock().clone();
         LinkError::Down {
             server: self.server.clone(),
             problem: problem.unwrap_or_else(|| "no try has ended yet".to_owned()),

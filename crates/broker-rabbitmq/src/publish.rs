@@ -1,7 +1,7 @@
 //! Publishing: what is checked before anything is sent, where it goes, and what the server's answers mean.
 
 use crate::{
-    engine::{Engine, lock, unusable},
+    engine::{Engine, unusable},
     error::LinkError,
     guarantees::LIMIT_STEP,
     names,
@@ -141,7 +141,7 @@ impl Engine {
 
     /// Publishing on an exchange that does not exist would cost the channel and everybody's confirms on it.
     async fn exchange_exists(&self, session: &Session, exchange: &ExchangeName) -> Result<bool, LinkError> {
-        if lock(&self.exchanges).contains(exchange.as_str()) {
+        if self.exchanges.lock().contains(exchange.as_str()) {
             return Ok(true);
         }
         let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
@@ -153,7 +153,7 @@ impl Engine {
             .await;
         match declared {
             Ok(()) => {
-                lock(&self.exchanges).insert(exchange.to_string());
+                self.exchanges.lock().insert(exchange.to_string());
                 Ok(true)
             }
             Err(error) if error.is_not_found() => Ok(false),
@@ -236,7 +236,7 @@ impl Engine {
             Fate::Unknown(detail) => {
                 if let Target::Topic { exchange, .. } = to {
                     // It may be gone: look before the next one is published on it.
-                    lock(&self.exchanges).remove(exchange.as_str());
+                    self.exchanges.lock().remove(exchange.as_str());
                 }
                 Err(PublishError::Unknown { detail })
             }

@@ -9,9 +9,10 @@ use lapin::{
     BasicProperties, Channel, Confirmation, Connection,
     options::{BasicPublishOptions, ConfirmSelectOptions},
 };
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -66,10 +67,6 @@ pub(crate) struct Publisher {
 
 const BLOCKED: &str = "RabbitMQ is short of memory or disk and takes no publishes; make room there";
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Publisher {
     pub(crate) fn new(
         connection: Arc<Connection>,
@@ -98,7 +95,7 @@ impl Publisher {
             return vec![Fate::Unsent(BLOCKED.into()); count];
         }
         let (tell, told) = oneshot::channel();
-        lock(&self.inbox).push_back(Request { parcels, tell });
+        self.inbox.lock().push_back(Request { parcels, tell });
         // In a task of its own, since it may serve others too, who must not suffer when this caller goes away.
         let publisher = self.clone();
         self.runtime.spawn(async move { publisher.serve().await });
@@ -123,7 +120,7 @@ impl Publisher {
     }
 
     fn next_round(&self) -> Vec<Request> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         let (mut count, mut bytes) = (0, 0);
         let fitting = inbox.iter().take_while(|request| {
             let fits = count < MOST && bytes < MOST_BYTES;
@@ -184,7 +181,7 @@ impl Publisher {
             if self.connection.status().blocked() {
                 // What was not sent yet follows when it may. Were the channel closed before, the server would close the
                 // connection for it.
-                lock(&self.awaited).push(channel);
+                self.awaited.lock().push(channel);
             } else {
                 self.condemned.notify_one();
             }
@@ -224,13 +221,13 @@ impl Publisher {
             }
         }
         if sound {
-            lock(&self.free).push(channel);
+            self.free.lock().push(channel);
         }
         fates
     }
 
     async fn channel(&self) -> Result<Channel, LinkError> {
-        let free = lock(&self.free).pop().filter(|channel| channel.status().connected());
+        let free = self.free.lock().pop().filter(|channel| channel.status().connected());
         if let Some(channel) = free {
             return Ok(channel);
         }

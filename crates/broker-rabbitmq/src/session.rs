@@ -17,10 +17,11 @@ use lapin::{
     Channel, Connection, ConnectionProperties,
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo},
 };
+use parking_lot::Mutex;
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -48,10 +49,6 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("number", &self.number).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for an answer of the server, but not for ever.
@@ -187,14 +184,14 @@ impl Session {
         what: &'static str,
         question: impl AsyncFnOnce(&Channel) -> lapin::Result<T>,
     ) -> Result<T, LinkError> {
-        let spare = lock(&self.spare).pop().filter(|channel| channel.status().connected());
+        let spare = self.spare.lock().pop().filter(|channel| channel.status().connected());
         let channel = match spare {
             Some(channel) => channel,
             None => self.channel().await?,
         };
         let answer = within(self.confirm_timeout, what, question(&channel)).await;
         if answer.is_ok() {
-            lock(&self.spare).push(channel);
+            self.spare.lock().push(channel);
         }
         if matches!(answer, Err(LinkError::Silent { .. })) {
             self.condemn();

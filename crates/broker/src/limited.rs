@@ -4,9 +4,9 @@ use crate::{
     Aspect, Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength,
     Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Target, Verdict,
 };
+use parking_lot::RwLock;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{PoisonError, RwLock},
     time::{Duration, Instant},
 };
 use tokio::sync::Mutex;
@@ -43,12 +43,12 @@ impl<B: Broker> Limited<B> {
     }
 
     fn limit_of(&self, queue: &QueueName) -> Option<MaxLength> {
-        self.specs.read().unwrap_or_else(PoisonError::into_inner).get(queue)?.max_length
+        self.specs.read().get(queue)?.max_length
     }
 
     /// The queues with a limit that a message goes to, with their limits.
     fn limited(&self, message: &Outgoing) -> Vec<(QueueName, u64)> {
-        let specs = self.specs.read().unwrap_or_else(PoisonError::into_inner);
+        let specs = self.specs.read();
         let reached = |spec: &&QueueSpec| match &message.to {
             Target::Queue(queue) => spec.name == *queue,
             Target::Topic { exchange, topic } => spec
@@ -164,7 +164,7 @@ impl<B: Broker> Broker for Limited<B> {
             self.check_limit(spec)?;
             let plain = QueueSpec { max_length: None, ..spec.clone() };
             self.inner.declare(std::slice::from_ref(&plain)).await?;
-            let mut specs = self.specs.write().unwrap_or_else(PoisonError::into_inner);
+            let mut specs = self.specs.write();
             match specs.get(&spec.name) {
                 Some(known) if known.max_length != spec.max_length => {
                     let difference = format!(

@@ -1,5 +1,6 @@
 //! Points in time as contracts store them, and the clock they are read from: the system's, or one moved by hand.
 
+mod backoff;
 mod clock;
 mod iso;
 mod span;
@@ -7,6 +8,7 @@ mod steady;
 mod suspension;
 mod timestamp;
 
+pub use backoff::{Backoff, jittered};
 pub use clock::{Clock, ManualClock};
 pub use span::{DURATION, exact_duration, parse_duration};
 pub use steady::{Anchor, OFFSET_VARIABLE};

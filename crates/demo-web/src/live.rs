@@ -10,12 +10,10 @@ use hyper::{
     StatusCode,
     header::{ETAG, LAST_MODIFIED},
 };
+use parking_lot::RwLock;
 use std::{
     collections::HashMap,
-    sync::{
-        PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, SystemTime},
 };
 use tokio::sync::watch;
@@ -80,12 +78,12 @@ impl Live {
         if !self.any_changes.load(Ordering::Acquire) {
             return None;
         }
-        let changes = self.changes.read().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.changes.read();
         changes.get(&(host, path.to_owned())).cloned()
     }
 
     pub(crate) fn put(&self, host: usize, path: &str, answer: Answer) {
-        let mut changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.changes.write();
         changes.insert((host, path.to_owned()), answer);
         self.any_changes.store(true, Ordering::Release);
     }

@@ -1,11 +1,11 @@
 //! The log of a server: who asked for what, from when to when.
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{self, Write},
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// One request and how it ended.
@@ -128,6 +128,6 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }

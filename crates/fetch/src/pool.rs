@@ -1,10 +1,10 @@
 //! Idle connections, kept for the next request: few per host, few in all, not for long.
 
 use crate::connect::{Origin, Sender};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -51,8 +51,8 @@ impl Pool {
         Self { keep, resting: Mutex::default() }
     }
 
-    fn resting(&self) -> std::sync::MutexGuard<'_, Resting> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn resting(&self) -> parking_lot::MutexGuard<'_, Resting> {
+        self.resting.lock()
     }
 
     /// A connection that can be used again, the most recent first.

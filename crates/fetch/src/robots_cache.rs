@@ -17,8 +17,9 @@ use crawlway_store::{
     gate::{self, Group, Outcome, Ticket},
 };
 use http::header;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -99,7 +100,7 @@ enum State {
 
 impl Site {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The answer from memory; `None` when the file has to be fetched.
@@ -236,7 +237,7 @@ impl RobotsCache {
     }
 
     fn sites(&self) -> MutexGuard<'_, Kept<Site>> {
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sites.lock()
     }
 }
 

@@ -4,9 +4,9 @@
 //! hold up the pages of the site that has it.
 
 use crawlway_content::NormalUrl;
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -25,7 +25,7 @@ impl Siblings {
     /// The origin of this URL has answered.
     pub(crate) fn answered(&self, url: &NormalUrl) {
         let now = Instant::now();
-        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.0.lock();
         if let Some(origins) = hosts.get_mut(url.host()) {
             if let Some((_, at)) = origins.iter_mut().find(|(origin, _)| origin == url.origin()) {
                 *at = now;
@@ -47,7 +47,7 @@ impl Siblings {
 
     /// Whether another origin of the same host has answered lately.
     pub(crate) fn answer_for(&self, url: &NormalUrl) -> bool {
-        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = self.0.lock();
         let is_up = |(origin, at): &(String, Instant)| origin != url.origin() && at.elapsed() < COUNTS_FOR;
         hosts.get(url.host()).is_some_and(|origins| origins.iter().any(is_up))
     }

@@ -5,13 +5,11 @@ use crate::{
     exchange::authority,
 };
 use crawlway_store::{Timestamp, gate::Why};
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 /// How many hosts are kept in mind; what more hosts wait for is not told.
@@ -68,7 +66,7 @@ impl Waits {
         if self.many.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts.lock();
         hosts.remove(origin.split_once("://").map_or(origin, |(_, authority)| authority));
         self.many.store(hosts.len(), Ordering::Relaxed);
     }
@@ -78,7 +76,7 @@ impl Waits {
         let (Some(until), Some(cause)) = (error.not_before, cause(error)) else { return };
         let Ok(url) = url::Url::parse(&error.url) else { return };
         let host = authority(&url);
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts.lock();
         if hosts.len() >= MOST_HOSTS {
             let now = Timestamp::now();
             hosts.retain(|_, (until, _)| *until > now);
@@ -91,7 +89,7 @@ impl Waits {
 
     /// Those that are still waited for, the one whose time comes first in front.
     pub(crate) fn read(&self, now: Timestamp) -> Vec<HostWait> {
-        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = self.hosts.lock();
         let waits = hosts.iter().filter(|(_, (until, _))| *until > now);
         let mut waits: Vec<HostWait> = waits
             .map(|(host, (until, cause))| HostWait { host: host.clone(), until: *until, cause: *cause })

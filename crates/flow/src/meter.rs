@@ -1,11 +1,9 @@
 //! What a stage has done so far, for progress bars and metrics.
 
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -59,7 +57,7 @@ impl Meter {
             finishing: self.finishing.load(Ordering::Relaxed),
             fenced: self.fenced.load(Ordering::Relaxed),
             outages: self.outages.load(Ordering::Relaxed),
-            outcomes: self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            outcomes: self.outcomes.lock().clone(),
             took: took
                 .map(|(place, count)| (BUCKETS_MS.get(place).copied(), count.load(Ordering::Relaxed)))
                 .collect(),
@@ -81,7 +79,7 @@ impl Meter {
     }
 
     pub(crate) fn finished(&self, outcome: &'static str, took: Duration) {
-        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcomes = self.outcomes.lock();
         *outcomes.entry(outcome).or_default() += 1;
         drop(outcomes);
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

@@ -6,11 +6,8 @@ use crawlway_broker::{BrokerError, Depth};
 use crawlway_clock::Timestamp;
 use crawlway_flows::search::crawler_queue;
 use crawlway_store::{CrawlId, frontier::Crawl};
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, time::Duration};
 
 /// How many crawls that have ended are remembered. One that is forgotten is looked at anew, which only errs on the side of
 /// pages that are not its own.
@@ -99,7 +96,7 @@ impl Look {
 impl Indexing {
     /// Whether an empty queue is doubted, and if so, how many trails were open a moment ago, if that is known.
     fn doubts(&self, look: &Look, ended_at: Option<Timestamp>) -> Option<Option<u64>> {
-        let mut doubt = self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut doubt = self.doubt.lock();
         if look.all() > 0 {
             doubt.busy_at = Some(look.now);
         }
@@ -110,7 +107,7 @@ impl Indexing {
     }
 
     fn note_open(&self, now: Timestamp, open: u64) -> u64 {
-        self.doubt.lock().unwrap_or_else(PoisonError::into_inner).open = Some((now, open));
+        self.doubt.lock().open = Some((now, open));
         open
     }
 
@@ -125,7 +122,7 @@ impl Indexing {
         if look.has_waited_since(ended_at) {
             return all;
         }
-        let mut known = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.ended.lock();
         if known.len() >= MOST_CRAWLS && !known.contains_key(&crawl.id) {
             known.clear();
         }

@@ -14,18 +14,14 @@ use crawlway_broker::{Broker, Depth, QueueName};
 use crawlway_fetch::Fetcher;
 use crawlway_flow::Reading;
 use http::{Method, header};
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text},
     metrics::MetricType,
     registry::Registry,
 };
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -65,7 +61,7 @@ impl RequestMeter {
             Method::OPTIONS => "OPTIONS",
             _ => "other",
         };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let times = all.entry(RequestKey { route, method, status }).or_default();
         times.count += 1;
         times.seconds += took.as_secs_f64();
@@ -74,7 +70,7 @@ impl RequestMeter {
     }
 
     fn read(&self) -> BTreeMap<RequestKey, Times> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

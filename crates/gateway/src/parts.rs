@@ -10,12 +10,8 @@ use crawlway_fetch::{Fetcher, Request};
 use crawlway_flow::{Meter, Stop};
 use crawlway_flows::search::Traps;
 use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, Trails};
-use std::{
-    collections::HashSet,
-    fmt,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 /// What the gateway works on. Nothing in it names a product.
 #[derive(Clone)]

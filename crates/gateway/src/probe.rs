@@ -4,10 +4,11 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -95,7 +96,7 @@ impl<T: Clone + Send + 'static> Cached<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,9 +4,9 @@ use crawlway_store::{
     CrawlId, Frontier, StoreError,
     frontier::{Crawl, CrawlState},
 };
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -38,7 +38,7 @@ impl Rates {
         let crawls = frontier.crawls(None, MOST_CRAWLS).await?;
         let now = Instant::now();
         let running = |crawl: &&Crawl| crawl.state == CrawlState::Running;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|id, _| crawls.iter().filter(running).any(|crawl| crawl.id == *id));
         for crawl in crawls.iter().filter(running) {
             note(all.entry(crawl.id.clone()).or_default(), now, settled(crawl));
@@ -52,7 +52,7 @@ impl Rates {
             return None;
         }
         let (now, done) = (Instant::now(), settled(crawl));
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let known = all.len();
         let samples = match all.get_mut(&crawl.id) {
             Some(samples) => samples,

@@ -7,11 +7,12 @@ use crawlway_broker::Broker;
 use crawlway_flow::Stop;
 use crawlway_flows::search::FRONTIER;
 use futures::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use utoipa::ToSchema;
@@ -161,14 +162,14 @@ impl Readiness {
 
     fn set(&self, name: &str, state: State) {
         if let Some(part) = self.0.parts.iter().find(|part| part.need.name == name) {
-            *part.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+            *part.state.lock() = state;
         }
     }
 }
 
 impl Part {
     fn state(&self) -> State {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.lock().clone()
     }
 
     async fn look(&self) -> Dependency {

@@ -14,7 +14,8 @@ use axum::{
     extract::{FromRef, Request, State},
     routing::get,
 };
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use tower::ServiceExt;
 
 /// What a gateway that starts can answer with.
@@ -75,13 +76,13 @@ impl Switch {
 
     /// Answers every later request with this.
     pub fn set(&self, router: Router) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = router;
+        *self.0.write() = router;
     }
 
     /// The service.
     pub fn into_router(self) -> Router {
         Router::new().fallback(move |request: Request| {
-            let now = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let now = self.0.read().clone();
             now.oneshot(request)
         })
     }

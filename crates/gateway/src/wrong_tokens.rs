@@ -4,10 +4,10 @@
 //! for its refusal, and never for anything else.
 
 use crate::serve::network;
+use parking_lot::Mutex;
 use std::{
     hash::{BuildHasher, RandomState},
     net::IpAddr,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -45,7 +45,7 @@ impl WrongTokens {
     pub(crate) fn delay(&self, peer: Option<IpAddr>) -> Duration {
         let hash = self.hasher.hash_one(peer.map(network));
         let place = usize::try_from(hash % PLACES as u64).unwrap_or_default();
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.lock();
         let Some(wrong) = places.get_mut(place) else { return self.longest };
         let last = wrong.filter(|wrong| wrong.at.elapsed() < FORGOTTEN);
         let delay = last.map_or(FIRST, |wrong| wrong.delay * 2).min(self.longest);

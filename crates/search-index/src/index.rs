@@ -12,9 +12,10 @@ use crawlway_store::{
     IndexedPage, PageIndex, StoreError, Timestamp,
     pages::{Query, Results, Search, SearchError, precedence::received},
 };
+use parking_lot::{Mutex, RwLock};
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError, RwLock, mpsc::Sender},
+    sync::{Arc, mpsc::Sender},
     thread::JoinHandle,
 };
 use tantivy::{IndexReader, Searcher};
@@ -82,7 +83,7 @@ impl TantivyIndex {
     }
 
     fn with_open<T>(&self, take: impl FnOnce(&Open) -> T) -> Result<T, StoreError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         open.as_ref().map(take).ok_or(StoreError::Closed)
     }
 
@@ -109,14 +110,14 @@ impl TantivyIndex {
     }
 
     fn let_go(&self) -> Option<JoinHandle<()>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.thread.lock().take()
     }
 }
 
 impl Drop for TantivyIndex {
     fn drop(&mut self) {
         let thread = self.let_go();
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let open = self.open.get_mut().take();
         let Some(Open { requests, reader }) = open else { return };
         drop((requests, reader));
         if let Some(thread) = thread {
@@ -186,7 +187,7 @@ impl PageIndex for TantivyIndex {
 
     async fn close(&self) -> Result<(), StoreError> {
         let thread = self.let_go();
-        let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+        let open = self.open.write().take();
         // Closing again changes nothing.
         let Some(Open { requests, reader }) = open else { return Ok(()) };
         drop(reader);

@@ -5,13 +5,13 @@
 //! finds out whether it is back, and the others are told at once what that one was.
 
 use crate::{fault::Fault, options::RedisOptions};
+use parking_lot::{Mutex, MutexGuard};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value,
     aio::MultiplexedConnection,
 };
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -175,7 +175,7 @@ impl Link {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Where the server is, without the password.

@@ -5,7 +5,7 @@
 //! forgotten, when another URL needs the same place. That keeps the memory fixed.
 
 use crate::key::Key;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 pub(crate) struct Known {
     shards: Vec<Mutex<Vec<Bucket>>>,
@@ -43,14 +43,14 @@ impl Known {
     /// Forgets everything.
     pub(crate) fn forget(&self) {
         for shard in &self.shards {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).fill(Bucket::default());
+            shard.lock().fill(Bucket::default());
         }
     }
 
     fn bucket<T>(&self, part: i64, key: Key, with: impl FnOnce(&mut Bucket, u64) -> T) -> Option<T> {
         let [where_to, kept] = mixed(part, key);
         let shard = self.shards.get(where_to as usize % SHARDS)?;
-        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = shard.lock();
         let many = u64::try_from(shard.len()).ok()?;
         let bucket = usize::try_from(where_to / SHARDS as u64 % many).ok()?;
         shard.get_mut(bucket).map(|bucket| with(bucket, kept.max(1)))

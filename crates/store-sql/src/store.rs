@@ -17,6 +17,7 @@ use crawlway_store::{
     FrontierPolicy, StoreError,
     outage::{Outage, chance},
 };
+use parking_lot::Mutex;
 use sqlx::{
     ConnectOptions, Connection, Executor, PgPool, SqlitePool,
     postgres::PgPoolOptions,
@@ -24,7 +25,7 @@ use sqlx::{
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, atomic::AtomicU32},
+    sync::{Arc, atomic::AtomicU32},
     time::{Duration, Instant},
 };
 

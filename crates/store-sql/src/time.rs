@@ -1,11 +1,9 @@
 //! The time that all processes on one database agree on.
 
 use crawlway_clock::{Clock, Timestamp};
+use parking_lot::Mutex;
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::atomic::{AtomicI64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -36,7 +34,7 @@ impl Time {
         if matches!(self.clock, Clock::Manual(_)) {
             return false;
         }
-        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut measured = self.measured.lock();
         if measured.is_some_and(|at| at.elapsed() < GOOD_FOR) {
             return false;
         }

@@ -3,10 +3,8 @@
 //! For backends, so that all of them treat an outage alike.
 
 use crate::gate::Jitter;
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
 
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
@@ -26,7 +24,7 @@ impl Outage {
     /// Says no at once, with what was last wrong, while it is known to be of no use to ask. After that one caller may
     /// find out, within this time; the others are told no until it has.
     pub fn may_ask(&self, within: Duration) -> Result<(), String> {
-        let mut away = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut away = self.0.lock();
         let Some(away) = away.as_mut() else { return Ok(()) };
         let now = Instant::now();
         if now < away.ask_again {
@@ -38,7 +36,7 @@ impl Outage {
 
     /// The server could not be reached, for this reason.
     pub fn failed(&self, why: &str) {
-        let mut away = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut away = self.0.lock();
         let failures = away.as_ref().map_or(0, |away| away.failures);
         if failures == 0 {
             tracing::warn!(error = why, "the database is away; asking again until it is back");
@@ -53,7 +51,7 @@ impl Outage {
 
     /// The server has answered.
     pub fn answered(&self) {
-        let mut away = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut away = self.0.lock();
         if away.take().is_some() {
             tracing::info!("the database is back");
         }

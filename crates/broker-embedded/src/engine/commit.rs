@@ -1,10 +1,6 @@
 //! Group commit: many requests, one write, one sync, and only then does anything come true.
 
-use super::{
-    Engine,
-    log::Ended,
-    state::{State, lock},
-};
+use super::{Engine, log::Ended, state::State};
 use crate::{
     index::{Life, Slot},
     journal::Event,
@@ -117,7 +113,7 @@ impl Engine {
     pub(crate) fn commit(&self, mut requests: Vec<Request>, now: Timestamp) {
         let (placed, ended) = self.write(&mut requests);
         let mut replies = Vec::with_capacity(requests.len());
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut placed = placed.into_iter();
         for request in requests {
             let mut outcomes = Vec::with_capacity(request.marks.len());

@@ -1,10 +1,6 @@
 //! Dead letters: listing, replaying and dropping them; and emptying a queue of what waits.
 
-use super::{
-    Engine, Request,
-    commit::Effect,
-    state::{State, lock},
-};
+use super::{Engine, Request, commit::Effect, state::State};
 use crate::{
     index::{Life, Slot},
     journal::Event,
@@ -66,7 +62,7 @@ impl Engine {
         after: Option<u64>,
         below: u64,
     ) -> Result<(Vec<(u64, DeadLetter)>, Option<u64>), BrokerError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let queue = state.number(name)?;
         let (numbers, next) = state.dead_after(queue, filter, after, below);
         let mut letters = Vec::new();
@@ -87,7 +83,7 @@ impl Engine {
     /// Letters that die from now on have this number or a higher one. Who goes through the dead letters
     /// goes no further, else those that die again at once would keep it going for ever.
     pub(crate) fn deaths_so_far(&self) -> u64 {
-        lock(&self.state).next_death
+        self.state.lock().next_death
     }
 
     /// Prepares the next few matching letters, of those that died so far, to be written back.
@@ -98,7 +94,7 @@ impl Engine {
         after: Option<u64>,
         below: u64,
     ) -> Result<Replaying, BrokerError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let queue = state.number(name)?;
         let (numbers, next) = state.dead_after(queue, filter, after, below);
         let mut request = Request::default();
@@ -142,7 +138,7 @@ impl Engine {
         let below = self.deaths_so_far();
         loop {
             let (chunk, next) = self.read_chunk(name, filter, cursor, below)?;
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             let queue = state.number(name)?;
             let slots: Vec<(u64, Slot)> = chunk
                 .iter()
@@ -164,7 +160,7 @@ impl Engine {
 
     /// Throws away what waits.
     pub(crate) fn purge(&self, name: &QueueName, now: Timestamp) -> Result<u64, BrokerError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let number = state.number(name)?;
         state.expire_leases(now);
         let slots = state.queues[number as usize].waiting_slots(&state.slab);

@@ -1,11 +1,6 @@
 //! Housekeeping: syncing journals, recycling segments, and moving stragglers out of nearly empty ones.
 
-use super::{
-    Engine, Request,
-    commit::Effect,
-    log::Spare,
-    state::{State, lock},
-};
+use super::{Engine, Request, commit::Effect, log::Spare, state::State};
 use crate::{
     index::Life,
     record::Kind,
@@ -26,7 +21,9 @@ const MOVE_LOOKS: usize = 1 << 14;
 impl Engine {
     /// Makes what the journals say durable; `false` if that failed for one of them.
     pub(crate) fn sync_journals(&self) -> bool {
-        let files: Vec<_> = lock(&self.state)
+        let files: Vec<_> = self
+            .state
+            .lock()
             .segments
             .iter_mut()
             .filter_map(|(id, segment)| Some((*id, segment.journal.take_unsynced()?)))
@@ -36,7 +33,7 @@ impl Engine {
             if let Err(error) = file.sync() {
                 tracing::warn!(%error, "cannot sync a journal; after a power cut, settled messages may come back");
                 all = false;
-                if let Some(segment) = lock(&self.state).segments.get_mut(&id) {
+                if let Some(segment) = self.state.lock().segments.get_mut(&id) {
                     segment.journal.note_unsynced();
                 }
             }
@@ -46,17 +43,17 @@ impl Engine {
 
     /// Holds some space back, and has a spare segment ready before it is needed.
     pub(crate) fn prepare(&self) {
-        if !lock(&self.state).holds_reserve() {
+        if !self.state.lock().holds_reserve() {
             // The state is not locked while the disk takes its time.
             let taken = reserve::take(&*self.disk, self.sizes.reserve);
-            lock(&self.state).reserve_filled(taken);
+            self.state.lock().reserve_filled(taken);
             // On a disk that is nearly full, what is free belongs to those who settle.
             if !taken {
                 return;
             }
         }
         let (number, size) = {
-            let mut log = lock(&self.log);
+            let mut log = self.log.lock();
             if log.active().is_none() || !log.spares.is_empty() {
                 return;
             }
@@ -64,16 +61,16 @@ impl Engine {
             (log.next_spare - 1, log.next_size())
         };
         match segment::create_spare(&*self.disk, number, size, self.sizes.reserve) {
-            Ok(file) => lock(&self.log).spares.push(Spare { number, file, size }),
+            Ok(file) => self.log.lock().spares.push(Spare { number, file, size }),
             Err(error) => tracing::debug!(%error, "no room for a spare segment"),
         }
     }
 
     /// Reserves more numbers for dead letters before those that were reserved are used up.
     pub(crate) fn reserve_deaths(&self) {
-        let _turn = lock(&self.catalog_turn);
+        let _turn = self.catalog_turn.lock();
         let catalog = {
-            let state = lock(&self.state);
+            let state = self.state.lock();
             if state.next_death + DEATH_NUMBERS / 2 < state.catalog.unused_death {
                 return;
             }
@@ -82,15 +79,15 @@ impl Engine {
             catalog
         };
         match catalog.save(&*self.disk) {
-            Ok(()) => lock(&self.state).catalog = catalog,
+            Ok(()) => self.state.lock().catalog = catalog,
             Err(error) => tracing::debug!(%error, "no numbers for dead letters are reserved"),
         }
     }
 
     /// Ends the active segment when its journal has grown large, so that it can be rewritten.
     pub(crate) fn bound_active_journal(&self) {
-        let mut log = lock(&self.log);
-        let mut state = lock(&self.state);
+        let mut log = self.log.lock();
+        let mut state = self.state.lock();
         let active = log.active().and_then(|id| state.segments.get(&id));
         if active.is_some_and(|segment| segment.has_large_journal(self.sizes.large_journal)) {
             let ended = log.end();
@@ -100,7 +97,7 @@ impl Engine {
 
     /// Keeps the files of segments that nobody needs for later use, or removes them.
     pub(crate) fn recycle(&self) {
-        let mut garbage = lock(&self.state).take_garbage();
+        let mut garbage = self.state.lock().take_garbage();
         if garbage.is_empty() {
             return;
         }
@@ -130,7 +127,7 @@ impl Engine {
 
     fn recycle_one(&self, id: u32, segment: Segment) -> io::Result<()> {
         let size = segment.file.len()?;
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         // The data goes first: without its journal, all of it would come back.
         if log.spares.len() < SPARES && size <= self.sizes.largest_segment && !segment.failed {
             let number = log.next_spare;
@@ -146,7 +143,7 @@ impl Engine {
 
     /// Looks anew for stragglers. What is being moved is left alone.
     pub(crate) fn start_relocating(&self) {
-        for segment in lock(&self.state).segments.values_mut().filter(|segment| segment.pins == 0) {
+        for segment in self.state.lock().segments.values_mut().filter(|segment| segment.pins == 0) {
             segment.looked_at = 0;
         }
     }
@@ -155,7 +152,7 @@ impl Engine {
     /// request means that there was nothing among those looked at; `None` that all were looked at since
     /// [`start_relocating`](Engine::start_relocating).
     pub(crate) fn relocate_stragglers(&self) -> Option<Request> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let id = state.segment_worth_leaving(self.sizes.large_journal)?;
         let (mut request, mut bytes, mut looks) = (Request::default(), 0, 0);
         while bytes < MOVE_BYTES && looks < MOVE_LOOKS {
@@ -187,8 +184,8 @@ impl Engine {
 
     /// Finishes the active segment, so that the next start knows where it ended.
     pub(crate) fn finish(&self) {
-        let ended = lock(&self.log).end();
-        lock(&self.state).seal(&ended);
+        let ended = self.log.lock().end();
+        self.state.lock().seal(&ended);
         self.recycle();
         self.sync_journals();
     }

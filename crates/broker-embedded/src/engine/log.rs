@@ -3,7 +3,6 @@
 use super::{
     Engine,
     commit::{CommitError, Request},
-    state::lock,
 };
 use crate::{
     disk::{DiskFile, is_full},
@@ -106,7 +105,7 @@ pub(super) type Placed = Result<Place, CommitError>;
 impl Engine {
     /// Writes and syncs the records of all requests; says of each where it went, and which segments ended.
     pub(super) fn write(&self, requests: &mut [Request]) -> (Vec<Placed>, Vec<Ended>) {
-        let log = &mut *lock(&self.log);
+        let log = &mut *self.log.lock();
         let mut placed: Vec<Placed> = Vec::new();
         // From here on in `placed`, records are in `out` and not on disk yet.
         let mut unsynced = 0;
@@ -191,7 +190,7 @@ impl Engine {
         if log.out.capacity() > 4 << 20 {
             log.out = Vec::new();
         }
-        if let Some(segment) = lock(&self.state).segments.get_mut(&id) {
+        if let Some(segment) = self.state.lock().segments.get_mut(&id) {
             segment.end = end as u32;
         }
     }
@@ -222,7 +221,7 @@ impl Engine {
         let size = spare.size.min(LARGEST_FILE.max(needed));
         let end = u64::from(FIRST_RECORD);
         log.active = Some(Active { id, file: spare.file, salt: segment.salt, size, end, commit: 1 });
-        lock(&self.state).segments.insert(id, segment);
+        self.state.lock().segments.insert(id, segment);
         Ok(())
     }
 
@@ -251,13 +250,13 @@ impl Engine {
 
     /// Makes sure that the catalog knows this number as used, and says whose directory this is.
     fn reserve_segment(&self, id: u32) -> io::Result<u64> {
-        let _turn = lock(&self.catalog_turn);
-        let mut catalog = lock(&self.state).catalog.clone();
+        let _turn = self.catalog_turn.lock();
+        let mut catalog = self.state.lock().catalog.clone();
         let directory = catalog.directory;
         if id >= catalog.unused_segment {
             catalog.unused_segment = id + SEGMENT_NUMBERS;
             catalog.save(&*self.disk)?;
-            lock(&self.state).catalog = catalog;
+            self.state.lock().catalog = catalog;
         }
         Ok(directory)
     }

@@ -27,11 +27,11 @@ use crate::{
 };
 use crawlway_broker::{BrokerError, Depth, QueueName, QueueSpec, Timestamp};
 use log::Log;
-use state::lock;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     hash::{BuildHasher, Hasher},
     io,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 /// Sizes that the engine keeps to.
@@ -70,13 +70,13 @@ pub(crate) fn random_number() -> u64 {
 impl Engine {
     /// Notices from now on when the process was suspended: no call has looked at the queue for so long.
     pub(crate) fn notice_freezes(&mut self, after: std::time::Duration, now: Timestamp) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         (state.frozen_after, state.looked) = (Some(after), now);
     }
 
     /// Takes back deliveries whose leases have ended.
     pub(crate) fn look(&self, now: Timestamp) {
-        lock(&self.state).expire_leases(now);
+        self.state.lock().expire_leases(now);
     }
 
     /// An engine over what recovery has found.
@@ -105,8 +105,8 @@ impl Engine {
     }
 
     pub(crate) fn declare(&self, specs: &[QueueSpec]) -> Result<(), BrokerError> {
-        let _turn = lock(&self.catalog_turn);
-        let state = lock(&self.state);
+        let _turn = self.catalog_turn.lock();
+        let state = self.state.lock();
         let catalog = Self::declared(&state, specs)?;
         let mut changed = catalog.queues.iter().zip(&state.queues);
         if changed.any(|(listed, queue)| listed.spec.groups != queue.spec.groups) {
@@ -157,11 +157,11 @@ impl Engine {
     /// Writes the catalog and applies it. The caller holds `catalog_turn`.
     fn save(&self, state: Option<MutexGuard<'_, State>>, catalog: Catalog) -> Result<(), BrokerError> {
         let current = |state: &State| state.catalog == catalog;
-        if state.as_deref().map_or_else(|| current(&lock(&self.state)), current) {
+        if state.as_deref().map_or_else(|| current(&self.state.lock()), current) {
             return Ok(());
         }
         catalog.save(&*self.disk).map_err(|error| self.unavailable(&error))?;
-        let mut state = state.unwrap_or_else(|| lock(&self.state));
+        let mut state = state.unwrap_or_else(|| self.state.lock());
         for (number, listed) in catalog.queues.iter().enumerate() {
             match state.queues.get_mut(number) {
                 Some(queue) => {
@@ -180,7 +180,7 @@ impl Engine {
     }
 
     pub(crate) fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         state.check_open()?;
         let mut specs: Vec<QueueSpec> = state.queues.iter().map(|queue| queue.spec.clone()).collect();
         specs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -188,8 +188,8 @@ impl Engine {
     }
 
     pub(crate) fn set_paused(&self, name: &QueueName, paused: bool) -> Result<(), BrokerError> {
-        let _turn = lock(&self.catalog_turn);
-        let state = lock(&self.state);
+        let _turn = self.catalog_turn.lock();
+        let state = self.state.lock();
         let number = state.number(name)?;
         let mut catalog = state.catalog.clone();
         drop(state);
@@ -200,17 +200,17 @@ impl Engine {
     /// How many publishes are under way in a queue.
     #[cfg(test)]
     pub(crate) fn reserved(&self, name: &QueueName) -> u64 {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         state.queues[state.numbers[name] as usize].reserved
     }
 
     /// What must be committed because of messages that ran out of attempts.
     pub(crate) fn take_burials(&self) -> Vec<Request> {
-        std::mem::take(&mut lock(&self.state).burials)
+        std::mem::take(&mut self.state.lock().burials)
     }
 
     pub(crate) fn depth(&self, name: &QueueName, now: Timestamp) -> Result<Depth, BrokerError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let number = state.number(name)?;
         state.expire_leases(now);
         state.promote(number, now);
@@ -219,7 +219,7 @@ impl Engine {
 
     /// Nothing works from now on.
     pub(crate) fn close(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.closed = true;
         for queue in &state.queues {
             queue.wake();

@@ -1,6 +1,6 @@
 //! A disk that cannot be written: since the last write failed, and until one succeeds or a look shows that it is over.
 
-use super::{Engine, log::Spare, state::lock};
+use super::{Engine, log::Spare};
 use crate::segment;
 use crawlway_broker::BrokerError;
 use std::io;
@@ -13,12 +13,12 @@ const SMALL_SPARE: u64 = 64 << 10;
 impl Engine {
     /// Says no when the last write failed, or when the disk has less room than is held back on it.
     pub(crate) fn takes_messages(&self) -> Result<(), BrokerError> {
-        lock(&self.state).check_open()?;
-        if let Some(why) = lock(&self.outage).clone() {
+        self.state.lock().check_open()?;
+        if let Some(why) = self.outage.lock().clone() {
             return Err(BrokerError::Unavailable { detail: why });
         }
         let free = self.disk.free().map_err(|error| self.unavailable(&error))?;
-        if free < self.sizes.reserve || lock(&self.state).is_short_of_disk() {
+        if free < self.sizes.reserve || self.state.lock().is_short_of_disk() {
             return Err(self.unavailable(&io::ErrorKind::StorageFull.into()));
         }
         Ok(())
@@ -26,7 +26,7 @@ impl Engine {
 
     /// Notes how the last write went.
     pub(super) fn note_outage(&self, why: Option<String>) {
-        let mut outage = lock(&self.outage);
+        let mut outage = self.outage.lock();
         match (&*outage, &why) {
             (None, Some(why)) => {
                 tracing::error!(directory = %self.disk.path().display(), why, "the queue cannot be written");
@@ -40,7 +40,7 @@ impl Engine {
     /// After a failed write, writes something that nobody needs, to see whether that works again. Who is told that nothing is
     /// taken publishes nothing, and nobody would find out.
     pub(crate) fn look_whether_it_is_over(&self) {
-        if lock(&self.outage).is_none() {
+        if self.outage.lock().is_none() {
             return;
         }
         let written = self.write_sample();
@@ -48,7 +48,7 @@ impl Engine {
     }
 
     fn write_sample(&self) -> io::Result<()> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         if let Some(spare) = log.spares.last() {
             // Nothing in a spare is needed.
             let sample = vec![0; usize::try_from(SAMPLE.min(spare.size)).unwrap_or_default()];

@@ -3,7 +3,7 @@
 use super::{
     Engine,
     commit::{CommitError, Effect, Request},
-    state::{State, lock},
+    state::State,
 };
 use crate::record::{Kind, Parts};
 use crawlway_broker::{Outgoing, PublishError, Target, Timestamp, limits};
@@ -56,7 +56,7 @@ impl Engine {
     pub(crate) fn route(&self, batch: &[Outgoing], now: Timestamp) -> Prepared {
         let checked: Vec<Result<(), PublishError>> =
             batch.iter().map(|message| self.check(message)).collect();
-        let queues = lock(&self.state).route_all(batch, checked);
+        let queues = self.state.lock().route_all(batch, checked);
         let mut request = Request::default();
         let mut routes = Vec::with_capacity(batch.len());
         for (message, queues) in batch.iter().zip(queues) {

@@ -3,7 +3,7 @@
 use super::{
     Engine,
     commit::readable_size,
-    state::{State, Suspicion, decode, lock},
+    state::{State, Suspicion, decode},
 };
 use crate::{
     disk::DiskFile,
@@ -47,7 +47,7 @@ struct Taken {
 impl Engine {
     /// What is woken when something may have arrived in a queue.
     pub(crate) fn arrivals(&self, name: &QueueName) -> Result<Arc<Notify>, BrokerError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let number = state.number(name)?;
         Ok(state.queues[number as usize].arrivals.clone())
     }
@@ -59,7 +59,7 @@ impl Engine {
         max: usize,
         now: Timestamp,
     ) -> Result<Received, BrokerError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let number = state.number(name)?;
         state.expire_leases(now);
         state.promote(number, now);
@@ -91,7 +91,7 @@ impl Engine {
 
     /// The disk failed, which is not the message's fault: it waits as before and nothing is counted.
     fn hand_back(&self, taken: &Taken, queue: u16, now: Timestamp) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.land(taken.tag).is_some() {
             state.record_events(&[(taken.place, Event::Deferred { until: now })]);
             state.put_back(queue, taken.slot, Timestamp::default(), now);
@@ -100,7 +100,7 @@ impl Engine {
 
     /// A record is damaged: takes its message out of the queue, and says so.
     fn set_aside(&self, taken: &Taken, bytes: &[u8], queue: u16, now: Timestamp) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // If the delivery is over, so may be the record: its file could have been used again since.
         if state.land(taken.tag).is_none() {
             return;

@@ -1,11 +1,6 @@
 //! Settling: what becomes of a delivery, and the fence against those that come too late.
 
-use super::{
-    Engine, Request,
-    commit::CommitError,
-    copies::Leaving,
-    state::{State, lock},
-};
+use super::{Engine, Request, commit::CommitError, copies::Leaving, state::State};
 use crate::journal::Event;
 use crawlway_broker::{Receipt, SettleError, Settled, Timestamp, Verdict};
 use std::time::Duration;
@@ -58,7 +53,7 @@ impl Outcomes {
 impl Engine {
     /// Takes verdicts. Done, requeued and deferred come true at once, the others with their copies.
     pub(crate) fn settle(&self, verdicts: Vec<(Receipt, Verdict)>, now: Timestamp) -> Settling {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.expire_leases(now);
         let mut request = Request::default();
         let mut outcomes = Vec::with_capacity(verdicts.len());
@@ -128,7 +123,7 @@ impl Engine {
 
     /// Notes that nothing runs beside a delivery.
     pub(crate) fn alone(&self, receipt: &Receipt, now: Timestamp) -> Result<(), SettleError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.expire_leases(now);
         let Some((_, slot, _)) = state.in_flight(receipt) else {
             return Err(match state.closed {
@@ -144,7 +139,7 @@ impl Engine {
 
     /// Gives all deliveries back, uncounted: their receivers end in order.
     pub(crate) fn hand_back_all(&self, now: Timestamp) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let held: Vec<_> = state
             .flights
             .iter()
@@ -171,7 +166,7 @@ impl Engine {
         lease: Duration,
         now: Timestamp,
     ) -> Vec<Result<(), SettleError>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.expire_leases(now);
         receipts
             .iter()

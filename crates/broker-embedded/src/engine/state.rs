@@ -15,7 +15,7 @@ use crawlway_broker::{BrokerError, QueueName, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -66,11 +66,6 @@ pub(crate) struct State {
     pub(crate) looked: Timestamp,
     pub(crate) frozen_after: Option<Duration>,
     pub(crate) closed: bool,
-}
-
-/// A panic while the lock was held is a bug that must not take every other caller down with it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

@@ -1,12 +1,8 @@
 //! A disk in memory that can crash like a real one.
 
 use crate::disk::{Disk, DiskFile};
-use std::{
-    collections::BTreeMap,
-    io,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 const SECTOR: usize = 512;
 
@@ -93,7 +89,7 @@ impl Inner {
 
 impl SimDisk {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     /// Lets the machine stop after this many more changes.

@@ -14,11 +14,12 @@ use crawlway_broker::{
     BrokerError, DeadFilter, Delivery, ExchangeName, Outgoing, PublishError, QueueName, QueueSpec, Settled,
     Timestamp, TopicPattern, Verdict,
 };
+use parking_lot::Mutex;
 use std::{
     io,
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -133,9 +134,9 @@ fn publish(engine: &Engine, batch: &[Outgoing]) -> Vec<Result<(), PublishError>>
     let (mut request, routes) = engine.route(batch, NOW).into_parts();
     let records = Arc::new(Mutex::new(Vec::new()));
     let told = records.clone();
-    request.on_reply(move |outcomes| *told.lock().unwrap() = outcomes);
+    request.on_reply(move |outcomes| *told.lock() = outcomes);
     engine.commit(vec![request], NOW);
-    let records = std::mem::take(&mut *records.lock().unwrap());
+    let records = std::mem::take(&mut *records.lock());
     Prepared::outcomes(routes, records)
 }
 

@@ -13,12 +13,9 @@ use crawlway_broker::{
     DeadFilter, Outgoing, PublishError, QueueName, QueueSpec, Receipt, SettleError, Settled, Timestamp,
     Verdict,
 };
+use parking_lot::Mutex;
 use proptest::prelude::*;
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub(super) const MAX_ATTEMPTS: u32 = 3;
 pub(super) const MAX_SOLO_CRASHES: u32 = 2;
@@ -187,9 +184,9 @@ impl World {
         }
         let results = Arc::new(Mutex::new(Vec::new()));
         let told = results.clone();
-        request.on_reply(move |outcomes| *told.lock().unwrap() = outcomes);
+        request.on_reply(move |outcomes| *told.lock() = outcomes);
         self.engine.commit(vec![request], self.now);
-        std::mem::take(&mut results.lock().unwrap())
+        std::mem::take(&mut results.lock())
     }
 
     fn commit_all(&self, requests: Vec<Request>) {

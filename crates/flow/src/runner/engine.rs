@@ -8,11 +8,8 @@ use super::{
 use crate::{Context, Counted, Meter, Output, Source, Stage, StageError, Stop};
 use crawlway_broker::{Delivery, MessageId, Outgoing, Receipt, SettleError};
 use crawlway_clock::Timestamp;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 /// Why items are handed back instead of finished.

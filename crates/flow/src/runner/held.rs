@@ -1,10 +1,8 @@
 //! The items that this runner holds, for renewing their leases and handing them back.
 
 use crawlway_broker::{Delivery, MessageId, Receipt};
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// What is known of an item that is held.
@@ -33,10 +31,6 @@ enum State {
 pub(super) struct Held(Mutex<HashMap<Receipt, Holding>>);
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Receipt, Holding>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn insert(&self, delivery: &Delivery) {
         let holding = Holding {
             id: delivery.message.id.clone(),
@@ -46,19 +40,19 @@ impl Held {
             taken: Instant::now(),
             state: State::Working,
         };
-        self.lock().insert(delivery.receipt.clone(), holding);
+        self.0.lock().insert(delivery.receipt.clone(), holding);
     }
 
     /// Notes what an item is about, should it have to be handed back.
     pub(super) fn about(&self, receipt: &Receipt, id: &MessageId, subject: Option<&String>) {
-        if let Some(holding) = self.lock().get_mut(receipt) {
+        if let Some(holding) = self.0.lock().get_mut(receipt) {
             holding.id = id.clone();
             holding.subject = subject.cloned();
         }
     }
 
     pub(super) fn finishing(&self, receipt: &Receipt) {
-        if let Some(holding) = self.lock().get_mut(receipt)
+        if let Some(holding) = self.0.lock().get_mut(receipt)
             && holding.state == State::Working
         {
             holding.state = State::Finishing;
@@ -66,43 +60,43 @@ impl Held {
     }
 
     pub(super) fn lost(&self, receipt: &Receipt) {
-        if let Some(holding) = self.lock().get_mut(receipt) {
+        if let Some(holding) = self.0.lock().get_mut(receipt) {
             holding.state = State::Lost;
         }
     }
 
     pub(super) fn is_lost(&self, receipt: &Receipt) -> bool {
-        self.lock().get(receipt).is_some_and(|holding| holding.state == State::Lost)
+        self.0.lock().get(receipt).is_some_and(|holding| holding.state == State::Lost)
     }
 
     /// The id of an item, and what it is about.
     pub(super) fn what(&self, receipt: &Receipt) -> Option<(MessageId, Option<String>)> {
-        self.lock().get(receipt).map(|holding| (holding.id.clone(), holding.subject.clone()))
+        self.0.lock().get(receipt).map(|holding| (holding.id.clone(), holding.subject.clone()))
     }
 
     pub(super) fn contains(&self, receipt: &Receipt) -> bool {
-        self.lock().contains_key(receipt)
+        self.0.lock().contains_key(receipt)
     }
 
     pub(super) fn remove(&self, receipt: &Receipt) {
-        self.lock().remove(receipt);
+        self.0.lock().remove(receipt);
     }
 
     /// All whose lease is to be renewed.
     pub(super) fn receipts(&self) -> Vec<Receipt> {
-        let held = self.lock();
+        let held = self.0.lock();
         let ours = held.iter().filter(|(_, holding)| holding.state != State::Lost);
         ours.map(|(receipt, _)| receipt.clone()).collect()
     }
 
     /// How many the stage has not finished with.
     pub(super) fn working(&self) -> usize {
-        self.lock().values().filter(|holding| holding.state == State::Working).count()
+        self.0.lock().values().filter(|holding| holding.state == State::Working).count()
     }
 
     /// What the stage has not finished with.
     pub(super) fn unfinished(&self) -> Vec<(Receipt, Holding)> {
-        let held = self.lock();
+        let held = self.0.lock();
         let unfinished = held.iter().filter(|(_, holding)| holding.state == State::Working);
         unfinished.map(|(receipt, holding)| (receipt.clone(), holding.clone())).collect()
     }

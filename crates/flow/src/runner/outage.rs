@@ -1,9 +1,7 @@
 //! Waiting while something of ours is out of order: longer each time, and no longer than it is.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::{sync::Notify, time::Instant};
 
 const FIRST: Duration = Duration::from_millis(100);
@@ -41,14 +39,10 @@ struct State {
 }
 
 impl Outage {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Somebody who began at this time found it out of order: how long to wait. Who began before it was last noted
     /// brings no news, or a burst of failures would look like a long outage.
     pub(super) fn again(&self, began: Instant) -> Duration {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.noted.is_none_or(|noted| began >= noted) {
             state.times = state.times.saturating_add(1);
             let now = Instant::now();
@@ -60,25 +54,25 @@ impl Outage {
 
     /// Whether it is out of order, as far as is known.
     pub(super) fn is_on(&self) -> bool {
-        self.lock().times > 0
+        self.state.lock().times > 0
     }
 
     /// It works. Who waits goes on at once.
     pub(super) fn over(&self) {
-        *self.lock() = State::default();
+        *self.state.lock() = State::default();
         self.ended.notify_waiters();
     }
 
     /// Somebody who began at this time found that it works. Who began before it was noted brings no news.
     pub(super) fn over_since(&self, began: Instant) {
-        if self.lock().noted.is_some_and(|noted| began >= noted) {
+        if self.state.lock().noted.is_some_and(|noted| began >= noted) {
             self.over();
         }
     }
 
     /// Somebody goes to see whether it still is; the next one waits as long again, or until it is over.
     pub(super) fn probed(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.until = state.until.map(|_| Instant::now() + rest(state.times));
     }
 
@@ -89,7 +83,7 @@ impl Outage {
             tokio::pin!(ended);
             // From here on no end is missed, also while we look.
             ended.as_mut().enable();
-            let until = self.lock().until;
+            let until = self.state.lock().until;
             let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}

@@ -13,7 +13,7 @@ use crawlway_store::{End, TrailEntry};
 use futures::FutureExt;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -263,7 +263,7 @@ impl<S: Stage> Engine<S> {
         if losses == 0 {
             return false;
         }
-        let mut noted = self.noted_losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted_losses.lock();
         if noted.len() >= MOST_NOTED {
             noted.clear();
         }
@@ -433,7 +433,7 @@ impl<S: Stage> Engine<S> {
     /// Returns when the queue further down has room.
     async fn room_further_down(&self) {
         let Some(hold_back) = &self.settings.hold_back else { return };
-        let last_look = *self.much_room.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_look = *self.much_room.lock();
         if last_look.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
             return;
         }
@@ -441,7 +441,7 @@ impl<S: Stage> Engine<S> {
         while let Ok(waiting) = self.parts.broker.waiting(&hold_back.queue).await {
             if waiting < hold_back.most {
                 let much = hold_back.most - waiting >= MUCH_ROOM;
-                *self.much_room.lock().unwrap_or_else(PoisonError::into_inner) = much.then(Instant::now);
+                *self.much_room.lock() = much.then(Instant::now);
                 return;
             }
             tokio::time::sleep(LOOK_AGAIN).await;

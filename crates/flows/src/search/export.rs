@@ -4,6 +4,7 @@ use super::message::{self, CheckedPage, Metadata, PageMessage};
 use crawlway_broker::Delivery;
 use crawlway_clock::Timestamp;
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use std::{
     borrow::Cow,
@@ -14,7 +15,7 @@ use std::{
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -113,7 +114,7 @@ impl Export {
 
     /// Whether this page is in it, as far as that can be told.
     pub fn has(&self, url: &str) -> bool {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).pages.contains_key(&key(url))
+        self.written.lock().pages.contains_key(&key(url))
     }
 
     /// Whether whoever read has gone away, so that nothing more can be written.
@@ -124,7 +125,7 @@ impl Export {
     /// Adds pages, all or none of them, and returns when they are on the disk. Says of each whether it was written, or had been
     /// before.
     fn add(&self, pages: Vec<CheckedPage>) -> io::Result<Vec<bool>> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         let (mut lines, mut fresh, mut added) = (Vec::new(), Vec::new(), HashMap::new());
         for page in pages {
             let (key, at) = (key(page.url.as_str()), page.crawled_at);

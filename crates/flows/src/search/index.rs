@@ -116,7 +116,7 @@ mod tests {
     use crawlway_clock::{Clock, Timestamp};
     use crawlway_flow::Stop;
     use crawlway_store::pages::{Query, Results, Search, SearchError};
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     /// An index that cannot store pages with a certain title, or nothing at all.
     #[derive(Debug, Default)]
@@ -128,13 +128,13 @@ mod tests {
     #[async_trait::async_trait]
     impl PageIndex for Fussy {
         async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
-            if *self.down.lock().unwrap() {
+            if *self.down.lock() {
                 return Err(StoreError::Unavailable { detail: "no space left on device".to_owned() });
             }
             if pages.iter().any(|page| page.title == "bad") {
                 return Err(StoreError::Invalid { problem: "that title".to_owned() });
             }
-            self.stored.lock().unwrap().extend(pages.iter().map(|page| page.url.clone()));
+            self.stored.lock().extend(pages.iter().map(|page| page.url.clone()));
             Ok(())
         }
         async fn search(&self, _: &Search) -> Result<Results, SearchError> {
@@ -184,13 +184,13 @@ mod tests {
         let index = Arc::new(Fussy::default());
         let stage = IndexStage::new(index.clone(), 1 << 20);
         let context = Context { worker: "test".into(), clock: Clock::System, stop: Stop::default() };
-        *index.down.lock().unwrap() = true;
+        *index.down.lock() = true;
         let ended = stage.run(vec![item("a"), item("b")], &context).await;
         assert!(ended.iter().all(|ended| matches!(ended, Err(StageError::Ours { .. }))), "{ended:?}");
-        *index.down.lock().unwrap() = false;
+        *index.down.lock() = false;
         let ended = stage.run(vec![item("a"), item("bad"), item("b")], &context).await;
         assert!(ended[0].is_ok() && ended[2].is_ok(), "{ended:?}");
         assert!(matches!(&ended[1], Err(StageError::Permanent { .. })), "{ended:?}");
-        assert_eq!(*index.stored.lock().unwrap(), ["http://a.test/a", "http://a.test/b"]);
+        assert_eq!(*index.stored.lock(), ["http://a.test/a", "http://a.test/b"]);
     }
 }

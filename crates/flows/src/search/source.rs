@@ -11,12 +11,9 @@ use crawlway_store::{
     Frontier, StoreError,
     frontier::{self, CrawlId, Ending, PageFacts, SettledAs, Taken, Validators},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// The name of the frontier where queues are listed.
@@ -74,7 +71,7 @@ impl FrontierSource {
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<Receipt, (CrawlId, String)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Sees to it that no page is lost for having been left out for another URL, now that these are settled.

@@ -3,9 +3,9 @@
 use crawlway_clock::Timestamp;
 use crawlway_flows::inventory::Accepted;
 use crawlway_store::inventory::{Record, RecordId, Request, Status};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -32,7 +32,7 @@ impl AcceptedUrls {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock()
     }
 
     /// Remembers a URL that the broker has.

@@ -3,9 +3,9 @@
 use axum::body::Bytes;
 use crawlway_clock::Timestamp;
 use crawlway_store::inventory::RecordId;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -59,7 +59,7 @@ impl Cache {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock()
     }
 
     /// A record, however old.

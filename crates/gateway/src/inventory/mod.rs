@@ -30,11 +30,12 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
+use parking_lot::Mutex;
 use queued::QueuedWrites;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -243,14 +244,14 @@ impl Inventory {
 
     /// Joins the load of this record that is under way, or begins one. It goes on when nobody waits for it any more.
     fn load(&self, id: RecordId) -> Load {
-        let mut loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loads = self.0.loads.lock();
         if let Some(load) = loads.get(&id) {
             return load.clone();
         }
         let this = self.clone();
         let loading = tokio::spawn(async move {
             let loaded = this.read(id).await;
-            this.0.loads.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            this.0.loads.lock().remove(&id);
             loaded
         });
         let broke = |_| Err(StoreError::Unavailable { detail: "reading the record broke".to_owned() });

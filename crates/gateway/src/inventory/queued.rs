@@ -2,11 +2,8 @@
 
 use super::Inner;
 use crawlway_store::{StoreError, inventory::Request};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::timeout};
 
 /// For so long requests are gathered before they are written. Everything is written within 200 ms while the store answers.
@@ -51,7 +48,7 @@ impl QueuedWrites {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Keeps requests, and drops the oldest beyond the capacity: the worker makes their records when it begins them.

@@ -1,10 +1,11 @@
 //! Who may have a connection: so many in all, and so many from one address. Beyond that there is a small budget that only
 //! health is answered from, in which the newest connection takes the place of the oldest.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::task::AbortHandle;
 
@@ -51,7 +52,7 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.taken.lock()
     }
 }
 

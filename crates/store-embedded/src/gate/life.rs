@@ -13,11 +13,8 @@ use super::{
 };
 use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_store::{GateError, Group, Policy, Timestamp};
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{fs, io, path::Path};
 
 /// The directory of a gate, while it is ours.
 #[derive(Debug)]
@@ -86,7 +83,7 @@ impl Life {
 
     /// When requests of earlier processes were at the latest.
     pub(super) fn before(&self, now: Timestamp) -> Before {
-        let mut before = locked(&self.before);
+        let mut before = self.before.lock();
         // Follows a clock that was set back, once and for all groups.
         *before = before.not_after(now);
         *before
@@ -112,7 +109,7 @@ impl Life {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        locked(&self.book)
+        self.book.lock()
     }
 }
 
@@ -137,8 +134,4 @@ pub(super) fn unavailable(doing: &str, path: &Path, error: &io::Error) -> GateEr
             path.display()
         ),
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,14 +7,12 @@
 
 use super::{complaint::Complaint, lane::WOBBLE, life::unavailable};
 use crawlway_store::{GateError, Timestamp};
+use parking_lot::Mutex;
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -84,7 +82,7 @@ impl Mark {
         if self.is_covered(until) {
             return;
         }
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         if self.is_covered(until) {
             return;
         }
@@ -97,7 +95,7 @@ impl Mark {
 
     /// Says exactly what was, when nothing more will be.
     pub(super) fn settle(&self, bounds: Bounds) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         self.write(&mut file, bounds);
         self.covered.store(0, Ordering::Release);
     }

@@ -22,13 +22,14 @@ use crawlway_store::{
 };
 use lane::{Answer, Lane};
 use life::{Before, Life};
+use parking_lot::{Mutex, MutexGuard};
 use shard::Shard;
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -104,7 +105,7 @@ impl EmbeddedGate {
 impl State {
     fn shard(&self, group: &Group) -> MutexGuard<'_, Shard> {
         let hash = self.hasher.hash_one(group);
-        locked(&self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or(0)])
+        self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or(0)].lock()
     }
 
     fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Turn {
@@ -186,7 +187,7 @@ impl State {
     fn make_room(&self, now: Timestamp) -> Option<Timestamp> {
         let mut soonest: Option<Timestamp> = None;
         for shard in &self.shards {
-            let mut shard = locked(shard);
+            let mut shard = shard.lock();
             self.forgotten(shard.forget(now, &self.policy));
             soonest = soonest.into_iter().chain(shard.next_to_forget()).min();
         }
@@ -206,7 +207,7 @@ impl Drop for State {
     fn drop(&mut self) {
         if let Some(life) = &self.life {
             let last =
-                self.shards.iter().fold(Before::default(), |last, shard| last.max(locked(shard).last()));
+                self.shards.iter().fold(Before::default(), |last, shard| last.max(shard.lock().last()));
             life.close(last, self.last_permit.load(Ordering::SeqCst), self.clock.now());
         }
     }
@@ -257,14 +258,9 @@ impl Gate for EmbeddedGate {
     async fn tracked(&self) -> Result<u64, GateError> {
         let now = self.0.clock.now();
         for shard in &self.0.shards {
-            let forgotten = locked(shard).forget(now, &self.0.policy);
+            let forgotten = shard.lock().forget(now, &self.0.policy);
             self.0.forgotten(forgotten);
         }
         Ok(self.0.groups.load(Ordering::SeqCst) as u64)
     }
-}
-
-/// A panic under the lock is a bug of one call; it must not stop every group of the shard.
-fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

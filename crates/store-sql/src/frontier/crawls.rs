@@ -21,7 +21,6 @@ use crawlway_store::{
 };
 use std::{
     collections::BTreeSet,
-    sync::PoisonError,
     time::{Duration, Instant},
 };
 
@@ -48,7 +47,7 @@ pub(super) async fn open(tx: &mut Tx, crawl: &NewCrawl, now: i64) -> Result<(Cra
 
 /// The number of a crawl.
 pub(super) async fn number(store: &SqlStore, id: &CrawlId) -> Result<i64, StoreError> {
-    let known = store.0.crawls.lock().unwrap_or_else(PoisonError::into_inner).get(id.as_str()).copied();
+    let known = store.0.crawls.lock().get(id.as_str()).copied();
     if let Some((number, since)) = known
         && since.elapsed() < REMEMBERED_FOR
     {
@@ -57,7 +56,7 @@ pub(super) async fn number(store: &SqlStore, id: &CrawlId) -> Result<i64, StoreE
     let number = read!(store, tx, find_number(tx, id))?;
     let missing = || StoreError::Invalid { problem: format!("there is no crawl `{id}`; open it first") };
     let number = number.ok_or_else(missing)?;
-    let mut known = store.0.crawls.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = store.0.crawls.lock();
     if known.len() >= REMEMBERED {
         known.clear();
     }

@@ -9,14 +9,13 @@ use crate::{
     store::{SqlStore, transact},
 };
 use crawlway_store::{StoreError, frontier::CrawlId};
-use std::sync::PoisonError;
 
 /// How many URLs are deleted by one transaction.
 const AT_ONCE: i64 = 2_000;
 
 pub(super) async fn delete(store: &SqlStore, id: &CrawlId) -> Result<bool, StoreError> {
     let Some(num) = transact!(Lasts::PowerCut, store, tx, hide(tx, id))? else { return Ok(false) };
-    store.0.crawls.lock().unwrap_or_else(PoisonError::into_inner).remove(id.as_str());
+    store.0.crawls.lock().remove(id.as_str());
     while transact!(store, tx, some(tx, num))? {}
     // Until no process adds to it any more, and a crawl of the same name can be opened.
     tokio::time::sleep(crawls::REMEMBERED_FOR).await;

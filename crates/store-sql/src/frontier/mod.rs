@@ -26,7 +26,7 @@ use crawlway_store::{
         NewUrl, PageLinks, Receipt, Reopen, SettledAs, Taken,
     },
 };
-use std::sync::{PoisonError, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 /// The states of a URL, as they are stored.
 const WAITING: i64 = 0;
@@ -64,7 +64,7 @@ impl Frontier for SqlStore {
 
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError> {
         let renamed = transact!(Lasts::PowerCut, self, tx, crawls::rename(tx, id, to))?;
-        self.0.crawls.lock().unwrap_or_else(PoisonError::into_inner).remove(id.as_str());
+        self.0.crawls.lock().remove(id.as_str());
         Ok(renamed)
     }
 

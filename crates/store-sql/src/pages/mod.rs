@@ -36,9 +36,10 @@ use crawlway_store::{
     IndexedPage, PageIndex, StoreError, Timestamp,
     pages::{Query, Results, Search, SearchError, precedence::received},
 };
+use parking_lot::Mutex;
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -77,7 +78,7 @@ impl SqlPages {
 
     /// Whether it is time to sweep; says so once.
     fn is_sweep_due(&self) -> bool {
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut swept = self.swept.lock();
         let is_due = swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY);
         if is_due {
             *swept = Some(Instant::now());

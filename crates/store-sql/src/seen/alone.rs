@@ -12,10 +12,8 @@ use crate::{
     time::after,
 };
 use crawlway_store::seen::Seen;
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The rows of claims that were made lately, so that marking a page as crawled, which comes next, needs not look for it.
 /// A row may be gone meanwhile, or its transaction may be undone and its number given to another: so a row is only changed
@@ -28,7 +26,7 @@ const MOST_CLAIMS: usize = 1 << 16;
 
 impl Claims {
     fn note(&self, claims: impl Iterator<Item = (Key, i64)>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= MOST_CLAIMS {
             known.clear();
         }
@@ -36,7 +34,7 @@ impl Claims {
     }
 
     fn take<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<(Key, i64)> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         keys.filter_map(|key| known.remove_entry(key)).collect()
     }
 }

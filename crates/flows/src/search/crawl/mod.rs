@@ -28,9 +28,10 @@ use crawlway_store::{
     seen::Seen,
 };
 use futures::future::join_all;
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::sync::Semaphore;
@@ -446,7 +447,7 @@ impl CrawlStage {
 
     /// What the item's crawl asks for, in this revision or a later one.
     async fn terms(&self, crawl: &CrawlId, revision: u64) -> Result<Arc<Terms>, StageError> {
-        let lock = || self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.scopes.lock();
         if let Some(terms) = lock().get(crawl)
             && terms.revision >= revision
         {

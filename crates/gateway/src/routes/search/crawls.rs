@@ -21,7 +21,6 @@ use crawlway_store::{
 };
 use http::{StatusCode, header};
 use serde::Deserialize;
-use std::sync::PoisonError;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -117,7 +116,7 @@ pub(in crate::routes) async fn resume_sitemaps(shared: Shared) {
 }
 
 fn spawn_reading(shared: &Shared, id: CrawlId, definition: Definition) {
-    let mut reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reading = shared.reading_sitemaps.lock();
     if reading.insert(id.clone()) {
         tokio::spawn(read_sitemaps(shared.clone(), id, definition));
     }
@@ -141,7 +140,7 @@ async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
         None => {}
     }
     (parts.wake)();
-    shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    shared.reading_sitemaps.lock().remove(&id);
 }
 
 /// List crawls, the newest first
@@ -263,7 +262,7 @@ async fn set(
 fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
     let pace = shared.rates.pace(&crawl);
     let to_be_indexed = shared.indexing.left(&crawl, look);
-    let reading = shared.reading_sitemaps.lock().unwrap_or_else(PoisonError::into_inner).contains(&crawl.id);
+    let reading = shared.reading_sitemaps.lock().contains(&crawl.id);
     let waits = crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
     let waits_for = match crawl.state {
         CrawlState::Paused => Some(format!("paused: `crawlway crawl resume {}` lets it go on", crawl.id)),
