@@ -27,7 +27,17 @@ fn page(text: &str) -> Vec<u8> {
 fn crawler(web: &Web, host: Ipv4Addr, home: &Path, settings: &[(&str, &str)]) -> Command {
     let mut crawl = Command::new(PROGRAM);
     crawl
-        .args(["crawl", "--json", "--quiet", "--no-robots", "--gap", "0s", "--name", "timed", "--allow"])
+        .args([
+            "crawl",
+            "--json",
+            "--quiet",
+            "--no-robots",
+            "--min-delay",
+            "0s",
+            "--name",
+            "timed",
+            "--allow",
+        ])
         .arg(format!("127.0.0.0/8:{}", web.port))
         .arg(web.url(host, "/"))
         .arg("--data")
@@ -92,7 +102,7 @@ fn a_clock_that_is_set_by_an_hour_between_two_processes_delays_nothing() {
             _ => page("back"),
         };
         let web = Web::serve(&[host], Arc::new(answers));
-        let settings = [("CRAWLWAY_SEARCH__RETRY_AFTER", "5s"), ("CRAWLWAY_SEARCH__LONGEST_RETRY", "5s")];
+        let settings = [("CRAWLWAY_SEARCH__RETRY_DELAY", "5s"), ("CRAWLWAY_SEARCH__MAX_RETRY_DELAY", "5s")];
         let mut child = crawler(&web, host, home.path(), &settings).spawn().unwrap();
         until("the page failed", || failed.load(SeqCst));
         std::thread::sleep(Duration::from_millis(500));
@@ -128,7 +138,7 @@ fn a_process_that_is_suspended_for_longer_than_leases_and_time_outs_counts_no_at
     // The answers come while it is suspended, and the time-outs have passed when it goes on.
     let settings = [
         ("CRAWLWAY_SEARCH__LEASE", "3s"),
-        ("CRAWLWAY_FETCH__IN_FLIGHT", "8"),
+        ("CRAWLWAY_FETCH__PER_HOST_CONCURRENCY", "8"),
         ("CRAWLWAY_FETCH__FIRST_BYTE_TIMEOUT", "4s"),
     ];
     let child = crawler(&web, host, home.path(), &settings).spawn().unwrap();

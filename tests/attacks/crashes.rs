@@ -42,7 +42,17 @@ impl Victim {
 fn crawler(web: &Web, hosts: &[Ipv4Addr], home: &Path) -> Command {
     let mut crawl = Command::new(PROGRAM);
     crawl
-        .args(["crawl", "--json", "--quiet", "--no-robots", "--gap", "0s", "--name", "attacked", "--allow"])
+        .args([
+            "crawl",
+            "--json",
+            "--quiet",
+            "--no-robots",
+            "--min-delay",
+            "0s",
+            "--name",
+            "attacked",
+            "--allow",
+        ])
         .arg(format!("127.0.0.0/8:{}", web.port))
         .args(hosts.iter().map(|host| web.url(*host, "/")))
         .arg("--data")
@@ -219,7 +229,7 @@ fn a_url_that_kills_the_service_is_failed_and_not_in_progress_for_ever() {
             .env_clear()
             .env("CRAWLWAY_GATEWAY__LISTEN", format!("127.0.0.1:{port}"))
             .env("CRAWLWAY_FETCH__ALLOW", format!("[\"127.0.0.0/8:{}\"]", web.port))
-            .env("CRAWLWAY_FETCH__GAP", "0s")
+            .env("CRAWLWAY_FETCH__MIN_DELAY", "0s")
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         command

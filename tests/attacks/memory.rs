@@ -48,7 +48,7 @@ fn most_memory(child: &Child) -> Option<u64> {
 fn crawl(web: &Web, hosts: &[Ipv4Addr], home: &Path) -> (Value, u64) {
     let mut crawl = Command::new(PROGRAM);
     crawl
-        .args(["crawl", "--json", "--quiet", "--no-robots", "--gap", "0s", "--allow"])
+        .args(["crawl", "--json", "--quiet", "--no-robots", "--min-delay", "0s", "--allow"])
         .arg(format!("127.0.7.0/24:{}", web.port))
         .args(hosts.iter().map(|host| web.url(*host, "/")))
         .arg("--data")

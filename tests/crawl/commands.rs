@@ -274,7 +274,7 @@ fn wrong_questions_are_told_what_is_wrong() {
     refused(&["crawl", "http://a.example/", "--host", "b.example"], 2, "out of the crawl's own scope");
     refused(&["crawl", "http://a.example/", "--host", "http://a.example/"], 2, "expected a host such as");
     refused(&["crawl", "http://a.example/", "--max-pages", "0"], 2, "--max-pages");
-    refused(&["crawl", "http://a.example/", "--gap", "soon"], 2, "--gap");
+    refused(&["crawl", "http://a.example/", "--min-delay", "soon"], 2, "--min-delay");
     refused(&["crawl"], 2, "URL");
     // Nobody is at these addresses, so that it is refused before anything is asked for.
     let many = site.home.path().join("many.toml");

@@ -52,15 +52,15 @@ impl Servers {
             ("RABBITMQ_USER", self.rabbitmq.user),
             ("RABBITMQ_PASSWORD", self.rabbitmq.password),
             ("CRAWLWAY_SEEN__KIND", "redis".to_owned()),
-            ("CRAWLWAY_GATE__KIND", "redis".to_owned()),
+            ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
             ("CRAWLWAY_REDIS__URL", self.redis),
             ("CRAWLWAY_REDIS__PREFIX", format!("shared-{}-{number}", std::process::id())),
             ("CRAWLWAY_SEARCH__INDEX", "postgresql".to_owned()),
             ("CRAWLWAY_SEARCH__LEASE", "5s".to_owned()),
-            ("CRAWLWAY_SEARCH__CLAIM", "5s".to_owned()),
+            ("CRAWLWAY_SEARCH__CLAIM_TTL", "5s".to_owned()),
             ("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0".to_owned()),
             ("CRAWLWAY_FETCH__ALLOW", format!("[\"127.0.0.0/8:{port}\"]")),
-            ("CRAWLWAY_FETCH__GAP", format!("{}ms", lab.gap.as_millis())),
+            ("CRAWLWAY_FETCH__MIN_DELAY", format!("{}ms", lab.gap.as_millis())),
         ];
         lab.postgres = Some(self.postgres);
         lab.pages_with_records = true;

@@ -71,11 +71,11 @@ impl Lab {
             .current_dir(self.home.path())
             .env_clear()
             .envs([
-                ("CRAWLWAY_GATE__BACK_OFF", "20ms"),
-                ("CRAWLWAY_GATE__LONGEST_BACK_OFF", "40ms"),
-                ("CRAWLWAY_GATE__BREAKER_FAILURES", "0"),
-                ("CRAWLWAY_SEARCH__RETRY_AFTER", "20ms"),
-                ("CRAWLWAY_SEARCH__LONGEST_RETRY", "40ms"),
+                ("CRAWLWAY_RATE_LIMIT__BACKOFF_DELAY", "20ms"),
+                ("CRAWLWAY_RATE_LIMIT__MAX_BACKOFF_DELAY", "40ms"),
+                ("CRAWLWAY_RATE_LIMIT__BREAKER_FAILURES", "0"),
+                ("CRAWLWAY_SEARCH__RETRY_DELAY", "20ms"),
+                ("CRAWLWAY_SEARCH__MAX_RETRY_DELAY", "40ms"),
                 ("CRAWLWAY_SEARCH__MAX_ATTEMPTS", "30"),
                 ("CRAWLWAY_QUEUE__CRAWLER_QUEUE__MAX_ATTEMPTS", "30"),
                 ("CRAWLWAY_SEARCH__INDEX_LINGER", "50ms"),
@@ -95,7 +95,7 @@ impl Lab {
     pub(crate) fn crawl(&self) -> Command {
         let mut crawl = self.program("crawl");
         let port = self.server.web().port();
-        crawl.args(&self.truth().start).arg("--gap").arg(format!("{}ms", self.gap.as_millis()));
+        crawl.args(&self.truth().start).arg("--min-delay").arg(format!("{}ms", self.gap.as_millis()));
         crawl.arg("--allow").arg(format!("127.0.0.0/8:{port}"));
         for host in self.server.web().hosts() {
             crawl.arg("--host").arg(host);

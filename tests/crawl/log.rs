@@ -98,7 +98,7 @@ fn where_there_is_no_terminal_lines_say_how_far_it_is_and_what_it_waits_for() {
         } else {
             site.program(&["crawl", "--allow", &format!("127.0.0.0/8:{}", site.port), &site.url("/")])
         };
-        crawl.env("CRAWLWAY_GATE__LONGEST_BACK_OFF", "60s");
+        crawl.env("CRAWLWAY_RATE_LIMIT__MAX_BACKOFF_DELAY", "60s");
         let mut child = crawl.stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(Vec::<String>::new()));
         let (stderr, heard) = (child.stderr.take().unwrap(), said.clone());

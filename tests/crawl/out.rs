@@ -131,7 +131,8 @@ fn standard_output_has_the_pages_and_nothing_else() {
 #[test]
 fn a_reader_who_has_read_enough_ends_the_crawl_which_can_go_on() {
     let site = site_of(200);
-    let mut child = site.crawl(&["--out", "-", "--gap", "10ms"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        site.crawl(&["--out", "-", "--min-delay", "10ms"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
     reader.read_line(&mut first).unwrap();
@@ -140,7 +141,7 @@ fn a_reader_who_has_read_enough_ends_the_crawl_which_can_go_on() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(3), "{said}");
     assert!(said.contains("\"state\": \"paused\""), "{said}");
-    let rest = site.crawled(&["--out", "rest.jsonl", "--gap", "0s"]);
+    let rest = site.crawled(&["--out", "rest.jsonl", "--min-delay", "0s"]);
     assert_eq!(rest["state"], "finished", "{rest}");
     // A new file has all pages, those that the reader has read included.
     assert_eq!(rest["written"].as_u64(), Some(201), "{rest}");

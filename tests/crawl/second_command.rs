@@ -122,7 +122,7 @@ fn links_beyond_what_may_wait_are_left_out_and_come_when_there_is_room(site: &Si
     }
     let few = |arguments: &[&str]| {
         let mut few = site.crawl(arguments);
-        few.env("CRAWLWAY_SEARCH__MAX_WAITING_URLS", "4");
+        few.env("CRAWLWAY_SEARCH__MAX_PENDING_URLS", "4");
         json(&finish(few.spawn().unwrap()), 0)
     };
     let left_out = |told: &Value| told["counts"]["left_out"]["too_many_waiting"].as_u64();
@@ -260,7 +260,7 @@ fn pages_of_one_sitemap_are_crawled_while_the_next_is_read_and_a_kill_loses_none
     site.put("/sitemap.xml", Answer::page(&format!("<sitemapindex>{}</sitemapindex>", index.concat())));
     site.put("/a.xml", sitemap("/hidden-a"));
     site.put("/b.xml", sitemap("/hidden-b").late(Duration::from_secs(30)));
-    let mut crawl = site.crawl(&["--sitemaps", "--in-flight", "4"]).spawn().unwrap();
+    let mut crawl = site.crawl(&["--sitemaps", "--per-host-concurrency", "4"]).spawn().unwrap();
     let began = std::time::Instant::now();
     while site.visits("/hidden-a") == 0 || site.visits("/b.xml") == 0 {
         assert!(
@@ -419,15 +419,15 @@ fn a_crawl_that_is_stopped_before_its_sitemaps_are_read_is_not_finished() {
 fn a_link_to_a_port_where_nothing_listens_holds_up_no_page_of_the_same_host() {
     let mut site = Site::new();
     site.variables = vec![
-        ("CRAWLWAY_GATE__BACK_OFF", "5s".to_owned()),
-        ("CRAWLWAY_GATE__LONGEST_BACK_OFF", "5m".to_owned()),
+        ("CRAWLWAY_RATE_LIMIT__BACKOFF_DELAY", "5s".to_owned()),
+        ("CRAWLWAY_RATE_LIMIT__MAX_BACKOFF_DELAY", "5m".to_owned()),
     ];
     fill(&site);
     let dead = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap().port();
     let (front, secure) = (format!("http://127.0.0.2:{dead}/"), site.url("/").replace("http", "https"));
     site.page("/", "", "front start", &[&front, &secure, "/page-0", "/page-1", "/page-2"]);
     let mut crawl =
-        site.crawl(&["--allow", &format!("127.0.0.0/8:{dead}"), "--gap", "20ms"]).spawn().unwrap();
+        site.crawl(&["--allow", &format!("127.0.0.0/8:{dead}"), "--min-delay", "20ms"]).spawn().unwrap();
     let began = std::time::Instant::now();
     while (0..3).any(|page| site.visits(&format!("/page-{page}/below")) == 0) {
         assert!(began.elapsed() < Duration::from_secs(60), "pages wait for a port that is none of theirs");

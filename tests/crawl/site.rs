@@ -163,14 +163,14 @@ impl Site {
             .current_dir(self.home.path())
             .env_clear()
             .envs([
-                ("CRAWLWAY_GATE__BACK_OFF", "5ms"),
-                ("CRAWLWAY_GATE__LONGEST_BACK_OFF", "10ms"),
-                ("CRAWLWAY_GATE__BREAKER_FAILURES", "0"),
-                ("CRAWLWAY_SEARCH__RETRY_AFTER", "5ms"),
-                ("CRAWLWAY_SEARCH__LONGEST_RETRY", "10ms"),
+                ("CRAWLWAY_RATE_LIMIT__BACKOFF_DELAY", "5ms"),
+                ("CRAWLWAY_RATE_LIMIT__MAX_BACKOFF_DELAY", "10ms"),
+                ("CRAWLWAY_RATE_LIMIT__BREAKER_FAILURES", "0"),
+                ("CRAWLWAY_SEARCH__RETRY_DELAY", "5ms"),
+                ("CRAWLWAY_SEARCH__MAX_RETRY_DELAY", "10ms"),
                 ("CRAWLWAY_SEARCH__MAX_ATTEMPTS", "2"),
                 ("CRAWLWAY_SEARCH__INDEX_LINGER", "5ms"),
-                ("CRAWLWAY_FETCH__GAP", "0s"),
+                ("CRAWLWAY_FETCH__MIN_DELAY", "0s"),
             ])
             .envs(self.variables.iter().map(|(name, value)| (*name, value.as_str())))
             .stdin(Stdio::null())

@@ -8,7 +8,9 @@ use std::time::Duration;
 fn endless_sites_end() {
     let lab = Lab::new(Plan::traps(), Duration::ZERO);
     let mut crawl = lab.crawl();
-    crawl.args(["--in-flight", "8"]).env("CRAWLWAY_SEARCH__TRAPS__COMBINATIONS_PER_PATH", "50");
+    crawl
+        .args(["--per-host-concurrency", "8"])
+        .env("CRAWLWAY_SEARCH__TRAPS__MAX_COMBINATIONS_PER_PATH", "50");
     let ended = lab.finish(crawl);
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     let told: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();

@@ -49,7 +49,7 @@ pub(crate) const SEARCH: Stack = Stack {
         ("broker.kind", "rabbitmq"),
         ("records.kind", "postgresql"),
         ("seen.kind", "redis"),
-        ("gate.kind", "redis"),
+        ("rate_limit.kind", "redis"),
         ("search.index", "postgresql"),
     ],
     addresses: &["broker.rabbitmq.management", "redis.url", "records.postgresql.url"],

@@ -162,7 +162,7 @@ fn a_container_that_is_stopped_has_the_time_to_drain() {
         let compose = stack.compose();
         for (name, service) in ours(&compose) {
             let shown = shown(&stack, &environment(service));
-            let drain = parse_duration(text(&shown, "search.drain")).unwrap();
+            let drain = parse_duration(text(&shown, "search.drain_timeout")).unwrap();
             let grace = parse_duration(service["stop_grace_period"].as_str().unwrap()).unwrap();
             // The API and the stages each have the whole time.
             assert!(grace > drain * 2, "{name}: {grace:?} for twice {drain:?}");

@@ -172,10 +172,10 @@ impl Scene {
             ("TMPDIR", self.home.path().join("tmp").to_str().unwrap()),
             ("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0"),
             ("CRAWLWAY_FETCH__ALLOW", &format!("[\"127.0.0.0/8:{}\"]", self.server.web().port())),
-            ("CRAWLWAY_FETCH__GAP", "10ms"),
+            ("CRAWLWAY_FETCH__MIN_DELAY", "10ms"),
             ("CRAWLWAY_FETCH__MAX_BODY", &MAX_BODY.to_string()),
             ("CRAWLWAY_SEARCH__INDEX_LINGER", "20ms"),
-            ("CRAWLWAY_SEARCH__DRAIN", "1s"),
+            ("CRAWLWAY_SEARCH__DRAIN_TIMEOUT", "1s"),
         ]);
         shell
     }

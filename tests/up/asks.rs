@@ -264,8 +264,8 @@ fn a_crawl_is_the_same_both_ways_and_can_be_searched_when_it_ends() {
     for (more, says) in [
         (&["--allow", "10.0.0.0/8"][..], "`fetch.allow`"),
         (&["--no-robots"], "stop the gateway first"),
-        (&["--in-flight", "4"], "`fetch.in_flight`"),
-        (&["--gap", "0s"], "`fetch.gap`"),
+        (&["--per-host-concurrency", "4"], "`fetch.per_host_concurrency`"),
+        (&["--min-delay", "0s"], "`fetch.min_delay`"),
         (&["--out", "pages.jsonl"], "another data directory"),
         (&["--host", "http://nowhere/"], "is no host"),
         (&["--exclude", "*"], "out of the crawl's own scope"),

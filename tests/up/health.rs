@@ -66,7 +66,7 @@ impl Servers {
             ("CRAWLWAY_RECORDS__POSTGRESQL__URL", database.url(Some(postgresql.address().to_string()))),
             ("CRAWLWAY_SEARCH__INDEX", "postgresql".to_owned()),
             ("CRAWLWAY_SEEN__KIND", "redis".to_owned()),
-            ("CRAWLWAY_GATE__KIND", "redis".to_owned()),
+            ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
             ("CRAWLWAY_REDIS__URL", format!("redis://{}", redis.address())),
             ("CRAWLWAY_REDIS__PREFIX", format!("health-{name}-{}", std::process::id())),
             ("CRAWLWAY_INVENTORY__STORE", "mongodb".to_owned()),

@@ -27,7 +27,7 @@ fn a_part_that_would_need_shared_stores() {
 fn the_network_without_a_token() {
     let lab = Lab::new("");
     let listen = ("CRAWLWAY_GATEWAY__LISTEN", "0.0.0.0:0");
-    let says = ["gateway.token", "gateway.serve_the_whole_network_unprotected"];
+    let says = ["gateway.token", "gateway.allow_unauthenticated"];
     refused(&lab, &["up"], &[listen], &says);
     let short = ("CRAWLWAY_GATEWAY__TOKEN", "hunter2");
     refused(&lab, &["up"], &[listen, short], &["CRAWLWAY_GATEWAY__TOKEN", "at least 16 characters"]);
@@ -40,7 +40,7 @@ fn settings_that_cannot_be() {
         ("CRAWLWAY_GATEWAY__LISTEN", "8081", "127.0.0.1:8081"),
         ("CRAWLWAY_METRICS__LISTEN", "9464", "an address with a port"),
         ("CRAWLWAY_GATEWAY__MAX_BODY", "1GiB", "1KiB to 64MiB"),
-        ("CRAWLWAY_GATEWAY__TIME_LIMIT", "0s", "1s"),
+        ("CRAWLWAY_GATEWAY__REQUEST_TIMEOUT", "0s", "1s"),
     ] {
         refused(&lab, &["up"], &[(name, value)], &[says]);
     }
@@ -77,7 +77,7 @@ fn config_check_finds_all_that_up_refuses() {
             &[],
             "PostgreSQL database cannot be read",
         ),
-        (&[("CRAWLWAY_GATE__KIND", "postgresql"), ONE], &[], "`gate.kind` is \"postgresql\""),
+        (&[("CRAWLWAY_RATE_LIMIT__KIND", "postgresql"), ONE], &[], "`rate_limit.kind` is \"postgresql\""),
         (&[MONGODB, ONE], &[], "`inventory.mongodb.url` is empty"),
         (
             &[MONGODB, ONE, ("CRAWLWAY_INVENTORY__MONGODB__URL", "mongodb://localhost:99999")],

@@ -70,7 +70,7 @@ pub(crate) fn lab_apart(site: &Site, settings: &str, broker: &RabbitMq, vhost: &
         ("RABBITMQ_PASSWORD", broker.password.clone()),
         ("CRAWLWAY_INVENTORY__STORE", "mongodb".to_owned()),
         ("CRAWLWAY_INVENTORY__MONGODB__URL", mongo),
-        ("CRAWLWAY_INVENTORY__MONGODB__OPEN_WITHIN", "1s".to_owned()),
+        ("CRAWLWAY_INVENTORY__MONGODB__CONNECT_TIMEOUT", "1s".to_owned()),
     ];
     lab
 }

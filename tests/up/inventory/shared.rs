@@ -57,7 +57,7 @@ pub(crate) fn lab(site: &Site, broker: RabbitMq, database: String) -> Lab {
         ("RABBITMQ_PASSWORD", broker.password),
         ("CRAWLWAY_RECORDS__KIND", "postgresql".to_owned()),
         ("CRAWLWAY_RECORDS__POSTGRESQL__URL", database),
-        ("CRAWLWAY_RECORDS__POSTGRESQL__OPEN_WITHIN", "1s".to_owned()),
+        ("CRAWLWAY_RECORDS__POSTGRESQL__CONNECT_TIMEOUT", "1s".to_owned()),
     ];
     lab
 }

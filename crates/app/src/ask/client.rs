@@ -53,7 +53,7 @@ impl std::error::Error for Refused {}
 impl Client {
     /// Asks the gateway at this address, which [`GatewaySettings::url`] has checked.
     pub(crate) fn new(base: Url, settings: &GatewaySettings) -> Self {
-        Self { base, token: settings.token().to_owned(), patience: settings.time_limit() + PATIENCE }
+        Self { base, token: settings.token().to_owned(), patience: settings.request_timeout() + PATIENCE }
     }
 
     /// The same with an answer that has to come within this time.

@@ -2,13 +2,14 @@
 
 use super::up::{self, Part};
 use crate::{
-    config::{Origin, Problem, Setting, Sources, as_toml, load, settings},
-    failure::{ExitKind, Told},
+    config::{Origin, Problem, Problems, Renaming, Setting, Sources, as_toml, load, migrate, settings},
+    failure::{ExitKind, Told, UsageError},
     output::Output,
 };
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// Check the settings, or show them with where each comes from
 #[derive(Debug, Args)]
@@ -51,12 +52,31 @@ JSON:
 
 Exit codes: 0 they are shown; 1 they could not be written; 2 they are not valid.")]
     Show,
+    /// Rename the keys of a settings file that was written for an older version
+    #[command(after_help = "\
+Examples:
+  crawlway config migrate                            crawlway.toml in the working directory
+  crawlway config migrate --config deploy/crawlway.toml --dry-run
+
+Comments, order and values stay as they are. The old file is kept beside the new one, as FILE.old.
+Variables such as CRAWLWAY_FETCH__GAP are not in a file: `crawlway config check` names their new names.
+
+JSON:
+  {\"file\", \"renamed\": [{\"line\", \"old\", \"new\"}], \"written\"}
+
+Exit codes: 0 all keys have their new names; 1 the file could not be written; 2 it cannot be read or is not valid.")]
+    Migrate {
+        /// Only list what would be renamed
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 pub(super) fn run(args: ConfigArgs, sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
     match args.command {
         ConfigCommand::Check { only } => check(sources, &only, output),
         ConfigCommand::Show => show(sources, output),
+        ConfigCommand::Migrate { dry_run } => migrate_file(sources, dry_run, output),
     }
 }
 
@@ -105,4 +125,47 @@ fn show(sources: &Sources, output: &mut Output) -> anyhow::Result<()> {
         return Ok(output.json(&Shown { file: loaded.file, settings })?);
     }
     Ok(output.text(&as_toml(&loaded))?)
+}
+
+#[derive(Serialize)]
+struct Migrated {
+    file: PathBuf,
+    renamed: Vec<Renaming>,
+    written: bool,
+}
+
+fn migrate_file(sources: &Sources, dry_run: bool, output: &mut Output) -> anyhow::Result<()> {
+    let mut problems = Vec::new();
+    let Some((file, text)) = sources.file(&mut problems) else {
+        if problems.is_empty() {
+            let text = "there is no `crawlway.toml` in the working directory; name the file with --config";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        return Err(Problems(problems).into());
+    };
+    let (migrated, renamed) = migrate(&text)
+        .map_err(|error| UsageError(format!("cannot migrate `{}`: {error}", file.display())))?;
+    let written = !dry_run && !renamed.is_empty();
+    if written {
+        let old = PathBuf::from(format!("{}.old", file.display()));
+        let cannot = || format!("cannot rewrite `{}`", file.display());
+        // The old file is complete beside the new one at every moment.
+        fs::copy(&file, &old).with_context(cannot)?;
+        let new = PathBuf::from(format!("{}.new", file.display()));
+        fs::write(&new, migrated).with_context(cannot)?;
+        fs::set_permissions(&new, fs::metadata(&file).with_context(cannot)?.permissions())
+            .with_context(cannot)?;
+        fs::rename(&new, &file).with_context(cannot)?;
+    }
+    if output.is_json() {
+        return Ok(output.json(&Migrated { file, renamed, written })?);
+    }
+    for Renaming { line, old, new } in &renamed {
+        output.line(&format!("{}:{line}: `{old}` is now `{new}`", file.display()))?;
+    }
+    Ok(output.line(&match (renamed.len(), written) {
+        (0, _) => format!("`{}` needs no change", file.display()),
+        (n, true) => format!("{n} keys renamed; the old file is `{}.old`", file.display()),
+        (n, false) => format!("{n} keys would be renamed"),
+    })?)
 }

@@ -1,4 +1,4 @@
-//! `[fetch]`: how pages are fetched, and on which terms.
+//! `[fetch]`: settings of the HTTP client.
 
 use super::value::{ByteSize, Count, Number, Span};
 use crawlway_content::NormalUrl;
@@ -11,39 +11,39 @@ use std::{
     time::Duration,
 };
 
-const MOST_BODY: ByteSize = ByteSize(1 << 30);
-const LEAST_MEMORY: ByteSize = ByteSize(8 << 20);
+const MAX_BODY: ByteSize = ByteSize(1 << 30);
+const MIN_MEMORY: ByteSize = ByteSize(8 << 20);
 const HEADERS: (ByteSize, ByteSize) = (ByteSize(8 << 10), ByteSize(1 << 20));
 
-/// How pages are fetched.
+/// Settings of the HTTP client.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchSettings {
     user_agent: String,
     robots_agent: String,
-    in_flight: Count,
-    gap: Span,
+    per_host_concurrency: Count,
+    min_delay: Span,
     connect_timeout: Span,
     first_byte_timeout: Span,
     total_timeout: Span,
     max_headers: ByteSize,
     max_body: ByteSize,
     max_decoded: ByteSize,
-    memory: ByteSize,
+    max_memory: ByteSize,
     max_redirects: Number,
-    robots_max_wait: Span,
+    max_robots_wait: Span,
     allow: Vec<String>,
     extra_roots: Vec<String>,
 }
 
 impl FetchSettings {
-    /// A request for this page on the terms of the settings.
+    /// Request for a page with these settings.
     pub(crate) fn request(&self, url: NormalUrl) -> anyhow::Result<Request> {
         let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(Request {
-            pace: gate::Limits { in_flight: self.in_flight.0.get(), gap: self.gap.0 },
+            pace: gate::Limits { in_flight: self.per_host_concurrency.0.get(), gap: self.min_delay.0 },
             identity: Arc::new(self.identity().map_err(anyhow::Error::msg)?),
-            robots_max_wait: self.robots_max_wait.0,
+            robots_max_wait: self.max_robots_wait.0,
             limits: Limits {
                 connect: self.connect_timeout.0,
                 first_byte: self.first_byte_timeout.0,
@@ -58,42 +58,43 @@ impl FetchSettings {
         })
     }
 
-    /// Takes another pace than the settings say.
+    /// Overrides concurrency and minimum delay.
     pub(crate) fn override_pace(
         &mut self,
-        in_flight: Option<NonZeroUsize>,
-        gap: Option<Duration>,
+        concurrency: Option<NonZeroUsize>,
+        min_delay: Option<Duration>,
     ) -> Result<(), String> {
-        if let Some(in_flight) = in_flight {
-            let in_flight = u32::try_from(in_flight.get()).ok().and_then(NonZeroU32::new);
-            self.in_flight = Count(in_flight.ok_or("`in_flight`: expected fewer requests in flight")?);
+        if let Some(concurrency) = concurrency {
+            let concurrency = u32::try_from(concurrency.get()).ok().and_then(NonZeroU32::new);
+            self.per_host_concurrency =
+                Count(concurrency.ok_or("`per_host_concurrency`: expected a smaller number")?);
         }
-        if let Some(gap) = gap {
-            self.gap = Span(gap);
+        if let Some(min_delay) = min_delay {
+            self.min_delay = Span(min_delay);
         }
         self.check()
     }
 
-    /// How a fetcher is set up that passes this gate; these addresses may be dialled besides those of the settings.
+    /// Setup of a fetcher with this rate limiter; `besides` are further exceptions of the SSRF guard.
     pub(crate) fn setup(&self, gate: Arc<dyn Gate>, besides: &[Allowed]) -> anyhow::Result<Setup> {
         let extra_roots = self.roots().map_err(anyhow::Error::msg)?;
         let (guard, memory) = (self.guard(besides)?, self.pages_memory());
         Ok(Setup { guard, extra_roots, memory, ..Setup::new(gate) })
     }
 
-    /// The guard with the exceptions of the settings, and these.
+    /// SSRF guard with the exceptions of the settings, and these.
     pub(crate) fn guard(&self, besides: &[Allowed]) -> anyhow::Result<Guard> {
         let mut allowed = self.allowed().map_err(anyhow::Error::msg)?;
         allowed.extend_from_slice(besides);
         Ok(Guard::new(allowed))
     }
 
-    /// The memory that pages may take together.
+    /// Memory budget of all pages together.
     fn pages_memory(&self) -> Memory {
-        Memory::new(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
+        Memory::new(usize::try_from(self.max_memory.0).unwrap_or(usize::MAX))
     }
 
-    /// The certificates to trust besides those that browsers trust.
+    /// Further CA certificates.
     fn roots(&self) -> Result<Vec<Vec<u8>>, String> {
         let read = |path: &String| {
             let pem = std::fs::read(path).map_err(|error| format!("`{path}` cannot be read: {error}"))?;
@@ -121,8 +122,8 @@ impl FetchSettings {
         self.identity()?;
         self.allowed()?;
         self.roots()?;
-        if self.gap.0 > MAX_GAP {
-            return Err("`gap`: expected a duration of up to \"1d\"".to_owned());
+        if self.min_delay.0 > MAX_GAP {
+            return Err("`min_delay`: expected a duration of up to \"1d\"".to_owned());
         }
         let timeouts = [self.connect_timeout, self.first_byte_timeout, self.total_timeout];
         if timeouts.iter().any(|Span(time)| *time == Duration::ZERO || *time > Duration::from_secs(3600)) {
@@ -131,11 +132,11 @@ impl FetchSettings {
         if self.max_headers < HEADERS.0 || self.max_headers > HEADERS.1 {
             return Err("`max_headers`: expected 8KiB to 1MiB".to_owned());
         }
-        if self.max_body > MOST_BODY || self.max_decoded > MOST_BODY {
+        if self.max_body > MAX_BODY || self.max_decoded > MAX_BODY {
             return Err("`max_body` and `max_decoded`: expected up to 1GiB".to_owned());
         }
-        if self.memory < LEAST_MEMORY {
-            return Err("`memory`: expected 8MiB or more".to_owned());
+        if self.max_memory < MIN_MEMORY {
+            return Err("`max_memory`: expected 8MiB or more".to_owned());
         }
         Ok(())
     }
@@ -147,7 +148,7 @@ mod tests {
     use crawlway_store_embedded::{EmbeddedGate, GateOptions};
     use std::sync::Arc;
 
-    /// A certificate of an authority that nobody knows.
+    /// Self-signed CA certificate.
     const AUTHORITY: &str = "\
 -----BEGIN CERTIFICATE-----\n\
 MIIBezCCASGgAwIBAgIUXaIRj5iRX98W+okwgfO6un+hspswCgYIKoZIzj0EAwIw\n\

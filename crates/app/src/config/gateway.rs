@@ -11,8 +11,8 @@ use std::{net::SocketAddr, time::Duration};
 use url::Url;
 
 const BODIES: (ByteSize, ByteSize) = (ByteSize(1 << 10), ByteSize(64 << 20));
-/// A token that can be guessed is none.
-const SHORTEST_TOKEN: usize = 16;
+/// Minimum length of a token, against guessing.
+const MIN_TOKEN: usize = 16;
 
 /// Where the gateway listens, and who may use it.
 #[derive(Debug, Clone, Deserialize)]
@@ -23,8 +23,8 @@ pub(crate) struct GatewaySettings {
     token: Secret,
     allowed_hosts: Vec<String>,
     max_body: ByteSize,
-    time_limit: Span,
-    serve_the_whole_network_unprotected: bool,
+    request_timeout: Span,
+    allow_unauthenticated: bool,
     /// Why the token must not be sent to the gateway in `url`, if so.
     #[serde(skip)]
     token_is_for_another: Option<String>,
@@ -81,18 +81,14 @@ impl GatewaySettings {
         self.token.expose()
     }
 
-    /// How long an answer may take.
-    pub(crate) fn time_limit(&self) -> Duration {
-        self.time_limit.0
+    /// Timeout of a request.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.request_timeout.0
     }
 
     /// What keeps strangers out of what listens where this setting says.
     pub(crate) fn access(&self, setting: &'static str) -> Access {
-        Access {
-            setting,
-            token: !self.token.expose().is_empty(),
-            open_to_all: self.serve_the_whole_network_unprotected,
-        }
+        Access { setting, token: !self.token.expose().is_empty(), open_to_all: self.allow_unauthenticated }
     }
 
     /// Who may ask, and how much, of what listens there.
@@ -101,7 +97,7 @@ impl GatewaySettings {
             token: Token::new(self.token.expose()),
             hosts: AllowedHosts::new(&self.allowed_hosts, Some(bound.ip())),
             max_body: usize::try_from(self.max_body.0).unwrap_or(usize::MAX),
-            time_limit: self.time_limit.0,
+            time_limit: self.request_timeout.0,
         }
     }
 
@@ -109,10 +105,9 @@ impl GatewaySettings {
         self.listen()?;
         self.url().transpose()?;
         let token = self.token.expose();
-        if !token.is_empty() && (token.len() < SHORTEST_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()))
-        {
+        if !token.is_empty() && (token.len() < MIN_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic())) {
             return Err(format!(
-                "expected at least {SHORTEST_TOKEN} characters that an HTTP header can carry, without spaces"
+                "expected at least {MIN_TOKEN} characters that an HTTP header can carry, without spaces"
             ));
         }
         let is_host = |name: &String| !name.is_empty() && !name.contains(['/', '@', '*', ' ']);
@@ -122,7 +117,9 @@ impl GatewaySettings {
         if self.max_body < BODIES.0 || self.max_body > BODIES.1 {
             return Err("expected 1KiB to 64MiB".to_owned());
         }
-        if self.time_limit.0 < Duration::from_secs(1) || self.time_limit.0 > Duration::from_secs(3600) {
+        if self.request_timeout.0 < Duration::from_secs(1)
+            || self.request_timeout.0 > Duration::from_secs(3600)
+        {
             return Err("expected a duration from \"1s\" to \"1h\"".to_owned());
         }
         Ok(())

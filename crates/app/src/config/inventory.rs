@@ -1,7 +1,7 @@
 //! `[inventory]`: how the flow `inventory` works, and how long its records are answered from the cache.
 
 use super::{
-    secret::{Secret, set},
+    secret::Secret,
     value::{ByteSize, Count, Span},
 };
 use crawlway_broker::{Guarantees, QueueSpec};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::time::Duration;
 
 /// No store keeps more in one record, and the headers have to fit in as well.
-const MOST_SOURCE: ByteSize = ByteSize(14 << 20);
+const MAX_SOURCE: ByteSize = ByteSize(14 << 20);
 
 /// How the flow `inventory` works.
 #[derive(Debug, Clone, Deserialize)]
@@ -20,12 +20,12 @@ const MOST_SOURCE: ByteSize = ByteSize(14 << 20);
 pub(crate) struct InventoryTable {
     pub(crate) store: InventoryKind,
     max_length: Count,
-    max_tries: Count,
-    robots_max_wait: Span,
+    max_attempts: Count,
+    max_robots_wait: Span,
     max_source: ByteSize,
     cache_ttl: Span,
-    cache_size: ByteSize,
-    most_accepted: Count,
+    max_cache_size: ByteSize,
+    max_accepted: Count,
     pub(crate) mongodb: MongoSettings,
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct MongoSettings {
     pub(crate) url: Secret,
     pub(crate) database: String,
     pub(crate) collection: String,
-    pub(crate) open_within: Span,
+    #[cfg_attr(not(feature = "mongodb"), expect(dead_code, reason = "only the backend reads it"))]
+    pub(crate) connect_timeout: Span,
 }
 
 /// Where the records of URLs are kept.
@@ -50,9 +51,10 @@ pub(crate) enum InventoryKind {
 }
 
 impl InventoryTable {
-    /// The address of the server that is asked for.
+    /// URL of the server, which must be set.
+    #[cfg(feature = "mongodb")]
     pub(crate) fn set_url(&self) -> Result<&str, String> {
-        set(&self.mongodb.url, "inventory.store", "mongodb", "inventory.mongodb.url")
+        super::secret::set(&self.mongodb.url, "inventory.store", "mongodb", "inventory.mongodb.url")
     }
 
     /// The queue of URLs: what holds for it, and its limit as the broker can hold it.
@@ -63,8 +65,8 @@ impl InventoryTable {
     /// The flow's settings; URLs are fetched on the terms of this request.
     pub(crate) fn settings(&self, request: Request, drain: Duration) -> InventorySettings {
         InventorySettings {
-            request: Request { robots_max_wait: self.robots_max_wait.0, ..request },
-            most_tries: self.max_tries.0.get(),
+            request: Request { robots_max_wait: self.max_robots_wait.0, ..request },
+            most_tries: self.max_attempts.0.get(),
             most_source: bytes(self.max_source),
             drain,
         }
@@ -76,13 +78,13 @@ impl InventoryTable {
             queue: url_inventory(),
             guard,
             cache_ttl: self.cache_ttl.0,
-            cache_size: bytes(self.cache_size),
-            most_accepted: usize::try_from(self.most_accepted.0.get()).unwrap_or(usize::MAX),
+            cache_size: bytes(self.max_cache_size),
+            most_accepted: usize::try_from(self.max_accepted.0.get()).unwrap_or(usize::MAX),
         }
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.max_source > MOST_SOURCE {
+        if self.max_source > MAX_SOURCE {
             return Err("expected up to 14MiB".to_owned());
         }
         let MongoSettings { url, database, collection, .. } = &self.mongodb;

@@ -58,7 +58,7 @@ impl Sources {
     }
 
     /// The file that was named, or the one in the working directory if there is one, with its text.
-    pub(super) fn file(&self, problems: &mut Vec<Problem>) -> Option<(PathBuf, String)> {
+    pub(crate) fn file(&self, problems: &mut Vec<Problem>) -> Option<(PathBuf, String)> {
         let variable = self.variables.iter().find(|(name, _)| name == FILE_VARIABLE);
         let named = self.config_flag.clone().or_else(|| variable.map(|(_, path)| path.into()));
         let path = match &named {
@@ -312,6 +312,6 @@ fn nearest_known(shape: &Shape<'_>, key: &[String]) -> Option<Vec<String>> {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }

@@ -4,16 +4,19 @@
 //! keys there are; the types here say what may be set. Each value that somebody gave is tried alone on top of
 //! the defaults, so that all that is wrong is told at once, each with its place.
 
+mod features;
 mod fetch;
-mod gate;
 mod gateway;
 mod inventory;
 mod layers;
 mod metrics;
 mod problem;
 mod queue;
+mod rabbitmq;
+mod rate_limit;
 mod records;
 mod redis;
+mod renamed;
 mod retention;
 mod search;
 pub(crate) mod secret;
@@ -23,25 +26,29 @@ mod show;
 mod value;
 
 pub(crate) use fetch::FetchSettings;
-pub(crate) use gate::GateKind;
 pub(crate) use gateway::GatewaySettings;
-pub(crate) use inventory::{InventoryKind, InventoryTable, MongoSettings};
+pub(crate) use inventory::{InventoryKind, InventoryTable};
 pub(crate) use layers::{Origin, Sources};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use problem::{Problem, Problems};
+#[cfg(feature = "rabbitmq")]
+pub(crate) use rabbitmq::RabbitAddress;
+pub(crate) use rabbitmq::RabbitSettings;
+pub(crate) use rate_limit::RateLimitKind;
 pub(crate) use records::{RecordKind, RecordSettings};
 pub(crate) use redis::{RedisSettings, SeenKind, SeenSettings};
+pub(crate) use renamed::{Renaming, migrate};
 pub(crate) use retention::RetentionSettings;
 pub(crate) use search::{IndexKind, SearchTable};
 pub(crate) use show::{Setting, as_toml, settings};
+pub(crate) use value::ByteSize;
 #[cfg(test)]
 pub(crate) use value::Keep;
-pub(crate) use value::{ByteSize, Span};
 
 use crate::{log::LogSettings, open::BrokerSettings};
-use gate::GateSettings;
 use layers::Entry;
 use queue::QueueSettings;
+use rate_limit::RateLimitSettings;
 use serde::Deserialize;
 use shape::Shape;
 use std::path::PathBuf;
@@ -59,7 +66,7 @@ pub(crate) struct Config {
     pub(crate) broker: BrokerSettings,
     pub(crate) queue: QueueSettings,
     pub(crate) fetch: FetchSettings,
-    pub(crate) gate: GateSettings,
+    pub(crate) rate_limit: RateLimitSettings,
     pub(crate) records: RecordSettings,
     pub(crate) seen: SeenSettings,
     pub(crate) redis: RedisSettings,
@@ -95,7 +102,11 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, Problems> {
     given.extend(layers::from_flags(sources, &mut problems));
 
     for entry in &given {
-        if let Err(expected) = Config::from_entries(&layers::merge(&defaults, std::slice::from_ref(entry))) {
+        if let Some(feature) = features::missing(entry) {
+            problems.push(Problem::missing_feature(entry, feature));
+        } else if let Err(expected) =
+            Config::from_entries(&layers::merge(&defaults, std::slice::from_ref(entry)))
+        {
             problems.push(Problem::wrong_value(entry, &expected));
         }
     }
@@ -132,7 +143,7 @@ impl Config {
         }
         self.broker.check()?;
         self.fetch.check()?;
-        self.gate.check()?;
+        self.rate_limit.check()?;
         self.records.check()?;
         self.redis.check()?;
         self.search.check()?;

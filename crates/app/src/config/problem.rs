@@ -2,7 +2,7 @@
 
 use super::{
     layers::{Entry, Origin, variable_of},
-    secret,
+    renamed, secret,
     show::{dotted, inline},
 };
 use serde::Serialize;
@@ -52,15 +52,29 @@ impl Problem {
     }
 
     pub(super) fn unknown_key(origin: Origin, key: &[String], nearest: Option<Vec<String>>) -> Self {
-        let meant = nearest.map(|nearest| match origin {
-            Origin::Variable(_) => variable_of(&nearest),
-            _ => dotted(&nearest),
-        });
-        let text = match meant {
-            Some(meant) => format!("unknown key; did you mean `{meant}`?"),
-            None => "unknown key; `crawlway config show` lists all that are known".to_owned(),
+        let named = |key: Vec<String>| match origin {
+            Origin::Variable(_) => variable_of(&key),
+            _ => dotted(&key),
+        };
+        let text = match (renamed::new_name(key), nearest, &origin) {
+            (Some(new), _, Origin::File { .. }) => {
+                format!("renamed to `{}`; `crawlway config migrate` rewrites the file", named(new))
+            }
+            (Some(new), ..) => format!("renamed to `{}`", named(new)),
+            (None, Some(nearest), _) => format!("unknown key; did you mean `{}`?", named(nearest)),
+            (None, None, _) => "unknown key; `crawlway config show` lists all known keys".to_owned(),
         };
         Self::of_key(origin, key, text)
+    }
+
+    /// A backend that is not compiled in.
+    pub(super) fn missing_feature(entry: &Entry, feature: &str) -> Self {
+        let found = inline(&entry.value);
+        let text = format!(
+            "found {found}, which this build leaves out; build with `--features {feature}`, or `--features full` for \
+             all backends"
+        );
+        Self::of_key(entry.origin.clone(), &entry.key, text)
     }
 
     pub(super) fn not_a_table(origin: Origin, key: &[String], default: &toml::Value) -> Self {

@@ -25,8 +25,8 @@ pub(crate) enum RecordKind {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PostgresSettings {
     pub(crate) url: Secret,
-    pub(crate) connections: Count,
-    pub(crate) open_within: Span,
+    pub(crate) max_connections: Count,
+    pub(crate) connect_timeout: Span,
 }
 
 impl RecordSettings {

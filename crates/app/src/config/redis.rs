@@ -1,9 +1,9 @@
-//! `[redis]` and `[seen]`: what is kept in Redis, and how it is reached.
+//! `[redis]` and `[seen]`: settings of Redis, and the backend of seen URLs.
 
-use super::secret::{Secret, set};
+use super::secret::Secret;
 use serde::Deserialize;
 
-/// How Redis is reached.
+/// Settings of Redis.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RedisSettings {
@@ -11,7 +11,7 @@ pub(crate) struct RedisSettings {
     pub(crate) prefix: String,
 }
 
-/// Where the seen URLs are kept.
+/// Backend of seen URLs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeenSettings {
@@ -26,9 +26,10 @@ pub(crate) enum SeenKind {
 }
 
 impl RedisSettings {
-    /// The address of the server that `setting` asks for.
+    /// URL of the server, which must be set because of `setting`.
+    #[cfg(feature = "redis")]
     pub(crate) fn set_url(&self, setting: &str) -> Result<&str, String> {
-        set(&self.url, setting, "redis", "redis.url")
+        super::secret::set(&self.url, setting, "redis", "redis.url")
     }
 
     pub(super) fn check(&self) -> Result<(), String> {

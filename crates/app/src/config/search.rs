@@ -1,4 +1,4 @@
-//! `[search]`: how much the flow `search` does at a time, and how long it waits.
+//! `[search]`: settings of the flow `search`.
 
 use super::value::{ByteSize, Count, Span};
 use crawlway_content::UrlOptions;
@@ -9,21 +9,21 @@ use serde::Deserialize;
 use std::time::Duration;
 
 const INDEX_MEMORY: (ByteSize, ByteSize) = (ByteSize(16 << 20), ByteSize(2 << 30));
-const LARGEST_MESSAGE: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 30));
+const MESSAGE_SIZES: (ByteSize, ByteSize) = (ByteSize(64 << 10), ByteSize(1 << 30));
 
-/// How the flow `search` works.
+/// Settings of the flow `search`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTable {
-    fetch_at_once: Count,
+    concurrency: Count,
     recrawl_after: Span,
     max_attempts: Count,
     max_solo_crashes: Count,
-    retry_after: Span,
+    retry_delay: Span,
     host_retry_delay: Span,
-    longest_retry: Span,
+    max_retry_delay: Span,
     lease: Span,
-    claim: Span,
+    claim_ttl: Span,
     publish_noindex: bool,
     drop_parameters: Vec<String>,
     drop_tracking_parameters: bool,
@@ -33,14 +33,14 @@ pub(crate) struct SearchTable {
     index_linger: Span,
     index_memory: ByteSize,
     max_message: ByteSize,
-    most_waiting: Count,
-    max_waiting_urls: Count,
-    max_waiting_urls_per_host: Count,
-    drain: Span,
+    max_pending_pages: Count,
+    max_pending_urls: Count,
+    max_pending_urls_per_host: Count,
+    drain_timeout: Span,
     traps: Traps,
 }
 
-/// What pages are searched in.
+/// Backend of the search index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IndexKind {
@@ -49,72 +49,72 @@ pub(crate) enum IndexKind {
 }
 
 impl SearchTable {
-    /// How long a page need not be crawled again.
+    /// Time after which a page is crawled again.
     pub(crate) fn recrawl_after(&self) -> Duration {
         self.recrawl_after.0
     }
 
-    /// How much is put up with from sites that make up URLs without end.
+    /// Limits against crawler traps.
     pub(crate) fn traps(&self) -> Traps {
         self.traps
     }
 
-    /// The largest message that the index stage takes, in bytes.
+    /// Maximum size of a message for the index stage, in bytes.
     pub(crate) fn max_message(&self) -> usize {
         usize::try_from(self.max_message.0).unwrap_or(usize::MAX)
     }
 
-    /// How long what is in flight may take at the end.
+    /// Timeout of a graceful shutdown.
     pub(crate) fn drain(&self) -> Duration {
-        self.drain.0
+        self.drain_timeout.0
     }
 
-    /// How the frontier treats URLs.
+    /// Leases, attempts and limits of the frontier.
     pub(crate) fn policy(&self) -> FrontierPolicy {
         FrontierPolicy {
             lease: self.lease.0,
             max_attempts: self.max_attempts.0.get(),
             max_solo_crashes: self.max_solo_crashes.0.get(),
-            most_waiting: u64::from(self.max_waiting_urls.0.get()),
-            most_waiting_of_host: u64::from(self.max_waiting_urls_per_host.0.get()),
+            most_waiting: u64::from(self.max_pending_urls.0.get()),
+            most_waiting_of_host: u64::from(self.max_pending_urls_per_host.0.get()),
         }
     }
 
-    /// Memory for pages that are being indexed, in bytes.
+    /// Memory of the index writer, in bytes.
     pub(crate) fn index_memory(&self) -> usize {
         usize::try_from(self.index_memory.0).unwrap_or(usize::MAX)
     }
 
-    /// How many deliveries of `crawler_queue` the index stage has to hold at once.
-    pub(crate) fn least_prefetch(&self) -> u32 {
+    /// Minimum prefetch of `crawler_queue`: two index batches.
+    pub(crate) fn min_prefetch(&self) -> u32 {
         self.index_batch.0.get().saturating_mul(2)
     }
 
-    /// The flow's settings; pages are fetched on the terms of this request.
+    /// Settings of the flow, with this request as the template of its fetches.
     pub(crate) fn settings(&self, request: Request) -> SearchSettings {
         let size = |ByteSize(bytes): ByteSize| usize::try_from(bytes).unwrap_or(usize::MAX);
         let count = |Count(number): Count| usize::try_from(number.get()).unwrap_or(usize::MAX);
         SearchSettings {
-            fetch_at_once: count(self.fetch_at_once),
+            fetch_at_once: count(self.concurrency),
             crawl: CrawlOptions {
                 request,
-                claim: self.claim.0,
+                claim: self.claim_ttl.0,
                 host_retry: self.host_retry_delay.0,
-                longest_retry: self.longest_retry.0,
+                longest_retry: self.max_retry_delay.0,
                 publish_noindex: self.publish_noindex,
                 links: self.links(),
             },
-            first_retry: self.retry_after.0,
-            last_retry: self.longest_retry.0,
+            first_retry: self.retry_delay.0,
+            last_retry: self.max_retry_delay.0,
             index_batch: count(self.index_batch),
             index_linger: self.index_linger.0,
             largest_message: size(self.max_message),
-            most_waiting: u64::from(self.most_waiting.0.get()),
-            drain: self.drain.0,
+            most_waiting: u64::from(self.max_pending_pages.0.get()),
+            drain: self.drain_timeout.0,
         }
     }
 
-    /// How links are brought into normal form.
+    /// URL normalisation of links.
     fn links(&self) -> UrlOptions {
         let mut options = if self.drop_tracking_parameters {
             UrlOptions::without_tracking()
@@ -130,13 +130,13 @@ impl SearchTable {
         if self.index_memory < INDEX_MEMORY.0 || self.index_memory > INDEX_MEMORY.1 {
             return Err("expected 16MiB to 2GiB".to_owned());
         }
-        if self.max_message < LARGEST_MESSAGE.0 || self.max_message > LARGEST_MESSAGE.1 {
+        if self.max_message < MESSAGE_SIZES.0 || self.max_message > MESSAGE_SIZES.1 {
             return Err("expected 64KiB to 1GiB".to_owned());
         }
-        if self.lease.0 < Duration::from_secs(1) || self.claim.0 < Duration::from_secs(1) {
+        if self.lease.0 < Duration::from_secs(1) || self.claim_ttl.0 < Duration::from_secs(1) {
             return Err("expected a duration of at least \"1s\"".to_owned());
         }
-        if self.fetch_at_once.0.get() > 10_000 || self.index_batch.0.get() > 100_000 {
+        if self.concurrency.0.get() > 10_000 || self.index_batch.0.get() > 100_000 {
             return Err(
                 "expected a number that one process can hold: up to 10000 pages, and 100000 in a batch"
                     .to_owned(),

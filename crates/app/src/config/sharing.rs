@@ -1,6 +1,8 @@
-//! Which stores processes share, and that none of them is left out.
+//! Check that processes share all stores or none.
 
-use super::{Config, RecordKind, SeenKind, gate::GateKind, inventory::InventoryKind, search::IndexKind};
+use super::{
+    Config, RecordKind, SeenKind, inventory::InventoryKind, rate_limit::RateLimitKind, search::IndexKind,
+};
 
 /// The parts of a configuration, by who has them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,7 +22,7 @@ impl Config {
             ("the broker", self.broker.is_shared()),
             ("the records", records),
             ("the seen URLs", self.seen.kind == SeenKind::Redis || records),
-            ("the gate", self.gate.kind != GateKind::Embedded),
+            ("the rate limiter", self.rate_limit.kind != RateLimitKind::Embedded),
             ("the search index", self.search.index == IndexKind::Postgresql),
             ("the inventory", self.inventory.store == InventoryKind::Mongodb || records),
         ] {
@@ -47,7 +49,7 @@ impl Config {
     pub(super) fn check_sharing(&self) -> Result<(), String> {
         let with_the_records = [
             ("search.index", self.search.index == IndexKind::Postgresql),
-            ("gate.kind", self.gate.kind == GateKind::Postgresql),
+            ("rate_limit.kind", self.rate_limit.kind == RateLimitKind::Postgresql),
         ];
         for (setting, wanted) in with_the_records {
             if wanted && self.records.kind != RecordKind::Postgresql {
@@ -68,7 +70,7 @@ impl Config {
         }
         Err(format!(
             "{} can be shared by many processes, but each would have its own of {}; use shared ones for all of them \
-             (`broker.kind`, `records.kind`, `seen.kind`, `gate.kind`, `search.index`, `inventory.store`), or set `only_process = true` \
+             (`broker.kind`, `records.kind`, `seen.kind`, `rate_limit.kind`, `search.index`, `inventory.store`), or set `only_process = true` \
              if there is never more than one, or `only_worker = true` if that one works for the flow `inventory` alone",
             listed(&shared),
             listed(&owned)

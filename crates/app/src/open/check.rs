@@ -1,8 +1,8 @@
 //! Everything that `up` refuses before it asks a server, so that `config check` finds it, too.
 
-use super::{broker::queues_without_limits, stores};
+use super::{broker::queues_without_limits, mongodb, redis, stores};
 use crate::config::{
-    Config, GateKind, InventoryKind, MetricsSettings, Problem, Problems, RecordKind, SeenKind,
+    Config, InventoryKind, MetricsSettings, Problem, Problems, RateLimitKind, RecordKind, SeenKind,
 };
 use crawlway_gateway::Access;
 
@@ -18,21 +18,20 @@ pub(crate) struct Listens {
 /// Refuses settings with which a process that listens there could not run.
 pub(crate) fn check(config: &Config, listens: Listens) -> Result<(), Problems> {
     let mut problems = vec![config.broker.check_to_open(&queues_without_limits(config))];
-    let text = |error: crawlway_store::StoreError| error.to_string();
     if config.records.kind == RecordKind::Postgresql {
-        problems.push(stores::record_options(config, None).and_then(|options| options.check().map_err(text)));
+        let options = stores::record_options(config, None);
+        problems.push(options.and_then(|options| options.check().map_err(|error| error.to_string())));
     }
     for (setting, wanted) in [
         ("seen.kind", config.seen.kind == SeenKind::Redis),
-        ("gate.kind", config.gate.kind == GateKind::Redis),
+        ("rate_limit.kind", config.rate_limit.kind == RateLimitKind::Redis),
     ] {
         if wanted {
-            let options = stores::redis_options(config, setting, None);
-            problems.push(options.and_then(|options| options.check().map_err(text)));
+            problems.push(redis::check(config, setting));
         }
     }
     if config.inventory.store == InventoryKind::Mongodb {
-        problems.push(stores::mongo_options(config, None).and_then(|options| options.check().map_err(text)));
+        problems.push(mongodb::check(config));
     }
     if listens.gateway {
         problems.push(protected(config.gateway.listen().map(Some), config.gateway.access("gateway.listen")));

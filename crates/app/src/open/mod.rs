@@ -1,9 +1,24 @@
-//! Opens what the settings ask for. The only folder that names backends.
+//! Opens the configured backends. The only folder that names them.
 
+#[cfg(not(all(feature = "rabbitmq", feature = "redis", feature = "mongodb")))]
+mod absent;
 mod broker;
 mod check;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 mod needs;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
+#[cfg(feature = "redis")]
+mod redis;
 mod stores;
+
+#[cfg(not(feature = "mongodb"))]
+use absent::mongodb;
+#[cfg(not(feature = "rabbitmq"))]
+use absent::rabbitmq;
+#[cfg(not(feature = "redis"))]
+use absent::redis;
 
 pub(crate) use broker::{BrokerSettings, TELLS_DAMAGE_ITSELF, broker, broker_later, pages_queue, url_queue};
 pub(crate) use check::{Listens, check};

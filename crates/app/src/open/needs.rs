@@ -1,7 +1,7 @@
 //! Which parts a process needs, what each is kept in, and how it is asked whether it is in order.
 
 use crate::{
-    config::{Config, GateKind, IndexKind, InventoryKind, RecordKind, SeenKind},
+    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
     worker::Runs,
 };
 use crawlway_gateway::{Need, Probe};
@@ -30,10 +30,10 @@ pub(crate) fn needs(config: &Config, runs: Runs) -> Vec<Need> {
         SeenKind::Records => records,
         SeenKind::Redis => REDIS,
     };
-    let gate = match config.gate.kind {
-        GateKind::Embedded => EMBEDDED,
-        GateKind::Redis => REDIS,
-        GateKind::Postgresql => POSTGRESQL,
+    let gate = match config.rate_limit.kind {
+        RateLimitKind::Embedded => EMBEDDED,
+        RateLimitKind::Redis => REDIS,
+        RateLimitKind::Postgresql => POSTGRESQL,
     };
     let inventory = match config.inventory.store {
         InventoryKind::Records => records,
@@ -67,7 +67,7 @@ pub(crate) fn needs_of_inventory_alone(config: &Config) -> Vec<Need> {
 pub(crate) fn kept_with_records(config: &Config) -> impl Iterator<Item = &'static str> {
     let all = [
         ("seen", config.seen.kind == SeenKind::Records),
-        ("gate", config.gate.kind == GateKind::Postgresql),
+        ("gate", config.rate_limit.kind == RateLimitKind::Postgresql),
         ("inventory", config.inventory.store == InventoryKind::Records),
         ("index", config.search.index == IndexKind::Postgresql),
     ];

@@ -1,8 +1,8 @@
-//! Opens the stores that the settings ask for: records, seen URLs, the search index, the gate.
+//! Opens the configured stores: records, seen URLs, the search index, the rate limiter.
 
-use super::{must_be_a_directory, needs, not_while_served};
+use super::{mongodb, must_be_a_directory, needs, not_while_served, redis};
 use crate::{
-    config::{Config, GateKind, IndexKind, InventoryKind, MongoSettings, RecordKind, SeenKind},
+    config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
     failure::UsageError,
     private,
 };
@@ -12,8 +12,6 @@ use crawlway_lock::{DirectoryLock, LockError};
 use crawlway_search_index::TantivyIndex;
 use crawlway_store::{Frontier, PageIndex, SeenUrls, Trails, UrlRecords, gate::Gate};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
-use crawlway_store_mongodb::{MongoOptions, MongoStore};
-use crawlway_store_redis::{RedisOptions, RedisStore};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,23 +21,6 @@ const RECORDS_FILE: &str = "records.db";
 const GATE_DIRECTORY: &str = "gate";
 /// Where the search index is, below the data directory.
 const INDEX_DIRECTORY: &str = "index";
-
-/// Opens Redis, which `setting` asks for, and waits for it within this time instead of the usual one.
-async fn redis(config: &Config, setting: &str, within: Option<Duration>) -> anyhow::Result<RedisStore> {
-    let options = redis_options(config, setting, within).map_err(UsageError)?;
-    RedisStore::connect(options).await.context("cannot use Redis")
-}
-
-pub(super) fn redis_options(
-    config: &Config,
-    setting: &str,
-    within: Option<Duration>,
-) -> Result<RedisOptions, String> {
-    let url = config.redis.set_url(setting)?;
-    let mut options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
-    options.open_within = within.unwrap_or(options.open_within);
-    Ok(options)
-}
 
 /// Makes sure that no other process works on embedded records. The embedded queue has a lock of its own, taken before.
 pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLock>> {
@@ -119,7 +100,7 @@ pub(crate) async fn shared_seen(
 ) -> anyhow::Result<Option<Arc<dyn SeenUrls>>> {
     Ok(match config.seen.kind {
         SeenKind::Records => None,
-        SeenKind::Redis => Some(Arc::new(redis(config, "seen.kind", within).await?)),
+        SeenKind::Redis => Some(redis::seen_urls(config, within).await?),
     })
 }
 
@@ -131,7 +112,7 @@ pub(crate) async fn shared_urls(
 ) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
     Ok(match config.inventory.store {
         InventoryKind::Records => None,
-        InventoryKind::Mongodb => Some(Arc::new(mongodb(config, within).await?)),
+        InventoryKind::Mongodb => Some(mongodb::url_records(config, within).await?),
     })
 }
 
@@ -185,25 +166,9 @@ pub(super) fn record_options(config: &Config, within: Option<Duration>) -> Resul
     let settings = &config.records.postgresql;
     Ok(SqlOptions {
         policy: config.search.policy(),
-        connections: settings.connections.0.get(),
-        open_within: within.unwrap_or(settings.open_within.0),
+        connections: settings.max_connections.0.get(),
+        open_within: within.unwrap_or(settings.connect_timeout.0),
         ..SqlOptions::new(place)
-    })
-}
-
-/// Opens MongoDB, which `inventory.store` asks for.
-async fn mongodb(config: &Config, within: Option<Duration>) -> anyhow::Result<MongoStore> {
-    let options = mongo_options(config, within).map_err(UsageError)?;
-    MongoStore::open(options).await.context("cannot use MongoDB")
-}
-
-pub(super) fn mongo_options(config: &Config, within: Option<Duration>) -> Result<MongoOptions, String> {
-    let MongoSettings { database, collection, open_within, .. } = &config.inventory.mongodb;
-    Ok(MongoOptions {
-        database: database.clone(),
-        collection: collection.clone(),
-        open_within: within.unwrap_or(open_within.0),
-        ..MongoOptions::new(config.inventory.set_url()?)
     })
 }
 
@@ -248,10 +213,10 @@ async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
 /// The gate that every request passes, for a command that fetches by itself. The embedded one lives in this process and is as
 /// old as that.
 pub(crate) async fn gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
-    let gate = match config.gate.kind {
-        GateKind::Embedded => None,
-        GateKind::Redis => own_gate(config, None).await?,
-        GateKind::Postgresql => gate_with_records(config, &records(config, None).await?).await?,
+    let gate = match config.rate_limit.kind {
+        RateLimitKind::Embedded => None,
+        RateLimitKind::Redis => own_gate(config, None).await?,
+        RateLimitKind::Postgresql => gate_with_records(config, &records(config, None).await?).await?,
     };
     gate.map_or_else(|| idle_gate(config), Ok)
 }
@@ -262,16 +227,13 @@ pub(crate) async fn own_gate(
     config: &Config,
     within: Option<Duration>,
 ) -> anyhow::Result<Option<Arc<dyn Gate>>> {
-    Ok(match config.gate.kind {
-        GateKind::Embedded => {
+    Ok(match config.rate_limit.kind {
+        RateLimitKind::Embedded => {
             private::data_directory(&config.data_dir)?;
             Some(gate_in(config, Some(config.data_dir.join(GATE_DIRECTORY)))?)
         }
-        GateKind::Redis => {
-            let store = redis(config, "gate.kind", within).await?;
-            Some(Arc::new(store.gate(config.gate.policy()).await?))
-        }
-        GateKind::Postgresql => None,
+        RateLimitKind::Redis => Some(redis::rate_limiter(config, within).await?),
+        RateLimitKind::Postgresql => None,
     })
 }
 
@@ -280,10 +242,10 @@ pub(crate) async fn gate_with_records(
     config: &Config,
     records: &Records,
 ) -> anyhow::Result<Option<Arc<dyn Gate>>> {
-    if config.gate.kind != GateKind::Postgresql {
+    if config.rate_limit.kind != RateLimitKind::Postgresql {
         return Ok(None);
     }
-    Ok(Some(Arc::new(records.store.gate(config.gate.policy()).await?)))
+    Ok(Some(Arc::new(records.store.gate(config.rate_limit.policy()).await?)))
 }
 
 /// A gate for who fetches nothing, or whose gate lives no longer than the process.
@@ -292,7 +254,7 @@ pub(crate) fn idle_gate(config: &Config) -> anyhow::Result<Arc<dyn Gate>> {
 }
 
 fn gate_in(config: &Config, directory: Option<PathBuf>) -> anyhow::Result<Arc<dyn Gate>> {
-    let options = GateOptions { policy: config.gate.policy(), directory, ..GateOptions::default() };
+    let options = GateOptions { policy: config.rate_limit.policy(), directory, ..GateOptions::default() };
     Ok(Arc::new(EmbeddedGate::open(options)?))
 }
 

@@ -1,0 +1,60 @@
+//! Backends that are not compiled in. Loading the settings refuses them by name, so none of this is reached.
+
+use anyhow::bail;
+
+fn refused<T>(backend: &str) -> anyhow::Result<T> {
+    bail!("this build leaves out {backend}; build with `--features full`")
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+pub(super) mod rabbitmq {
+    use crate::config::RabbitSettings;
+    use crawlway_broker::{Broker, QueueSpec};
+    use std::sync::Arc;
+
+    pub(crate) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+        open_later(settings)
+    }
+
+    pub(crate) fn open_later(_: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+        super::refused("RabbitMQ")
+    }
+
+    pub(crate) fn check(_: &RabbitSettings, _: &[QueueSpec]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(not(feature = "redis"))]
+pub(super) mod redis {
+    use crate::config::Config;
+    use crawlway_store::{SeenUrls, gate::Gate};
+    use std::{sync::Arc, time::Duration};
+
+    pub(crate) async fn seen_urls(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn SeenUrls>> {
+        super::refused("Redis")
+    }
+
+    pub(crate) async fn rate_limiter(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn Gate>> {
+        super::refused("Redis")
+    }
+
+    pub(crate) fn check(_: &Config, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(not(feature = "mongodb"))]
+pub(super) mod mongodb {
+    use crate::config::Config;
+    use crawlway_store::UrlRecords;
+    use std::{sync::Arc, time::Duration};
+
+    pub(crate) async fn url_records(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn UrlRecords>> {
+        super::refused("MongoDB")
+    }
+
+    pub(crate) fn check(_: &Config) -> Result<(), String> {
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Opens RabbitMQ.
+
+use crate::{
+    config::{RabbitAddress, RabbitSettings},
+    failure::UsageError,
+    worker::worker_name,
+};
+use anyhow::Context;
+use crawlway_broker::{Broker, QueueSpec};
+use crawlway_broker_rabbitmq::{Options, RabbitBroker};
+use std::{sync::Arc, time::Duration};
+
+/// Timeout of a call during an outage, in a process that stays up: its caller waits for the answer.
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Connects to the server.
+pub(super) async fn open(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+    let options = options(settings).map_err(UsageError)?;
+    let place = format!("{}:{}", options.host, options.port);
+    let broker = RabbitBroker::connect(options).await;
+    Ok(Arc::new(broker.with_context(|| format!("cannot use RabbitMQ at {place}"))?))
+}
+
+/// Connects to the server in the background, as soon as it can be reached.
+pub(super) fn open_later(settings: &RabbitSettings) -> anyhow::Result<Arc<dyn Broker>> {
+    let options = options(settings).map_err(UsageError)?;
+    Ok(Arc::new(RabbitBroker::connect_later(Options { patience: OUTAGE_TIMEOUT, ..options })))
+}
+
+/// Refuses settings and queues that RabbitMQ would refuse, without asking the server.
+pub(super) fn check(settings: &RabbitSettings, queues: &[QueueSpec]) -> Result<(), String> {
+    let options = options(settings)?;
+    queues.iter().try_for_each(|queue| options.check(queue)).map_err(|error| error.to_string())
+}
+
+fn options(settings: &RabbitSettings) -> Result<Options, String> {
+    let RabbitAddress { host, port, vhost, user, password } = settings.address()?;
+    if host.is_empty() {
+        return Err(
+            "`broker.kind` is \"rabbitmq\", but nothing says where it is; set `broker.rabbitmq.url` or \
+             `broker.rabbitmq.host`"
+                .to_owned(),
+        );
+    }
+    if user.is_empty() || password.expose().is_empty() {
+        return Err(
+            "`broker.kind` is \"rabbitmq\", but nothing says who we are there; set RABBITMQ_USER and \
+            RABBITMQ_PASSWORD, or `broker.rabbitmq.user` and `broker.rabbitmq.password`, or both in \
+            `broker.rabbitmq.url`"
+                .to_owned(),
+        );
+    }
+    let RabbitSettings { management, max_message, confirm_timeout, .. } = settings;
+    Ok(Options {
+        host,
+        port,
+        user,
+        password: password.expose().to_owned(),
+        vhost,
+        management: (!management.is_empty()).then(|| management.clone()),
+        // Messages of all flows are JSON.
+        content_type: Some("application/json".to_owned()),
+        name: format!("crawlway {}", worker_name()),
+        max_message: max_message.0,
+        confirm_timeout: confirm_timeout.0,
+        ..Default::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::given;
+
+    fn reached(variables: &[(&str, &str)]) -> String {
+        let config = given(variables).unwrap().config;
+        let options = super::options(&config.broker.rabbitmq).unwrap();
+        let super::Options { user, password, host, port, vhost, .. } = options;
+        format!("{user} {password} {host} {port} {vhost}")
+    }
+
+    #[test]
+    fn an_address_says_where_rabbitmq_is_and_as_whom_and_leaves_the_rest_to_the_other_settings() {
+        const URL: &str = "CRAWLWAY_BROKER__RABBITMQ__URL";
+        let whole = "amqp://crawl:p%40ss%2Fw%C3%B6rd@broker.example:5673/my%2Fhost";
+        assert_eq!(reached(&[(URL, whole)]), "crawl p@ss/wörd broker.example 5673 my/host");
+        let account = [("RABBITMQ_USER", "u"), ("RABBITMQ_PASSWORD", "p")];
+        let with = |url: &str| reached(&[&account[..], &[(URL, url)]].concat());
+        assert_eq!(with("amqp://broker.example"), "u p broker.example 5672 /");
+        assert_eq!(with("amqp://broker.example/"), "u p broker.example 5672 /");
+        assert_eq!(with("amqp://other:q@[::1]/crawl"), "other q ::1 5672 crawl");
+        assert_eq!(with(""), "u p rabbitmq 5672 /");
+    }
+
+    #[test]
+    fn a_wrong_address_of_rabbitmq_is_refused_without_its_password() {
+        for wrong in [
+            "broker.example:5672",
+            "http://u:hunter2@broker.example",
+            "amqp://u:hunter2@",
+            "amqps://u:hunter2@broker.example",
+            "amqp://u:hunter2@broker.example?heartbeat=5",
+            "amqp://u:hunter2@broker.example/%ff",
+        ] {
+            let told = given(&[("CRAWLWAY_BROKER__RABBITMQ__URL", wrong)]).unwrap_err().to_string();
+            assert!(told.contains("CRAWLWAY_BROKER__RABBITMQ__URL") && told.contains("amqp://"), "{told}");
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+}

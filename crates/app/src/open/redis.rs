@@ -1,0 +1,38 @@
+//! Opens the stores in Redis.
+
+use crate::{config::Config, failure::UsageError};
+use anyhow::Context;
+use crawlway_store::{SeenUrls, StoreError, gate::Gate};
+use crawlway_store_redis::{RedisOptions, RedisStore};
+use std::{sync::Arc, time::Duration};
+
+/// Store of seen URLs; `within` overrides the connect timeout.
+pub(super) async fn seen_urls(
+    config: &Config,
+    within: Option<Duration>,
+) -> anyhow::Result<Arc<dyn SeenUrls>> {
+    Ok(Arc::new(open(config, "seen.kind", within).await?))
+}
+
+/// Rate limiter; `within` overrides the connect timeout.
+pub(super) async fn rate_limiter(config: &Config, within: Option<Duration>) -> anyhow::Result<Arc<dyn Gate>> {
+    let store = open(config, "rate_limit.kind", within).await?;
+    Ok(Arc::new(store.gate(config.rate_limit.policy()).await?))
+}
+
+/// Refuses settings that cannot work, without asking the server. `setting` is the one that selects Redis.
+pub(super) fn check(config: &Config, setting: &str) -> Result<(), String> {
+    options(config, setting, None)?.check().map_err(|error: StoreError| error.to_string())
+}
+
+async fn open(config: &Config, setting: &str, within: Option<Duration>) -> anyhow::Result<RedisStore> {
+    let options = options(config, setting, within).map_err(UsageError)?;
+    RedisStore::connect(options).await.context("cannot use Redis")
+}
+
+fn options(config: &Config, setting: &str, within: Option<Duration>) -> Result<RedisOptions, String> {
+    let url = config.redis.set_url(setting)?;
+    let mut options = RedisOptions { prefix: config.redis.prefix.clone(), ..RedisOptions::new(url) };
+    options.open_within = within.unwrap_or(options.open_within);
+    Ok(options)
+}
