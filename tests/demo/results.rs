@@ -1,6 +1,9 @@
 //! Results and output of a demo that runs to its end.
 
-use crate::lab::{Lab, commands};
+use crate::{
+    lab::{Lab, commands},
+    truth,
+};
 use serde_json::{Value, json};
 
 /// Report without what differs from run to run: ports, times, and the numbers of requests.
@@ -51,7 +54,7 @@ fn the_report_is_complete_and_no_file_is_left_behind() {
 }
 
 #[test]
-fn the_printed_commands_work_on_the_kept_directory() {
+fn the_crawl_is_complete_and_polite_and_the_printed_commands_work() {
     let lab = Lab::new();
     let kept = lab.path("kept");
     let ran = lab.run(&["demo", "--exit", "--data", kept.to_str().unwrap()]);
@@ -60,6 +63,9 @@ fn the_printed_commands_work_on_the_kept_directory() {
     assert!(printed.contains("318  pages in the search index"), "{printed}");
     assert!(printed.ends_with(&format!("kept {}\n", kept.display())), "{printed}");
     assert_eq!((lab.temporary_files().len(), lab.files().len()), (0, 1));
+
+    let port = printed.split("http://news.localhost:").nth(1).unwrap().split('/').next().unwrap();
+    truth::check(&lab, &kept, port.parse().unwrap());
 
     let commands = commands(&printed);
     assert_eq!(commands.len(), 8, "{printed}");

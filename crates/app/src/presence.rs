@@ -30,16 +30,19 @@ pub(crate) struct Running {
 impl Running {
     /// URL of the gateway, as seen from this machine.
     pub(crate) fn url(&self) -> anyhow::Result<Url> {
-        let mut address = self.address;
-        // A gateway on all addresses also listens on loopback.
-        if address.ip().is_unspecified() {
-            address.set_ip(match address.ip() {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        Ok(Url::parse(&format!("http://{address}/"))?)
+        url_on_this_machine(self.address)
     }
+}
+
+/// URL of a listening address, as seen from this machine. A process on all addresses also listens on loopback.
+pub(crate) fn url_on_this_machine(mut address: SocketAddr) -> anyhow::Result<Url> {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(Url::parse(&format!("http://{address}/"))?)
 }
 
 /// File of this process's gateway. Dropping it removes the file.

@@ -1,6 +1,6 @@
 //! Retention: deletes expired trail entries, seen-URL marks and ended crawls.
 //!
-//! Every process with stages does so, also on shared stores, since deletion is idempotent.
+//! Every process that opens the records does so, also on shared stores, since deletion is idempotent.
 
 use crate::config::RetentionSettings;
 use crawlway_clock::Clock;
@@ -86,7 +86,7 @@ impl Retention {
             let is_over = |crawl: &Crawl| {
                 crawl.state.has_ended() && crawl.ended_at.is_some_and(|ended| ended <= now - keep)
             };
-            for id in self.crawls(is_over).await? {
+            for id in matching_crawls(&*self.frontier, is_over).await? {
                 // It may have been resumed meanwhile.
                 if self.frontier.crawl(&id).await?.is_some_and(|crawl| is_over(&crawl))
                     && self.frontier.delete_crawl(&id).await?
@@ -98,17 +98,20 @@ impl Retention {
         }
         Ok(())
     }
+}
 
-    /// Ids of the crawls that match.
-    async fn crawls(&self, matches: impl Fn(&Crawl) -> bool) -> Result<Vec<CrawlId>, StoreError> {
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.frontier.crawls(after.as_ref(), BATCH).await?;
-            found.extend(page.iter().filter(|crawl| matches(crawl)).map(|crawl| crawl.id.clone()));
-            match page.last() {
-                Some(last) if page.len() == BATCH => after = Some(last.id.clone()),
-                _ => return Ok(found),
-            }
+/// Ids of the crawls that match.
+pub(crate) async fn matching_crawls(
+    frontier: &dyn Frontier,
+    matches: impl Fn(&Crawl) -> bool,
+) -> Result<Vec<CrawlId>, StoreError> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = frontier.crawls(after.as_ref(), BATCH).await?;
+        found.extend(page.iter().filter(|crawl| matches(crawl)).map(|crawl| crawl.id.clone()));
+        match page.last() {
+            Some(last) if page.len() == BATCH => after = Some(last.id.clone()),
+            _ => return Ok(found),
         }
     }
 }

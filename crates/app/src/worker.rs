@@ -6,7 +6,7 @@ use crate::{
     opening::{self, Opening},
     output::warn,
     restarts::Restarts,
-    retention::Retention,
+    retention::{Retention, matching_crawls},
 };
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
@@ -19,7 +19,10 @@ use crawlway_flows::{
 };
 use crawlway_gateway::{Readiness, StageMeter};
 use crawlway_lock::DirectoryLock;
-use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords, frontier::CrawlState};
+use crawlway_store::{
+    CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords,
+    frontier::{Crawl, CrawlState},
+};
 use std::{
     process,
     sync::{
@@ -447,20 +450,13 @@ fn meters(flow: &'static str, of: &Flow) -> Vec<StageMeter> {
 
 /// Pauses all running crawls but one, and returns their ids.
 async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result<Vec<CrawlId>> {
-    const PAGE: usize = 500;
-    let (mut after, mut paused) = (None, Vec::new());
-    loop {
-        let crawls = frontier.crawls(after.as_ref(), PAGE).await?;
-        for crawl in crawls.iter().filter(|crawl| crawl.state == CrawlState::Running && crawl.id != *only) {
-            frontier.set_state(&crawl.id, CrawlState::Paused).await?;
-            warn(&format!("crawl {} is not finished; it is paused while this one runs", crawl.id));
-            paused.push(crawl.id.clone());
-        }
-        match crawls.last() {
-            Some(last) if crawls.len() == PAGE => after = Some(last.id.clone()),
-            _ => return Ok(paused),
-        }
+    let is_other = |crawl: &Crawl| crawl.state == CrawlState::Running && crawl.id != *only;
+    let others = matching_crawls(frontier, is_other).await?;
+    for crawl in &others {
+        frontier.set_state(crawl, CrawlState::Paused).await?;
+        warn(&format!("crawl {crawl} is not finished; it is paused while this one runs"));
     }
+    Ok(others)
 }
 
 /// Stop that SIGTERM, SIGHUP and Ctrl-C request. The second signal returns items in flight to their queues instead of finishing

@@ -5,10 +5,10 @@ use crate::{
     config::Config,
     failure::{AlreadyReported, ExitKind, UsageError},
     output::{Cell, Column, Output, Table, Tone},
+    presence,
 };
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use url::Url;
 
@@ -71,12 +71,7 @@ fn listen_url(config: &Config) -> anyhow::Result<Url> {
         Some(address) => address,
         None => config.gateway.listen().map_err(UsageError)?,
     };
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    Ok(Url::parse(&format!("http://{}", SocketAddr::new(ip, address.port())))?)
+    presence::url_on_this_machine(address)
 }
 
 fn print(readiness: &HealthReport, output: &mut Output) -> anyhow::Result<()> {

@@ -29,7 +29,12 @@ use crate::{
 };
 use anyhow::bail;
 use clap::{Args, Parser, Subcommand};
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 /// Turns URLs into stored, searchable, deduplicated records through durable queues.
 #[derive(Debug, Parser)]
@@ -186,6 +191,18 @@ fn require_confirmation(yes: bool, question: impl FnOnce() -> String) -> anyhow:
         return Ok(());
     }
     bail!("cancelled; nothing was changed")
+}
+
+/// Reads up to `max` bytes of a file; `-` is standard input.
+fn read_input(path: &Path, max: u64) -> Result<Vec<u8>, UsageError> {
+    let mut bytes = Vec::new();
+    let read = if path.as_os_str() == "-" {
+        io::stdin().take(max).read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", path.display())))?;
+    Ok(bytes)
 }
 
 /// Number with its noun: `1 message`, `2 messages`.

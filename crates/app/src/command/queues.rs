@@ -40,16 +40,28 @@ pub(super) struct QueuesArgs {
     command: Option<QueuesCommand>,
 }
 
+/// Help of a subcommand that takes a queue.
+macro_rules! one_queue_help {
+    ($verb:literal) => {
+        concat!(
+            "Example:\n  crawlway queues ",
+            $verb,
+            " crawler_queue\n\n",
+            "Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting."
+        )
+    };
+}
+
 #[derive(Debug, Subcommand)]
 enum QueuesCommand {
     /// Show one queue: its depth and its settings
-    #[command(after_help = ONE_QUEUE_HELP)]
+    #[command(after_help = one_queue_help!("show"))]
     Show(OneQueue),
     /// Pause deliveries from a queue, also across restarts; publishing continues
-    #[command(after_help = ONE_QUEUE_HELP)]
+    #[command(after_help = one_queue_help!("pause"))]
     Pause(OneQueue),
     /// Resume deliveries from a paused queue
-    #[command(after_help = ONE_QUEUE_HELP)]
+    #[command(after_help = one_queue_help!("resume"))]
     Resume(OneQueue),
     /// Delete the pending messages of a queue, ready or delayed; dead letters stay
     #[command(after_help = "\
@@ -66,12 +78,6 @@ missing without a terminal.")]
         yes: bool,
     },
 }
-
-const ONE_QUEUE_HELP: &str = "\
-Example:
-  crawlway queues pause crawler_queue       `show` and `resume` take a name, too
-
-Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting.";
 
 #[derive(Debug, Args)]
 struct OneQueue {

@@ -6,7 +6,7 @@ use crate::{
     open,
     output::{self, Output, one_line},
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
@@ -14,13 +14,7 @@ use crawlway_fetch::{
     robots::{AGENT, Decision, MAX_BYTES, Robots},
 };
 use serde::Serialize;
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Longer than any back-off, since a user at the command line rather waits than repeats the command.
 const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
@@ -94,7 +88,7 @@ pub(super) async fn run(
     let checked = match &args.robots {
         Some(file) => {
             let targets: Vec<String> = args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
-            let robots = Arc::new(Robots::parse(&read(file)?));
+            let robots = Arc::new(Robots::parse(&super::read_input(file, MAX_BYTES as u64 + 1)?));
             targets.into_iter().map(|target| (robots.clone(), target)).collect()
         }
         None => {
@@ -233,17 +227,4 @@ fn target(url: &str) -> Result<String, UsageError> {
     }
     let normal = normalise(url, &UrlOptions::default()).map_err(|error| UsageError(error.to_string()))?;
     Ok(normal.path_and_query().to_owned())
-}
-
-/// Reads as much of the file as is parsed.
-fn read(robots: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let max = MAX_BYTES as u64 + 1;
-    if robots.as_os_str() == "-" {
-        io::stdin().take(max).read_to_end(&mut bytes).context("cannot read standard input")?;
-        return Ok(bytes);
-    }
-    let read = File::open(robots).and_then(|file| file.take(max).read_to_end(&mut bytes));
-    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", robots.display())))?;
-    Ok(bytes)
 }

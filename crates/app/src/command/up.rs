@@ -183,17 +183,11 @@ async fn open_all(
     stop: &Stop,
     output: &mut Output,
 ) -> anyhow::Result<Option<(Worker, Option<Announced>)>> {
-    // URLs are accepted as soon as the broker is available.
     let urls = async {
-        if let Endpoint::Gateway(serving) = endpoint {
-            let queue = open::url_queue(config, &**broker);
-            let opening = Opening { readiness, until: Some(stop) };
-            let declared = opening::declare(broker, &[queue], &opening).await;
-            if opening::unless_stopped(declared)?.is_some() {
-                serving.inventory.queue_is_declared();
-            }
+        match endpoint {
+            Endpoint::Gateway(serving) => accept_urls(serving, broker, config, readiness, stop).await,
+            _ => Ok(()),
         }
-        anyhow::Ok(())
     };
     let worker = Worker::start_when_available(broker.clone(), config, stages, readiness, stop.clone());
     let all = async { tokio::try_join!(worker, urls) };
@@ -214,6 +208,22 @@ async fn open_all(
         }
     };
     Ok(worker.map(|worker| (worker, announced)))
+}
+
+/// Declares the queue of the flow `inventory`: URLs are accepted as soon as the broker is available.
+async fn accept_urls(
+    serving: &Serving,
+    broker: &Arc<dyn Broker>,
+    config: &Config,
+    readiness: &Readiness,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let queue = open::url_queue(config, &**broker);
+    let declared = opening::declare(broker, &[queue], &Opening { readiness, until: Some(stop) }).await;
+    if opening::unless_stopped(declared)?.is_some() {
+        serving.inventory.queue_is_declared();
+    }
+    Ok(())
 }
 
 /// Serves until a stop is requested or a stage fails.
@@ -305,14 +315,7 @@ async fn serve_inventory_only(config: &Config, output: &mut Output) -> anyhow::R
     let serving = Serving::begin(listening, &broker, config, Vec::new(), &readiness, &stop)?;
     announce(&serving, output)?;
     let opening = Opening { readiness: &readiness, until: Some(&stop) };
-    let declared = async {
-        let queue = open::url_queue(config, &*broker);
-        let declared = opening::declare(&broker, &[queue], &opening).await;
-        if opening::unless_stopped(declared)?.is_some() {
-            serving.inventory.queue_is_declared();
-        }
-        Ok(())
-    };
+    let declared = accept_urls(&serving, &broker, config, &readiness, &stop);
     let opened = tokio::try_join!(opening::inventory_only(config, &opening), declared);
     match &opened {
         Ok((Some(urls), ())) => serving.complete_inventory_only(urls.clone(), &readiness, config),

@@ -13,14 +13,18 @@ use crawlway_gateway::shape::{CrawlUrls, CrawlView, FrontierEntry};
 use crawlway_store::frontier::{CrawlState, EntryState};
 use std::io;
 
-const STATE_HELP: &str = "\
-Example:
-  crawlway crawl pause example.org          `resume` and `cancel` take a name, too
-
-JSON: the crawl, as in `crawlway crawl show`.
-
-Exit codes: 0 success; 1 failure, no such crawl, or the crawl has ended; 2 invalid command line or
-setting.";
+/// Help of a subcommand that changes the state of a crawl.
+macro_rules! state_help {
+    ($verb:literal) => {
+        concat!(
+            "Example:\n  crawlway crawl ",
+            $verb,
+            " example.org\n\n",
+            "JSON: the crawl, as in `crawlway crawl show`.\n\n",
+            "Exit codes: 0 success; 1 failure, no such crawl, or the crawl has ended; 2 invalid command line or setting."
+        )
+    };
+}
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CrawlCommand {
@@ -61,13 +65,13 @@ JSON:
 Exit codes: 0 success; 1 failure, or no such crawl; 2 invalid command line or setting.")]
     Show(ShowArgs),
     /// Pause a crawl; requests in flight finish
-    #[command(after_help = STATE_HELP)]
+    #[command(after_help = state_help!("pause"))]
     Pause(CrawlName),
     /// Resume a paused or cancelled crawl
-    #[command(after_help = STATE_HELP)]
+    #[command(after_help = state_help!("resume"))]
     Resume(CrawlName),
     /// Cancel a crawl; requests in flight finish
-    #[command(after_help = STATE_HELP)]
+    #[command(after_help = state_help!("cancel"))]
     Cancel(CrawlName),
     /// Delete a crawl and its frontier; its pages stay in the index
     #[command(after_help = "\

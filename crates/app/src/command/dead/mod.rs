@@ -58,8 +58,7 @@ Example:
   crawlway dead show crawler_queue d17
 
 JSON:
-  as an element of `dead list`; \"message\" also has \"headers\", and \"body\" (text) or
-  \"body_base64\".
+  as an element of `dead list`; \"message\" also has \"headers\" and \"body\" or \"body_base64\".
 
 Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting.")]
     Show {

@@ -15,8 +15,6 @@ use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{Allowed, Fetcher, Waiting};
 use page::ParsedPage;
 use std::{
-    fs::File,
-    io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -84,7 +82,7 @@ pub(super) async fn run(
 
 fn from_file(file: &Path, url: &str, output: &mut Output) -> anyhow::Result<()> {
     let url = normal(url)?;
-    let page = ParsedPage::parse(&read(file)?, None, &url);
+    let page = ParsedPage::parse(&super::read_input(file, u64::MAX)?, None, &url);
     if output.is_json() { Ok(output.json(&page)?) } else { Ok(page.print(output)?) }
 }
 
@@ -127,15 +125,4 @@ async fn from_server(
 
 fn normal(url: &str) -> Result<NormalUrl, UsageError> {
     normalise(url, &UrlOptions::default()).map_err(|error| UsageError(error.to_string()))
-}
-
-fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = if file.as_os_str() == "-" {
-        io::stdin().read_to_end(&mut bytes)
-    } else {
-        File::open(file).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", file.display())))?;
-    Ok(bytes)
 }
