@@ -1,7 +1,6 @@
 //! Exit codes of the program, and how errors are printed.
 
-use crate::{ask::ProblemResponse, config::Problems, output};
-use crawlway_gateway::Problem;
+use crate::{ask::problem_of, config::Problems, output};
 use std::{fmt, io, process::ExitCode};
 
 /// The command failed, or found nothing.
@@ -71,13 +70,9 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
 
 /// Whether the command line or a setting is the cause.
 fn is_usage(error: &anyhow::Error) -> bool {
-    let problem = match error.downcast_ref::<ProblemResponse>() {
-        Some(response) => Some(&response.problem),
-        None => error.downcast_ref::<Problem>(),
-    };
     // A gateway answers 401 or 403 to a wrong `gateway.token` or `gateway.allowed_hosts`.
     error.downcast_ref::<UsageError>().is_some()
-        || problem.is_some_and(|problem| matches!(problem.status(), 400 | 401 | 403))
+        || problem_of(error).is_some_and(|problem| matches!(problem.status(), 400 | 401 | 403))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

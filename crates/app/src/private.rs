@@ -15,7 +15,8 @@ use std::{
 const OTHERS: u32 = 0o077;
 
 /// Entries of a data directory. Other files in the same directory are left alone.
-const DATA_ENTRIES: [&str; 5] = ["queue", "gate", "index", "lock", "gateway.json"];
+const DATA_ENTRIES: [&str; 7] =
+    ["queue", "gate", "index", "lock", "gateway.json", "restarts.json", "web-access.jsonl"];
 /// Prefix of the files of the embedded database.
 const RECORDS_PREFIX: &str = "records.db";
 

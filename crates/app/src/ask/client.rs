@@ -36,9 +36,9 @@ pub(crate) struct Client {
 
 /// Error response of the gateway: `application/problem+json`.
 #[derive(Debug)]
-pub(crate) struct ProblemResponse {
+struct ProblemResponse {
     gateway: String,
-    pub(crate) problem: Problem,
+    problem: Problem,
 }
 
 impl fmt::Display for ProblemResponse {
@@ -101,7 +101,7 @@ impl Client {
     /// GET of a resource that may not exist: none if the gateway answers 404.
     pub(crate) async fn get_optional<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<Option<T>> {
         match self.get(url).await {
-            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) if problem_of(&error).is_some_and(|problem| problem.status() == 404) => Ok(None),
             found => found.map(Some),
         }
     }
@@ -202,6 +202,10 @@ impl Client {
     }
 }
 
-fn is_not_found(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<ProblemResponse>().is_some_and(|response| response.problem.status() == 404)
+/// Problem behind an error: of the gateway's response, or of the same service layer in this process.
+pub(crate) fn problem_of(error: &anyhow::Error) -> Option<&Problem> {
+    match error.downcast_ref::<ProblemResponse>() {
+        Some(response) => Some(&response.problem),
+        None => error.downcast_ref(),
+    }
 }

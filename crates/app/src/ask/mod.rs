@@ -10,7 +10,7 @@ mod stored;
 mod trails;
 mod urls;
 
-pub(crate) use client::{Client, ProblemResponse};
+pub(crate) use client::{Client, problem_of};
 pub(crate) use crawls::Crawls;
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;

@@ -1,7 +1,7 @@
 //! `crawlway url`: submits URLs to the flow `inventory`, and shows their records.
 
 use crate::{
-    ask::{self, ProblemResponse, Target},
+    ask::{self, Target},
     command::UrlArg,
     config::Config,
     failure::{AlreadyReported, ExitKind},
@@ -10,10 +10,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Timestamp;
-use crawlway_gateway::{
-    Problem,
-    shape::{AcceptedUrl, UrlRecord},
-};
+use crawlway_gateway::shape::{AcceptedUrl, UrlRecord};
 use crawlway_store::inventory::{Cursor, MOST_LISTED, MOST_WITH_SOURCE, Status, Wanted};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -208,11 +205,7 @@ async fn add_all(
 
 /// Whether the URL itself is invalid, so that the next one may be accepted.
 fn is_refused(error: &anyhow::Error) -> bool {
-    let problem = match error.downcast_ref::<ProblemResponse>() {
-        Some(response) => Some(&response.problem),
-        None => error.downcast_ref::<Problem>(),
-    };
-    problem.is_some_and(|problem| problem.status() == 400)
+    ask::problem_of(error).is_some_and(|problem| problem.status() == 400)
 }
 
 fn print_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> anyhow::Result<()> {

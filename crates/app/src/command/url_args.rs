@@ -106,30 +106,15 @@ pub(crate) fn refuse_invalid_lines(invalid: &[String]) -> Result<(), UsageError>
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> (Vec<String>, Vec<String>) {
-        let (mut args, mut invalid) = (Vec::new(), Vec::new());
-        parse_lines("list", text, &mut args, &mut invalid);
-        (args.into_iter().map(|arg| arg.url).collect(), invalid)
-    }
-
     #[test]
-    fn blank_lines_and_comments_are_ignored_and_invalid_lines_are_listed() {
-        let (urls, invalid) = lines(
-            "\u{feff}# mine\r\n\r\n  https://a.example/x \nftp://b.example/\n\t#no\nhttps://c.example/#d\nnonsense",
-        );
-        assert_eq!(urls, ["https://a.example/x", "https://c.example/#d"]);
-        assert_eq!(invalid.len(), 2, "{invalid:?}");
-        assert!(invalid[0].starts_with("list, line 4: `ftp://b.example/`: "), "{invalid:?}");
-        assert!(invalid[1].starts_with("list, line 7: `nonsense`: "), "{invalid:?}");
-    }
-
-    #[test]
-    fn a_list_without_a_url_is_refused() {
+    fn lists_are_utf_8_with_an_optional_byte_order_mark_and_at_least_one_url() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let empty = urls(Vec::new(), &[file.path().to_owned()]).unwrap_err();
-        assert!(empty.0.contains("no URL was given"), "{empty}");
-        fs::write(file.path(), b"https://a.example/\n\xff\n").unwrap();
-        let binary = urls(Vec::new(), &[file.path().to_owned()]).unwrap_err();
-        assert!(binary.0.ends_with("line 2: expected UTF-8"), "{binary}");
+        let read = |list: &[u8]| {
+            fs::write(file.path(), list).unwrap();
+            urls(Vec::new(), &[file.path().to_owned()]).map(|args| args.len()).map_err(|error| error.0)
+        };
+        assert_eq!(read(b"\xef\xbb\xbf# mine\nhttps://a.example/\n"), Ok(1));
+        assert!(read(b"# mine\n").unwrap_err().contains("no URL was given"));
+        assert!(read(b"https://a.example/\n\xff\n").unwrap_err().ends_with("line 2: expected UTF-8"));
     }
 }
