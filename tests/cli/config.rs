@@ -1,16 +1,16 @@
-//! Settings: where they come from, which one wins, and how wrong ones are told.
+//! Settings: sources, precedence, and errors.
 
 use crate::home::Home;
 use serde_json::json;
 use std::fs;
 
 #[test]
-fn what_is_shown_are_the_defaults_until_somebody_says_otherwise() {
+fn defaults_are_shown() {
     insta::assert_snapshot!(Home::new().run("config show").ok());
 }
 
 #[test]
-fn what_is_shown_is_a_file_with_the_same_effect() {
+fn the_output_of_show_is_a_file_with_the_same_effect() {
     let home = Home::new();
     home.write("crawlway.toml", "[queue.\"scraped.kijiji\"]\nlease = \"2min\"\n[queue.jobs]\nprefetch = 1\n");
     let shown = home.run_with("config show", &[("CRAWLWAY_QUEUE__JOBS__LEASE", "1h")]).ok();
@@ -22,7 +22,7 @@ fn what_is_shown_is_a_file_with_the_same_effect() {
 }
 
 #[test]
-fn later_places_win() {
+fn later_sources_win() {
     let home = Home::new();
     home.write(
         "crawlway.toml",
@@ -55,7 +55,7 @@ fn later_places_win() {
 }
 
 #[test]
-fn the_file_is_named_by_flag_then_variable_then_found_here() {
+fn the_file_is_that_of_the_flag_then_the_variable_then_the_working_directory() {
     let home = Home::new();
     for name in ["crawlway.toml", "variable.toml", "flag.toml"] {
         home.write(name, "[log]\nlevel = \"info\"\n");
@@ -68,21 +68,21 @@ fn the_file_is_named_by_flag_then_variable_then_found_here() {
 }
 
 #[test]
-fn a_valid_config_is_said_to_be() {
+fn a_valid_config_is_reported() {
     let home = Home::new();
     assert_eq!(
         home.run("config check").ok(),
-        "ok: no config file; 0 of 99 settings are given, the others have their defaults\n"
+        "ok: no config file; 0 of 99 settings are set, the others have their defaults\n"
     );
     home.write("crawlway.toml", "[log]\nlevel = \"info\"\n");
     assert_eq!(
         home.run_with("config check", &[("CRAWLWAY_DATA_DIR", "d")]).ok(),
-        "ok: `crawlway.toml`; 2 of 99 settings are given, the others have their defaults\n"
+        "ok: `crawlway.toml`; 2 of 99 settings are set, the others have their defaults\n"
     );
     assert_eq!(home.run("config check --json").json(), json!({ "ok": true, "problems": [] }));
 }
 
-/// Two processes of which each had some stores of its own would each be polite for themselves, and lose pages.
+/// Two processes with some stores of their own would break politeness together, and lose pages.
 #[test]
 fn stores_are_shared_all_or_none() {
     let home = Home::new();
@@ -117,12 +117,12 @@ fn stores_are_shared_all_or_none() {
 }
 
 #[test]
-fn who_we_are_at_rabbitmq_is_told_by_the_variables_of_the_contract() {
+fn credentials_of_rabbitmq_come_from_the_variables_of_the_contract() {
     let home = Home::new();
-    let seed = [("RABBITMQ_USER", "ada"), ("RABBITMQ_PASSWORD", "for-nobody-to-see")];
+    let seed = [("RABBITMQ_USER", "ada"), ("RABBITMQ_PASSWORD", "a-secret-password")];
     let shown = home.run_with("config show", &seed).ok();
     assert!(shown.contains("user = \"ada\"") && shown.contains("RABBITMQ_USER"), "{shown}");
-    assert!(!shown.contains("for-nobody-to-see"), "{shown}");
+    assert!(!shown.contains("a-secret-password"), "{shown}");
     let both = [seed[0], ("CRAWLWAY_BROKER__RABBITMQ__USER", "grace")];
     assert!(home.run_with("config show", &both).ok().contains("user = \"grace\""), "our own variables win");
 }
@@ -153,7 +153,7 @@ format = ["text"]
 "#;
 
 #[test]
-fn all_problems_are_told_with_file_line_key_and_what_was_expected() {
+fn all_problems_have_file_line_key_and_expected_value() {
     let home = Home::new();
     home.write("crawlway.toml", WRONG);
     let variables = [
@@ -168,30 +168,30 @@ fn all_problems_are_told_with_file_line_key_and_what_was_expected() {
 }
 
 #[test]
-fn a_number_beyond_all_bounds_is_told_as_it_was_written() {
+fn a_number_out_of_range_is_quoted_as_written() {
     let home = Home::new();
     home.write("crawlway.toml", "[queue.defaults]\nprefetch = 99999999999999999999\n");
-    let said = home.run("config check").refused(2);
-    assert!(said.contains("found \"99999999999999999999\", expected a whole number from 1 to"), "{said}");
+    let stderr = home.run("config check").refused(2);
+    assert!(stderr.contains("found \"99999999999999999999\", expected a whole number from 1 to"), "{stderr}");
 }
 
 #[test]
-fn problems_for_programs() {
+fn problems_as_json() {
     let home = Home::new();
     home.write("crawlway.toml", "[broker]\nkidn = \"embedded\"\n");
     let ran = home.run("config check --json");
     assert_eq!((ran.code, ran.stderr.as_str()), (2, ""));
-    let said: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let checked: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let problem = json!({
         "source": { "kind": "file", "path": "crawlway.toml", "line": 2 },
         "key": "broker.kidn",
         "problem": "unknown key; did you mean `broker.kind`?",
     });
-    assert_eq!(said, json!({ "ok": false, "problems": [problem] }));
+    assert_eq!(checked, json!({ "ok": false, "problems": [problem] }));
 }
 
 #[test]
-fn every_command_refuses_wrong_settings_before_it_does_anything() {
+fn every_command_validates_the_settings_first() {
     let home = Home::new();
     home.write("crawlway.toml", "data_dri = \"x\"\n");
     for line in [
@@ -211,16 +211,16 @@ fn every_command_refuses_wrong_settings_before_it_does_anything() {
 }
 
 #[test]
-fn a_file_that_is_no_toml_is_told_with_its_line_and_without_its_content() {
+fn a_file_that_is_no_toml_is_reported_with_its_line_and_without_its_content() {
     let home = Home::new();
     home.write("crawlway.toml", "data_dir = \"x\"\npassword = \"hunter2\nkind = 1\n");
-    let said = home.run("config check").refused(2);
-    assert!(said.contains("crawlway.toml:2: not valid TOML"), "{said}");
-    assert!(!said.contains("hunter2"), "{said}");
+    let stderr = home.run("config check").refused(2);
+    assert!(stderr.contains("crawlway.toml:2: not valid TOML"), "{stderr}");
+    assert!(!stderr.contains("hunter2"), "{stderr}");
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_with_who_named_it() {
+fn an_unreadable_file_is_reported_with_the_source_of_its_name() {
     let home = Home::new();
     fs::create_dir(home.path().join("folder.toml")).unwrap();
     home.write("binary.toml", "");
@@ -252,7 +252,7 @@ fn secrets_are_not_printed_even_where_no_setting_holds_one() {
 }
 
 #[test]
-fn the_log_speaks_json_when_told_to() {
+fn the_log_can_be_json() {
     let home = crate::sample::filled(crate::sample::three_minutes_ago());
     home.run("queues").ok();
     let ran = home.run_with("queues", &[("CRAWLWAY_LOG__FORMAT", "json"), ("CRAWLWAY_LOG__LEVEL", "info")]);
@@ -263,7 +263,7 @@ fn the_log_speaks_json_when_told_to() {
 }
 
 #[test]
-fn a_server_that_is_asked_for_and_not_set_is_named_with_the_setting() {
+fn a_server_without_an_address_is_reported_with_its_setting() {
     let home = Home::new();
     for (settings, named) in [
         ("[broker]\nkind = \"rabbitmq\"", "`broker.rabbitmq.user` and `broker.rabbitmq.password`"),
@@ -278,38 +278,38 @@ fn a_server_that_is_asked_for_and_not_set_is_named_with_the_setting() {
     ] {
         home.write("crawlway.toml", &format!("only_process = true\n{settings}\n"));
         for line in ["config check", "up"] {
-            let said = home.run(line).refused(2);
-            assert!(said.contains(named), "{line}: {said}");
+            let stderr = home.run(line).refused(2);
+            assert!(stderr.contains(named), "{line}: {stderr}");
         }
         let told: serde_json::Value = serde_json::from_str(&home.run("config check --json").stdout).unwrap();
         assert_eq!((&told["ok"], told["problems"].as_array().unwrap().len()), (&json!(false), 1), "{told}");
-        assert!(!home.data().exists(), "who is refused has changed nothing");
+        assert!(!home.data().exists(), "a refusal changes nothing");
     }
 }
 
 #[test]
-fn a_gateway_and_one_worker_may_share_the_broker_and_the_inventory_alone() {
+fn a_gateway_and_one_worker_may_share_only_the_broker_and_the_inventory() {
     let home = Home::new();
     let broker = "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nuser = \"a\"\npassword = \"b\"\n";
     let inventory =
         "[inventory]\nstore = \"mongodb\"\n[inventory.mongodb]\nurl = \"mongodb://127.0.0.1:1\"\n";
     home.write("crawlway.toml", &format!("{broker}{inventory}"));
-    let said = home.run("config check").refused(2);
-    assert!(said.contains("`only_worker = true`"), "{said}");
+    let stderr = home.run("config check").refused(2);
+    assert!(stderr.contains("`only_worker = true`"), "{stderr}");
     home.write("crawlway.toml", &format!("only_worker = true\n{broker}{inventory}"));
     assert!(home.run("config check").ok().starts_with("ok: "));
     home.write("crawlway.toml", &format!("only_worker = true\n{broker}"));
-    let said = home.run("config check").refused(2);
-    assert!(said.contains("set `broker.kind` and `inventory.store`"), "{said}");
+    let stderr = home.run("config check").refused(2);
+    assert!(stderr.contains("set `broker.kind` and `inventory.store`"), "{stderr}");
     home.write("crawlway.toml", &format!("only_worker = true\nonly_process = true\n{broker}{inventory}"));
-    let said = home.run("config check").refused(2);
-    assert!(said.contains("expected one of `only_process` and `only_worker`"), "{said}");
+    let stderr = home.run("config check").refused(2);
+    assert!(stderr.contains("expected one of `only_process` and `only_worker`"), "{stderr}");
 }
 
 #[test]
-fn who_only_looks_needs_no_redis_and_no_mongodb() {
+fn read_only_commands_need_no_redis_and_no_mongodb() {
     let home = crate::sample::filled(crate::sample::three_minutes_ago());
-    // Nobody is there.
+    // No server listens there.
     home.write(
         "crawlway.toml",
         "only_process = true\n[seen]\nkind = \"redis\"\n[gate]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1:1\"\n\
@@ -319,5 +319,5 @@ fn who_only_looks_needs_no_redis_and_no_mongodb() {
     home.run("dead list").ok();
     std::fs::write(home.data().join("records.db"), b"").unwrap();
     home.run("queues").ok();
-    assert!(home.run("trail https://a.example/").stdout.contains("nothing is known of"));
+    assert!(home.run("trail https://a.example/").stdout.contains("has no trail"));
 }

@@ -1,4 +1,4 @@
-//! `crawlway dead`: listing, reading, replaying and dropping.
+//! `crawlway dead`: list, show, replay and drop.
 
 use crate::{
     home::Home,
@@ -18,7 +18,7 @@ fn ids(home: &Home, line: &str) -> Vec<String> {
     listed["dead"].as_array().unwrap().iter().map(message).collect()
 }
 
-/// The letter's own name, which only the broker chooses.
+/// Id of the dead letter, which the broker chooses.
 fn id_of(home: &Home, message: &str) -> String {
     let listed = home.run(&format!("dead list --message-id {message} --json")).json();
     listed["dead"][0]["id"].as_str().unwrap().to_owned()
@@ -34,19 +34,19 @@ fn all_dead_letters_in_a_table() {
 }
 
 #[test]
-fn all_dead_letters_for_programs() {
+fn all_dead_letters_as_json() {
     insta::assert_snapshot!(filled(at(FIXED)).run("dead list crawler_queue --json").ok());
 }
 
 #[test]
-fn no_dead_letters_is_an_answer() {
+fn an_empty_list_is_a_success() {
     let home = filled(three_minutes_ago());
     assert_eq!(home.run("dead list url_inventory").ok(), "no dead letters\n");
     assert_eq!(home.run("dead list url_inventory --json").json(), json!({ "dead": [], "next": [] }));
 }
 
 #[test]
-fn filters_all_have_to_hold() {
+fn all_conditions_of_a_filter_must_match() {
     let home = filled(at(FIXED));
     for (filter, expected) in [
         ("--reason NOT", &["page-1"][..]),
@@ -73,7 +73,7 @@ fn ages_are_times_too() {
 }
 
 #[test]
-fn a_list_says_where_it_goes_on() {
+fn a_list_has_a_pagination_cursor() {
     let home = filled(at(FIXED));
     let all = ids(&home, "dead list crawler_queue");
     let first = home.run("dead list --limit 2 --json").json();
@@ -82,12 +82,12 @@ fn a_list_says_where_it_goes_on() {
     assert_eq!(first["next"], json!([{ "queue": "crawler_queue", "after": after }]));
     assert_eq!(ids(&home, &format!("dead list crawler_queue --after {after}")), all[2..]);
     let table = home.run("dead list --limit 2").ok();
-    assert!(table.ends_with(&format!("there are more: crawlway dead list crawler_queue --after {after}\n")));
+    assert!(table.ends_with(&format!("more: crawlway dead list crawler_queue --after {after}\n")));
     assert!(home.run("dead list --after d1").refused(2).contains("<QUEUE>"));
 }
 
 #[test]
-fn a_long_list_is_whole_and_in_order() {
+fn a_long_list_is_complete_and_in_order() {
     let home = Home::new();
     let queue = name("crawler_queue");
     home.with_broker(Options::default(), async |broker| {
@@ -110,7 +110,7 @@ fn a_long_list_is_whole_and_in_order() {
 }
 
 #[test]
-fn a_letter_whole() {
+fn one_dead_letter() {
     let home = filled(three_minutes_ago());
     let shown = |message: &str| {
         let id = id_of(&home, message);
@@ -122,7 +122,7 @@ fn a_letter_whole() {
 }
 
 #[test]
-fn a_letter_whole_for_programs() {
+fn one_dead_letter_as_json() {
     let home = filled(at(FIXED));
     let shown =
         |message: &str| home.run(&format!("dead show crawler_queue {} --json", id_of(&home, message))).ok();
@@ -131,15 +131,15 @@ fn a_letter_whole_for_programs() {
 }
 
 #[test]
-fn a_letter_that_is_not_there() {
+fn an_unknown_dead_letter() {
     let home = filled(three_minutes_ago());
     for line in [
         "dead show crawler_queue d99",
         "dead replay crawler_queue d99",
         "dead drop crawler_queue nonsense --yes",
     ] {
-        let said = home.run(line).refused(1);
-        assert!(said.contains("queue `crawler_queue` has no dead letter"), "{line}: {said}");
+        let stderr = home.run(line).refused(1);
+        assert!(stderr.contains("queue `crawler_queue` has no dead letter"), "{line}: {stderr}");
     }
     assert_eq!(dead(&home), 3);
 }
@@ -150,8 +150,8 @@ fn replaying_one_then_by_filter_then_all() {
     let id = id_of(&home, "page-1");
     assert_eq!(
         home.run(&format!("dead replay crawler_queue {id}")).ok(),
-        "put 1 dead letter back into queue `crawler_queue`\nno gateway runs here: `crawlway up`, or the command of its crawl, \
-         works on what was put back\n"
+        "replayed 1 dead letter into queue `crawler_queue`\nno worker runs; `crawlway up`, or the same `crawlway crawl` \
+         command, processes them\n"
     );
     assert_eq!(
         home.run("dead replay crawler_queue --error timeout --json").json(),
@@ -159,16 +159,16 @@ fn replaying_one_then_by_filter_then_all() {
     );
     assert_eq!(
         home.run("dead replay crawler_queue --reason nothing-like-it").ok(),
-        "put 0 dead letters back into queue `crawler_queue`\n"
+        "replayed 0 dead letters into queue `crawler_queue`\n"
     );
     assert_eq!(dead(&home), 1);
-    assert!(home.run("dead replay crawler_queue --all").ok().starts_with("put 1 dead letter "));
+    assert!(home.run("dead replay crawler_queue --all").ok().starts_with("replayed 1 dead letter "));
     let queue = home.run("queues show crawler_queue --json").json();
     assert_eq!((&queue["ready"], &queue["dead"]), (&json!(5), &json!(0)));
 }
 
 #[test]
-fn a_replay_that_a_full_queue_stops_says_so_and_fails() {
+fn a_replay_into_a_full_queue_stops_and_fails() {
     let home = Home::new();
     let queue = name("url_inventory");
     home.with_broker(Options::default(), async |broker| {
@@ -182,13 +182,13 @@ fn a_replay_that_a_full_queue_stops_says_so_and_fails() {
     });
     let ran = home.run("dead replay url_inventory --all");
     assert_eq!(ran.code, 1);
-    assert!(ran.stdout.starts_with("put 1 dead letter back into queue `url_inventory`\n"), "{}", ran.stdout);
+    assert!(ran.stdout.starts_with("replayed 1 dead letter into queue `url_inventory`\n"), "{}", ran.stdout);
     assert!(ran.stderr.contains("stopped early: queue `url_inventory` is full"), "{}", ran.stderr);
     let ran = home.run("dead replay url_inventory --all --json");
     assert_eq!(ran.code, 1);
-    let said: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(said["replayed"], 0);
-    assert!(said["stopped"].as_str().unwrap().contains("full"), "{said}");
+    let replay: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(replay["replayed"], 0);
+    assert!(replay["stopped"].as_str().unwrap().contains("full"), "{replay}");
 }
 
 #[test]
@@ -197,27 +197,27 @@ fn dropping_one_then_by_filter_then_all() {
     let id = id_of(&home, "page-1");
     assert_eq!(
         home.run(&format!("dead drop crawler_queue {id} --yes")).ok(),
-        "threw away 1 dead letter of queue `crawler_queue`\n"
+        "deleted 1 dead letter of queue `crawler_queue`\n"
     );
     assert_eq!(
         home.run("dead drop crawler_queue --error timeout --yes --json").json(),
         json!({ "queue": "crawler_queue", "dropped": 1 })
     );
     assert_eq!(ids(&home, "dead list"), ["page-3"]);
-    assert!(home.run("dead drop crawler_queue --all --yes").ok().starts_with("threw away 1 dead letter "));
+    assert!(home.run("dead drop crawler_queue --all --yes").ok().starts_with("deleted 1 dead letter "));
     assert_eq!(dead(&home), 0);
-    assert!(home.run("dead drop crawler_queue --all --yes").ok().starts_with("threw away 0 dead letters "));
+    assert!(home.run("dead drop crawler_queue --all --yes").ok().starts_with("deleted 0 dead letters "));
 }
 
 #[test]
-fn dropping_without_a_yes_is_refused_where_nobody_can_be_asked() {
+fn dropping_without_yes_is_refused_without_a_terminal() {
     let home = filled(three_minutes_ago());
     assert!(home.run("dead drop crawler_queue --all").refused(2).contains("--yes"));
     assert_eq!(dead(&home), 3);
 }
 
 #[test]
-fn which_ones_has_to_be_said_once() {
+fn a_selection_is_required_and_unambiguous() {
     let home = filled(three_minutes_ago());
     for line in [
         "dead replay crawler_queue",
@@ -229,13 +229,13 @@ fn which_ones_has_to_be_said_once() {
         "dead list --limit many",
         "dead list --limit 0",
     ] {
-        let said = home.run(line).refused(2);
-        assert!(said.starts_with("error: "), "{line}: {said}");
+        let stderr = home.run(line).refused(2);
+        assert!(stderr.starts_with("error: "), "{line}: {stderr}");
     }
     assert_eq!(dead(&home), 3);
 }
 
-/// With every ISO time replaced, since the sample is as old as the test run says.
+/// Text with every ISO time replaced, since the times depend on the test run.
 fn without_times(text: &str) -> String {
     let mut rest = text;
     let mut clean = String::new();

@@ -1,4 +1,4 @@
-//! `crawlway fetch`: a page from a file, a page from a server, and what is said when there is none.
+//! `crawlway fetch`: a page from a file, a page from a server, and failures.
 
 use crate::home::{Home, Ran};
 use serde_json::json;
@@ -13,11 +13,11 @@ const PAGE: &str = "\
 <!doctype html><html lang=en><head><title>The  Harbour</title><meta name=description content='About cranes.'></head>
 <body><nav><a href=/>Home</a></nav>
 <main><h1>The Harbour</h1>
-<p>The old crane at the harbour was taken down on Monday after ninety years of service, the council said.
+<p>The old crane at the harbour was taken down on Monday after ninety years of service, the council stderr.
 <p>It will be stored in parts until a <a href='/museum?a=1#top'>museum</a> or a <a href=/museum?a=1>second museum</a> takes it, which may well last.
 </main><script>alert(1)</script></body></html>";
 
-/// A server on loopback that answers each path, one connection after the other.
+/// Server on loopback that handles one connection after the other.
 pub(crate) fn serve(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -64,38 +64,38 @@ fn site() -> SocketAddr {
     })
 }
 
-/// Without a gap, since nobody is hammered here.
-const HURRY: (&str, &str) = ("CRAWLWAY_FETCH__GAP", "0s");
+/// No minimum delay, to save time.
+const NO_DELAY: (&str, &str) = ("CRAWLWAY_FETCH__GAP", "0s");
 
 fn fetch(home: &Home, address: SocketAddr, line: &str) -> Ran {
-    home.run_with(&format!("fetch --allow 127.0.0.1/32:{} {line}", address.port()), &[HURRY])
+    home.run_with(&format!("fetch --allow 127.0.0.1/32:{} {line}", address.port()), &[NO_DELAY])
 }
 
 #[test]
-fn a_page_from_a_file_for_programs() {
+fn a_page_from_a_file_as_json() {
     let home = Home::new();
     home.write("page.html", PAGE);
-    let told = home.run("fetch --html page.html --url HTTP://Example.org:80/a/../news --json").json();
+    let output = home.run("fetch --html page.html --url HTTP://Example.org:80/a/../news --json").json();
     assert_eq!(
-        told,
+        output,
         json!({
             "url": "http://example.org/news",
             "title": "The Harbour",
             "description": "About cranes.",
             "language": "en",
-            "text": told["text"],
+            "text": output["text"],
             "links": ["http://example.org/", "http://example.org/museum?a=1"],
-            "simhash": told["simhash"],
+            "simhash": output["simhash"],
         })
     );
-    assert!(told["simhash"].is_i64());
-    let text = told["text"].as_str().unwrap();
+    assert!(output["simhash"].is_i64());
+    let text = output["text"].as_str().unwrap();
     assert!(text.contains("the old crane at the harbour was taken down on monday"), "{text}");
     assert!(!text.contains("alert") && !text.contains('\n'), "{text}");
 }
 
 #[test]
-fn a_page_from_standard_input_for_people() {
+fn a_page_from_standard_input_as_text() {
     let home = Home::new();
     let mut command = home.command(&["fetch", "--html", "-", "--url", "https://example.org/"]);
     let mut child =
@@ -107,72 +107,72 @@ fn a_page_from_standard_input_for_people() {
 }
 
 #[test]
-fn nothing_is_a_page_too() {
+fn an_empty_file_is_a_page() {
     let home = Home::new();
     home.write("empty.html", "");
-    let told = home.run("fetch --html empty.html --url http://e.test/ --json").json();
+    let output = home.run("fetch --html empty.html --url http://e.test/ --json").json();
     assert_eq!(
-        told,
+        output,
         json!({ "url": "http://e.test/", "title": "", "description": null, "language": null, "text": "",
-            "links": [], "simhash": told["simhash"] })
+            "links": [], "simhash": output["simhash"] })
     );
 }
 
 #[test]
-fn a_page_from_a_server_for_people() {
+fn a_page_from_a_server_as_text() {
     let (home, address) = (Home::new(), site());
-    let told = fetch(&home, address, &format!("http://{address}/old")).ok();
-    let told = told.replace(&address.to_string(), "SERVER");
-    let told: Vec<&str> =
-        told.lines().map(|line| if line.starts_with("timing") { "timing …" } else { line }).collect();
-    insta::assert_snapshot!(told.join("\n"));
+    let output = fetch(&home, address, &format!("http://{address}/old")).ok();
+    let output = output.replace(&address.to_string(), "SERVER");
+    let output: Vec<&str> =
+        output.lines().map(|line| if line.starts_with("timing") { "timing …" } else { line }).collect();
+    insta::assert_snapshot!(output.join("\n"));
 }
 
 #[test]
-fn a_page_from_a_server_for_programs() {
+fn a_page_from_a_server_as_json() {
     let (home, address) = (Home::new(), site());
-    let told = fetch(&home, address, &format!("--json http://{address}/old")).json();
-    assert_eq!(told["asked"], format!("http://{address}/old"));
-    assert_eq!(told["url"], format!("http://{address}/new"));
-    assert_eq!(told["redirects"], json!([{ "url": format!("http://{address}/old"), "status": 301 }]));
-    assert_eq!((&told["status"], &told["version"]), (&json!(200), &json!("HTTP/1.1")));
-    assert_eq!(told["page"]["title"], "The Harbour");
-    assert_eq!(told["page"].as_object().unwrap().len(), 7);
-    assert!(told["timing_ms"]["total"].as_f64().unwrap() > 0.0);
-    assert!(told["headers"].as_array().unwrap().contains(&json!(["content-type", "text/html"])));
+    let output = fetch(&home, address, &format!("--json http://{address}/old")).json();
+    assert_eq!(output["asked"], format!("http://{address}/old"));
+    assert_eq!(output["url"], format!("http://{address}/new"));
+    assert_eq!(output["redirects"], json!([{ "url": format!("http://{address}/old"), "status": 301 }]));
+    assert_eq!((&output["status"], &output["version"]), (&json!(200), &json!("HTTP/1.1")));
+    assert_eq!(output["page"]["title"], "The Harbour");
+    assert_eq!(output["page"].as_object().unwrap().len(), 7);
+    assert!(output["timing_ms"]["total"].as_f64().unwrap() > 0.0);
+    assert!(output["headers"].as_array().unwrap().contains(&json!(["content-type", "text/html"])));
 }
 
 #[test]
-fn an_answer_of_any_status_is_an_answer() {
+fn a_response_of_any_status_is_a_success() {
     let (home, address) = (Home::new(), site());
-    let told = fetch(&home, address, &format!("--json http://{address}/missing")).json();
-    assert_eq!((&told["status"], &told["page"]["title"]), (&json!(404), &json!("Nothing here")));
-    let told = fetch(&home, address, &format!("http://{address}/image")).ok();
-    assert!(told.ends_with("not a page: its content is not HTML or text\n"), "{told}");
+    let output = fetch(&home, address, &format!("--json http://{address}/missing")).json();
+    assert_eq!((&output["status"], &output["page"]["title"]), (&json!(404), &json!("Nothing here")));
+    let output = fetch(&home, address, &format!("http://{address}/image")).ok();
+    assert!(output.ends_with("not a page: the content type is not HTML or text\n"), "{output}");
 }
 
 #[test]
-fn failures_have_their_code() {
+fn failures_have_a_code() {
     let (home, address) = (Home::new(), site());
-    let said = fetch(&home, address, &format!("http://{address}/private")).refused(1);
+    let stderr = fetch(&home, address, &format!("http://{address}/private")).refused(1);
     assert_eq!(
-        said,
+        stderr,
         format!(
             "error: robots.disallowed: line 2 of its robots.txt says `Disallow: /private` (http://{address}/private)\n"
         )
     );
     fetch(&home, address, &format!("--no-robots http://{address}/private")).ok();
     let ran = fetch(&home, address, &format!("--json http://{address}/busy"));
-    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let output: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
-        (ran.code, &told["error"]["code"], &told["error"]["transient"]),
+        (ran.code, &output["error"]["code"], &output["error"]["transient"]),
         (1, &json!("blocked.429"), &json!(true))
     );
-    assert!(told["error"]["not_before"].as_str().unwrap().ends_with('Z'));
+    assert!(output["error"]["not_before"].as_str().unwrap().ends_with('Z'));
 }
 
 #[test]
-fn what_is_not_public_is_reached_only_where_it_is_allowed() {
+fn private_addresses_are_fetched_only_if_allowed() {
     let (home, address) = (Home::new(), site());
     let url = format!("http://{address}/new");
     for line in [
@@ -180,11 +180,11 @@ fn what_is_not_public_is_reached_only_where_it_is_allowed() {
         format!("fetch --allow 127.0.0.2 {url}"),
         format!("fetch --allow 127.0.0.1/32:1 {url}"),
     ] {
-        let said = home.run(&line).refused(1);
-        assert!(said.starts_with("error: guard.private_address: `127.0.0.1` is at 127.0.0.1"), "{said}");
+        let stderr = home.run(&line).refused(1);
+        assert!(stderr.starts_with("error: guard.private_address: `127.0.0.1` is at 127.0.0.1"), "{stderr}");
     }
     let allow = format!("[\"127.0.0.0/8:{}\"]", address.port());
-    home.run_with(&format!("fetch {url}"), &[HURRY, ("CRAWLWAY_FETCH__ALLOW", &allow)]).ok();
+    home.run_with(&format!("fetch {url}"), &[NO_DELAY, ("CRAWLWAY_FETCH__ALLOW", &allow)]).ok();
 }
 
 #[test]
@@ -202,17 +202,17 @@ fn usage_errors() {
         ("fetch http://user:secret@e.test/", "credentials"),
         ("fetch --allow everything http://e.test/", "is not an address range"),
     ] {
-        let said = home.run(line).refused(2);
-        assert!(said.contains(says), "{line}: {said}");
+        let stderr = home.run(line).refused(2);
+        assert!(stderr.contains(says), "{line}: {stderr}");
         assert!(
-            !said.contains("secret") || line.contains("secret") && !said.contains("user:secret"),
-            "{said}"
+            !stderr.contains("secret") || line.contains("secret") && !stderr.contains("user:secret"),
+            "{stderr}"
         );
     }
 }
 
 #[test]
-fn settings_that_cannot_be_meant_are_refused_by_name() {
+fn invalid_settings_are_refused_with_their_name() {
     let home = Home::new();
     for (key, value, says) in [
         ("USER_AGENT", "a\nb", "cannot be sent"),
@@ -227,7 +227,7 @@ fn settings_that_cannot_be_meant_are_refused_by_name() {
         ("IN_FLIGHT", "0", "a whole number from 1"),
     ] {
         let name = format!("CRAWLWAY_FETCH__{key}");
-        let said = home.run_with("config check", &[(&name, value)]).refused(2);
-        assert!(said.contains(&name) && said.contains(says), "{said}");
+        let stderr = home.run_with("config check", &[(&name, value)]).refused(2);
+        assert!(stderr.contains(&name) && stderr.contains(says), "{stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the program says about itself, and to a reader who has gone away.
+//! Help, version, completions, JSON errors, and output that cannot be written.
 
 use crate::home::{Home, Ran};
 use std::{fs::OpenOptions, io, process::Stdio};
@@ -56,17 +56,17 @@ fn help_of_every_command() {
             format!("help_{}", command.replace(' ', "_"))
         };
         let help = home.run(&format!("{command} --help")).ok();
-        assert!(help.contains("Exit codes:"), "{command}");
+        assert!(help.contains("Exit codes:") && help.contains("Example"), "{command}");
         insta::assert_snapshot!(name, help);
     }
 }
 
 /// Lines of one short word below a long line, and lines that are too long.
-fn ugly(help: &str, width: usize) -> Vec<String> {
+fn badly_wrapped(help: &str, width: usize) -> Vec<String> {
     let lines: Vec<&str> = help.lines().collect();
     let is_orphan = |above: &str, line: &str| {
         let (word, indent) = (line.trim(), |line: &str| line.len() - line.trim_start().len());
-        // What begins further to the left goes on with nothing.
+        // A line further to the left starts a new paragraph.
         indent(line) >= indent(above)
             && !word.is_empty()
             && !word.contains(' ')
@@ -74,27 +74,27 @@ fn ugly(help: &str, width: usize) -> Vec<String> {
             && above.len() > width * 3 / 4
     };
     let orphans = lines.windows(2).filter(|pair| is_orphan(pair[0], pair[1])).map(|pair| pair.join("\n"));
-    // What has no spaces cannot be broken.
+    // A line without spaces cannot be broken.
     let long = |line: &&&str| line.chars().count() > width && line.trim().contains(' ');
     orphans.chain(lines.iter().filter(long).map(|line| (*line).to_owned())).collect()
 }
 
 #[test]
-fn help_fits_a_narrow_terminal_and_a_wide_one_and_leaves_no_word_alone() {
+fn help_fits_the_terminal_without_orphans() {
     let home = Home::new();
     for width in [80, 100] {
         for command in COMMANDS {
             let line: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
             let ran = home.command(&line).env("COLUMNS", width.to_string()).output().unwrap();
             let help = String::from_utf8(ran.stdout).unwrap();
-            let ugly = ugly(&help, width);
-            assert!(ugly.is_empty(), "`{command}` at {width} columns:\n{}", ugly.join("\n\n"));
+            let bad = badly_wrapped(&help, width);
+            assert!(bad.is_empty(), "`{command}` at {width} columns:\n{}", bad.join("\n\n"));
         }
     }
 }
 
 #[test]
-fn shells_take_their_completions_which_know_every_command() {
+fn completions_are_valid_and_know_every_command() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = home.run(&format!("completions {shell}")).ok();
@@ -103,7 +103,7 @@ fn shells_take_their_completions_which_know_every_command() {
                 .into_iter()
                 .chain(["config", "completions", "--gateway", "--recrawl-after", "--out", "--json"])
         {
-            // Fish has flags without their dashes.
+            // Fish writes flags without their dashes.
             assert!(script.contains(word.trim_start_matches('-')), "{shell} does not know {word}");
         }
         assert_eq!(home.run(&format!("completions {shell} --json")).json()["script"], script);
@@ -113,7 +113,7 @@ fn shells_take_their_completions_which_know_every_command() {
         std::process::Command::new("bash").args(["-n", "completions.bash"]).current_dir(home.path()).output();
     let bash = bash.unwrap();
     assert!(bash.status.success() && bash.stderr.is_empty(), "{}", String::from_utf8_lossy(&bash.stderr));
-    // What a user who presses TAB gets.
+    // The completion of `crawlway dead re`.
     let asked = "source completions.bash; COMP_WORDS=(crawlway dead re); COMP_CWORD=2; \
                  _crawlway crawlway re dead; echo ${COMPREPLY[@]}";
     let bash =
@@ -123,13 +123,13 @@ fn shells_take_their_completions_which_know_every_command() {
 }
 
 #[test]
-fn with_json_what_is_wrong_is_json_too() {
+fn errors_are_json_with_the_json_flag() {
     let home = Home::new();
     let error = |line: &str, code: i32| {
-        let said = home.run(line).refused(code);
-        let told: serde_json::Value =
-            serde_json::from_str(&said).unwrap_or_else(|_| panic!("{line}: {said}"));
-        told["error"].as_str().unwrap().to_owned()
+        let stderr = home.run(line).refused(code);
+        let json: serde_json::Value =
+            serde_json::from_str(&stderr).unwrap_or_else(|_| panic!("{line}: {stderr}"));
+        json["error"].as_str().unwrap().to_owned()
     };
     assert!(error("queues --json", 1).contains("there is no data directory"));
     assert!(error("queus --json", 2).contains("queus"));
@@ -151,14 +151,14 @@ fn the_version_is_the_packages() {
 
 #[test]
 fn no_command_is_a_usage_error_that_shows_the_help() {
-    let said = Home::new().run("").refused(2);
-    assert!(said.contains("Usage: crawlway"), "{said}");
+    let stderr = Home::new().run("").refused(2);
+    assert!(stderr.contains("Usage: crawlway"), "{stderr}");
 }
 
 #[test]
 fn an_unknown_command_names_the_nearest() {
-    let said = Home::new().run("queus").refused(2);
-    assert!(said.contains("queus") && said.contains("'queues'"), "{said}");
+    let stderr = Home::new().run("queus").refused(2);
+    assert!(stderr.contains("queus") && stderr.contains("'queues'"), "{stderr}");
 }
 
 #[test]
@@ -167,13 +167,13 @@ fn output_that_cannot_be_written_is_a_failure() {
     let mut command = home.command(&["config", "show"]);
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ended = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
-    let said = String::from_utf8(ended.stderr).unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1));
-    assert!(said.starts_with("error: cannot write to standard output: No space left"), "{said}");
+    assert!(stderr.starts_with("error: cannot write to standard output: No space left"), "{stderr}");
 }
 
 #[test]
-fn a_reader_who_has_gone_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let home = Home::new();
     for line in ["config show", "config show --json", "--help"] {
         let (reader, writer) = io::pipe().unwrap();

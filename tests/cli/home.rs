@@ -1,4 +1,4 @@
-//! A directory of its own in which a test runs the program, with a clean environment.
+//! Working directory of a test, in which the program runs with a clean environment.
 
 use crawlway_broker::Broker;
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
 
-/// The working directory of the program; its data directory is the default one.
+/// Working directory of the program, with the default data directory.
 pub(crate) struct Home {
     directory: TempDir,
 }
 
-/// How the program ended and what it said.
+/// Exit code and output of the program.
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -35,7 +35,7 @@ impl Home {
         self.directory.path()
     }
 
-    /// Where the program keeps its data unless it is told otherwise.
+    /// The default data directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.path().join("crawlway-data")
     }
@@ -48,7 +48,7 @@ impl Home {
         fs::write(self.path().join(name), text).unwrap();
     }
 
-    /// The program, ready to be started here; nothing of the environment reaches it.
+    /// The program in this directory, with an empty environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).current_dir(self.path()).env_clear().stdin(Stdio::null());
@@ -69,26 +69,26 @@ impl Home {
     }
 
     pub(crate) fn open_broker(&self, options: Options) -> EmbeddedBroker {
-        // As the program makes it, or it would say that others could read it.
+        // With the mode that the program uses, or it would warn.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(self.data()).unwrap();
         EmbeddedBroker::open(&self.queue(), options).unwrap()
     }
 
-    /// Does something with the queues as the program would, and lets go of them.
+    /// Opens the queues, runs the closure, and closes them.
     pub(crate) fn with_broker<T>(&self, options: Options, work: impl AsyncFnOnce(&dyn Broker) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let broker = self.open_broker(options);
             let done = work(&broker).await;
             broker.close().await.unwrap();
-            self.wait_until_let_go();
+            self.wait_until_unlocked();
             done
         })
     }
 
-    /// Returns once nobody has the queue directory. A program that another test starts just now is, for an
-    /// instant, a copy of this process with all its open files, the lock included.
-    pub(crate) fn wait_until_let_go(&self) {
+    /// Waits for the lock of the queue directory. A process that another test is forking holds all open files of this one for
+    /// an instant, the lock included.
+    pub(crate) fn wait_until_unlocked(&self) {
         let lock = fs::File::open(self.queue().join("lock")).unwrap();
         lock.lock().unwrap();
         lock.unlock().unwrap();
@@ -99,8 +99,7 @@ impl Ran {
     pub(crate) fn of(mut command: Command) -> Self {
         let Output { status, stdout, stderr } = loop {
             match command.output() {
-                // A copy of the program that was just written may, for an instant, still be open for writing in a
-                // program that another test starts.
+                // A fresh copy of the program may still be open for writing in a process that another test is forking.
                 Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::yield_now(),
                 ended => break ended.unwrap(),
             }
@@ -109,7 +108,7 @@ impl Ran {
         Self { code: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
     }
 
-    /// What it printed, if it went well and said nothing else.
+    /// Standard output of a success without errors.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{}", self.stdout);
@@ -121,7 +120,7 @@ impl Ran {
         serde_json::from_str(&self.ok()).unwrap()
     }
 
-    /// What it said was wrong, if it printed nothing else.
+    /// Standard error of a failure without output.
     #[track_caller]
     pub(crate) fn refused(self, code: i32) -> String {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.stderr);

@@ -1,6 +1,9 @@
-//! End to end, through the binary: what the commands print, what they change, how they refuse, how they exit.
+//! Commands end to end, through the binary: output, changes, refusals, exit codes.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "an unexpected result must fail a test, also outside of test functions"
+)]
 
 mod config;
 mod dead;

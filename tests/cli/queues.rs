@@ -1,4 +1,4 @@
-//! `crawlway queues`: looking, pausing, resuming and purging.
+//! `crawlway queues`: list, show, pause, resume and purge.
 
 use crate::{
     home::Home,
@@ -13,10 +13,10 @@ fn all_queues_in_a_table() {
 }
 
 #[test]
-fn all_queues_for_programs() {
+fn all_queues_as_json() {
     let mut listed = filled(three_minutes_ago()).run("queues --json").json();
     for queue in listed["queues"].as_array_mut().unwrap() {
-        // To the second, so it depends on how fast the test is.
+        // Depends on the duration of the test.
         if let Some(age) = queue["oldest_age_ms"].as_u64() {
             assert!((180_000..240_000).contains(&age), "{age}");
             queue["oldest_age_ms"] = json!("about three minutes");
@@ -38,7 +38,7 @@ fn one_queue_with_its_spec() {
 }
 
 #[test]
-fn looking_at_a_data_directory_without_queues() {
+fn a_data_directory_without_queues() {
     let home = Home::new();
     home.with_broker(Options::default(), async |_| {});
     assert_eq!(home.run("queues").ok(), "no queues\n");
@@ -46,7 +46,7 @@ fn looking_at_a_data_directory_without_queues() {
 }
 
 #[test]
-fn a_pause_lasts_until_it_is_ended() {
+fn a_pause_lasts_until_the_resume() {
     let home = filled(three_minutes_ago());
     assert_eq!(home.run("queues pause crawler_queue").ok(), "queue `crawler_queue` is paused\n");
     assert_eq!(home.run("queues show crawler_queue --json").json()["paused"], true);
@@ -59,11 +59,11 @@ fn a_pause_lasts_until_it_is_ended() {
 }
 
 #[test]
-fn purging_throws_away_what_waits_and_nothing_else() {
+fn purging_deletes_only_pending_messages() {
     let home = filled(three_minutes_ago());
     assert_eq!(
         home.run("queues purge crawler_queue --yes").ok(),
-        "threw away 3 waiting messages of queue `crawler_queue`\n"
+        "deleted 3 pending messages of queue `crawler_queue`\n"
     );
     let depth =
         home.with_broker(Options::default(), async |broker| broker.depth(&name("crawler_queue")).await);
@@ -76,15 +76,15 @@ fn purging_throws_away_what_waits_and_nothing_else() {
 }
 
 #[test]
-fn purging_without_a_yes_is_refused_where_nobody_can_be_asked() {
+fn purging_without_yes_is_refused_without_a_terminal() {
     let home = filled(three_minutes_ago());
-    let said = home.run("queues purge crawler_queue").refused(2);
-    assert!(said.contains("--yes"), "{said}");
+    let stderr = home.run("queues purge crawler_queue").refused(2);
+    assert!(stderr.contains("--yes"), "{stderr}");
     assert_eq!(home.run("queues show crawler_queue --json").json()["ready"], 2);
 }
 
 #[test]
-fn an_unknown_queue_names_the_nearest() {
+fn the_error_for_an_unknown_queue_lists_the_queues() {
     let home = filled(three_minutes_ago());
     for line in [
         "queues show craler_queue",
@@ -96,28 +96,28 @@ fn an_unknown_queue_names_the_nearest() {
         "dead replay craler_queue --all",
         "dead drop craler_queue --all --yes",
     ] {
-        let said = home.run(line).refused(1);
+        let stderr = home.run(line).refused(1);
         assert!(
-            said.starts_with("error: there is no queue `craler_queue`; there are `crawler_queue`, "),
-            "{line}: {said}"
+            stderr.starts_with("error: there is no queue `craler_queue`; there are `crawler_queue`, "),
+            "{line}: {stderr}"
         );
     }
 }
 
 #[test]
-fn an_unknown_queue_that_is_like_no_other() {
-    let said = filled(three_minutes_ago()).run("queues show nothing").refused(1);
-    assert!(said.starts_with("error: there is no queue `nothing`; there are `"), "{said}");
+fn an_unknown_queue_without_a_similar_one() {
+    let stderr = filled(three_minutes_ago()).run("queues show nothing").refused(1);
+    assert!(stderr.starts_with("error: there is no queue `nothing`; there are `"), "{stderr}");
     let home = Home::new();
     home.with_broker(Options::default(), async |_| {});
     assert!(home.run("queues show nothing").refused(1).contains("there are no queues at all yet"));
 }
 
 #[test]
-fn what_cannot_be_a_queue_is_a_usage_error() {
+fn an_invalid_queue_name_is_a_usage_error() {
     let home = filled(three_minutes_ago());
-    let said = home.run("queues show a/b").refused(2);
-    assert!(said.contains("a/b") && said.contains("letters, digits"), "{said}");
+    let stderr = home.run("queues show a/b").refused(2);
+    assert!(stderr.contains("a/b") && stderr.contains("letters, digits"), "{stderr}");
 }
 
 #[test]

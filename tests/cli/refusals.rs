@@ -1,4 +1,4 @@
-//! Data directories that are missing, in use, damaged, foreign or forbidden.
+//! Data directories that are missing, in use, damaged, foreign or not permitted.
 
 use crate::{
     home::{Home, PROGRAM, Ran},
@@ -12,21 +12,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `nobody`, who owns nothing.
-const NOBODY: u32 = 65534;
+/// User id of an unprivileged user.
+const UNPRIVILEGED_UID: u32 = 65534;
 
 #[test]
-fn a_missing_data_directory_is_not_created_by_looking() {
+fn a_missing_data_directory_is_not_created_by_reading() {
     let home = Home::new();
     for line in ["queues", "dead list", "queues pause crawler_queue"] {
-        let said = home.run(line).refused(1);
-        assert!(said.contains("there is no data directory `crawlway-data`"), "{said}");
+        let stderr = home.run(line).refused(1);
+        assert!(stderr.contains("there is no data directory `crawlway-data`"), "{stderr}");
     }
     for line in ["search word", "trail https://a.example/", "replay index"] {
-        let said = home.run(line).refused(1);
+        let stderr = home.run(line).refused(1);
         assert!(
-            said.contains("`crawlway-data` holds no ") && said.contains("`crawlway crawl URL`"),
-            "{said}"
+            stderr.contains("`crawlway-data` holds no ") && stderr.contains("`crawlway crawl URL`"),
+            "{stderr}"
         );
     }
     assert!(!home.data().exists());
@@ -47,25 +47,25 @@ fn a_data_directory_that_is_a_file() {
     let home = Home::new();
     home.write("crawlway-data", "");
     assert!(home.run("queues").refused(1).contains("`crawlway-data` is not a directory"));
-    let said = home.run("crawl http://a.example/").refused(1);
-    assert!(said.contains("crawlway-data") && said.contains("Not a directory"), "{said}");
+    let stderr = home.run("crawl http://a.example/").refused(1);
+    assert!(stderr.contains("crawlway-data") && stderr.contains("Not a directory"), "{stderr}");
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     home.write("crawlway-data/queue", "");
-    let said = home.run("queues").refused(1);
-    assert!(said.contains("crawlway-data/queue") && said.contains("Not a directory"), "{said}");
+    let stderr = home.run("queues").refused(1);
+    assert!(stderr.contains("crawlway-data/queue") && stderr.contains("Not a directory"), "{stderr}");
 }
 
 #[test]
-fn a_data_directory_in_use_says_by_whom() {
+fn the_error_names_the_process_that_uses_the_data_directory() {
     let home = filled(three_minutes_ago());
     let broker = home.open_broker(Options::default());
     for line in ["queues", "dead list", "crawl http://a.example/"] {
-        let said = home.run(line).refused(1);
-        assert!(said.contains(&format!("is in use by process {}", std::process::id())), "{said}");
+        let stderr = home.run(line).refused(1);
+        assert!(stderr.contains(&format!("is in use by process {}", std::process::id())), "{stderr}");
     }
     drop(broker);
-    home.wait_until_let_go();
+    home.wait_until_unlocked();
     home.run("queues").ok();
 }
 
@@ -73,8 +73,8 @@ fn a_data_directory_in_use_says_by_whom() {
 fn a_foreign_file_in_the_queue_directory() {
     let home = filled(three_minutes_ago());
     fs::write(home.queue().join("notes.txt"), "mine").unwrap();
-    let said = home.run("queues").refused(1);
-    assert!(said.contains("queue/notes.txt` is not a file of the queue; move it away"), "{said}");
+    let stderr = home.run("queues").refused(1);
+    assert!(stderr.contains("queue/notes.txt` is not a file of the queue; move it away"), "{stderr}");
     assert_eq!(fs::read_to_string(home.queue().join("notes.txt")).unwrap(), "mine");
 }
 
@@ -87,18 +87,21 @@ fn a_damaged_list_of_queues() {
         [text.replace("crawler_queue", "crewler_queue"), String::new(), text[..text.len() / 2].into()]
     {
         fs::write(&catalog, damaged).unwrap();
-        let said = home.run("queues").refused(1);
-        assert!(said.contains("queue/queues.json` cannot be used") && said.contains("backup"), "{said}");
+        let stderr = home.run("queues").refused(1);
+        assert!(
+            stderr.contains("queue/queues.json` cannot be used") && stderr.contains("backup"),
+            "{stderr}"
+        );
     }
     fs::remove_file(&catalog).unwrap();
-    let said = home.run("queues").refused(1);
-    assert!(said.contains("it is missing, although there are segments"), "{said}");
+    let stderr = home.run("queues").refused(1);
+    assert!(stderr.contains("it is missing, although there are segments"), "{stderr}");
     fs::write(&catalog, text).unwrap();
     home.run("queues").ok();
 }
 
 #[test]
-fn a_damaged_segment_costs_what_is_in_the_damage_and_is_told() {
+fn a_damaged_segment_loses_only_the_damaged_records_with_a_warning() {
     let home = with_needles();
     let segment = flip(&home.queue(), b"needle-2");
     let ran = home.run("queues --json");
@@ -118,7 +121,7 @@ fn a_damaged_segment_costs_what_is_in_the_damage_and_is_told() {
 }
 
 #[test]
-fn damage_at_the_very_end_is_told_too() {
+fn damage_at_the_very_end_is_reported() {
     let home = with_needles();
     flip(&home.queue(), b"needle-4");
     let ran = home.run("queues show crawler_queue --json");
@@ -128,33 +131,33 @@ fn damage_at_the_very_end_is_told_too() {
 }
 
 #[test]
-fn a_data_directory_of_somebody_else() {
+fn a_data_directory_of_another_user() {
     let home = filled(three_minutes_ago());
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 
-    // It may not even be looked at.
+    // No permission to read.
     set(&home.queue(), 0o000);
-    let said = run_as_stranger(&home).refused(1);
-    assert!(said.contains("crawlway-data/queue") && said.contains("Permission denied"), "{said}");
+    let stderr = run_unprivileged(&home).refused(1);
+    assert!(stderr.contains("crawlway-data/queue") && stderr.contains("Permission denied"), "{stderr}");
 
-    // It may be read, which is not enough.
+    // Permission to read only.
     set(&home.data(), 0o755);
     set(&home.queue(), 0o755);
     set(&home.queue().join("lock"), 0o444);
-    let said = run_as_stranger(&home).refused(1);
-    assert!(said.contains("queue/lock") && said.contains("must own the data directory"), "{said}");
+    let stderr = run_unprivileged(&home).refused(1);
+    assert!(stderr.contains("queue/lock") && stderr.contains("must own the data directory"), "{stderr}");
 }
 
 #[test]
-fn a_place_where_nothing_may_be_written() {
+fn a_read_only_data_directory() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o555)).unwrap();
-    let said = run_as_stranger_with(&home, &["crawl", "http://a.example/"]).refused(1);
-    assert!(said.contains("crawlway-data") && said.contains("Permission denied"), "{said}");
+    let stderr = run_unprivileged_with(&home, &["crawl", "http://a.example/"]).refused(1);
+    assert!(stderr.contains("crawlway-data") && stderr.contains("Permission denied"), "{stderr}");
 }
 
-/// Five messages that can be found in their segment.
+/// Five messages whose bodies can be found in their segment.
 fn with_needles() -> Home {
     let home = Home::new();
     let queue = name("crawler_queue");
@@ -167,27 +170,27 @@ fn with_needles() -> Home {
     home
 }
 
-fn run_as_stranger(home: &Home) -> Ran {
-    run_as_stranger_with(home, &["queues"])
+fn run_unprivileged(home: &Home) -> Ran {
+    run_unprivileged_with(home, &["queues"])
 }
 
-/// Nothing is forbidden to root, so root runs the program as somebody else.
-fn run_as_stranger_with(home: &Home, arguments: &[&str]) -> Ran {
+/// Runs the program without root, which may do everything.
+fn run_unprivileged_with(home: &Home, arguments: &[&str]) -> Ran {
     let mut command = home.command(arguments);
     if rustix::process::geteuid().is_root() {
         let public = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        // The build's own directory may be closed to others.
+        // The build directory may be private.
         let copy = home.path().join("crawlway");
         fs::copy(PROGRAM, &copy).unwrap();
         public(home.path());
         public(&copy);
         command = std::process::Command::new(copy);
-        command.args(arguments).current_dir(home.path()).env_clear().uid(NOBODY);
+        command.args(arguments).current_dir(home.path()).env_clear().uid(UNPRIVILEGED_UID);
     }
     Ran::of(command)
 }
 
-/// Changes one byte of these in the segment that has them, and says which one that is.
+/// Flips one byte of the text in the segment that has it; returns the segment.
 fn flip(directory: &Path, needle: &[u8]) -> PathBuf {
     for file in fs::read_dir(directory).unwrap() {
         let path = file.unwrap().path();
@@ -201,7 +204,7 @@ fn flip(directory: &Path, needle: &[u8]) -> PathBuf {
             return path;
         }
     }
-    panic!("no segment has it");
+    panic!("no segment contains it");
 }
 
 fn contains(bytes: &[u8], needle: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! `crawlway robots check`: what is allowed, which line decided, and how that ends.
+//! `crawlway robots check`: verdict, deciding line, exit code.
 
 use crate::{
     fetch::serve,
@@ -24,7 +24,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn each_url_is_told_with_the_line_that_decided() {
+fn each_url_has_the_deciding_line() {
     let ran = home().run(
         "robots check --robots robots.txt https://example.org/ https://example.org/private/x /private/but /private/but/not",
     );
@@ -33,7 +33,7 @@ fn each_url_is_told_with_the_line_that_decided() {
 }
 
 #[test]
-fn the_exit_code_says_whether_all_are_allowed() {
+fn the_exit_code_is_0_only_if_all_are_allowed() {
     let home = home();
     for (line, code) in [
         ("/public", 0),
@@ -50,12 +50,12 @@ fn the_exit_code_says_whether_all_are_allowed() {
 }
 
 #[test]
-fn programs_get_the_same() {
+fn the_result_as_json() {
     let ran = home().run("robots check --json --robots robots.txt --agent crawlway /public /private/x");
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
-    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
-        told,
+        json,
         json!({
             "agent": "crawlway",
             "allowed": false,
@@ -81,7 +81,7 @@ fn the_file_may_come_from_standard_input() {
 }
 
 #[test]
-fn a_site_is_asked_for_its_own_robots_txt_and_paths_are_of_the_site_before_them() {
+fn the_robots_txt_of_a_site_is_fetched_and_paths_belong_to_the_site_before_them() {
     let site = serve(|path, _| {
         let body = if path == "/robots.txt" { ROBOTS } else { "" };
         format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -92,10 +92,10 @@ fn a_site_is_asked_for_its_own_robots_txt_and_paths_are_of_the_site_before_them(
     assert_eq!(check(&format!("http://{site}")).code, 0);
     let ran = check(&format!("http://{site}/public /private/x"));
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
-    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(told["crawl_delay_ms"], 2500);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["crawl_delay_ms"], 2500);
     assert_eq!(
-        told["urls"][1],
+        json["urls"][1],
         json!({ "url": "/private/x", "allowed": false, "line": 2, "rule": "Disallow: /private" })
     );
     let refused = home.run(&format!("robots check http://{site}"));
@@ -108,7 +108,7 @@ fn a_site_is_asked_for_its_own_robots_txt_and_paths_are_of_the_site_before_them(
 }
 
 #[test]
-fn usage_errors_are_told_from_answers() {
+fn usage_errors() {
     let home = home();
     for (line, says) in [
         ("robots", "Usage"),
@@ -121,8 +121,8 @@ fn usage_errors_are_told_from_answers() {
         ("robots check --robots robots.txt ftp://example.org/", "not supported"),
         ("robots check --robots robots.txt --nonsense /", "--nonsense"),
     ] {
-        let said = home.run(line).refused(2);
-        assert!(said.contains(says), "{line}: {said}");
+        let stderr = home.run(line).refused(2);
+        assert!(stderr.contains(says), "{line}: {stderr}");
     }
     let command = home.command(&["robots", "check", "--robots", "robots.txt", "--agent", "", "/"]);
     assert!(Ran::of(command).refused(2).contains("--agent is empty"));

@@ -1,4 +1,4 @@
-//! A data directory with a bit of everything in it.
+//! Sample data directory: queues with ready, delayed and dead messages.
 
 use crate::home::Home;
 use crawlway_broker::{
@@ -7,14 +7,14 @@ use crawlway_broker::{
 use crawlway_broker_embedded::{Clock, ManualClock, Options};
 use std::time::Duration;
 
-/// How long ago everything in the sample happened, so that ages are stable for a while.
+/// Age of everything in the sample, so that printed ages are stable for a while.
 const AGE: Duration = Duration::from_secs(3 * 60 + 5);
 
 pub(crate) fn name(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
 }
 
-/// Everything happens at one moment, about three minutes ago.
+/// Clock that stands still about three minutes ago.
 pub(crate) fn three_minutes_ago() -> Options {
     at(Timestamp::now() - AGE)
 }
@@ -38,7 +38,7 @@ pub(crate) fn filled(options: Options) -> Home {
                 Outgoing::to_queue(&crawler, body.to_vec()).id(id).header("trail", format!("of {id}"));
             publish(broker, message.key(format!("key of {id}")).group("example.com")).await;
         }
-        bury(broker, &crawler).await;
+        make_dead_letters(broker, &crawler).await;
         for number in 4..7 {
             let later = Timestamp::now() + Duration::from_secs(3600);
             let message = Outgoing::to_queue(&crawler, "{}").id(format!("page-{number}").as_str());
@@ -56,9 +56,8 @@ pub(crate) async fn publish(broker: &dyn Broker, message: Outgoing) {
     }
 }
 
-/// Takes everything and gives it up for good: with a reason, after two failures, and with a reason that would
-/// drive a terminal.
-async fn bury(broker: &dyn Broker, queue: &QueueName) {
+/// Makes dead letters of all messages: with a reason, after two failures, and with control characters in the reason.
+async fn make_dead_letters(broker: &dyn Broker, queue: &QueueName) {
     loop {
         let deliveries = broker.receive(queue, 10, Duration::ZERO).await.unwrap();
         if deliveries.is_empty() {

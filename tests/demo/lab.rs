@@ -1,4 +1,4 @@
-//! An empty place to run the demo in, with a directory for temporary files of its own.
+//! An empty working directory for the demo, with a directory for temporary files.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -14,33 +14,33 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlway");
 
-/// No demo takes this long, however busy the machine is.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Longest time that a demo or a response may take on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Lab {
-    home: TempDir,
+    directory: TempDir,
 }
 
-/// A demo that runs. Dropping it kills it.
+/// A running demo. Dropping it kills the process.
 pub(crate) struct Running {
     child: Child,
-    said: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        fs::create_dir(home.path().join("tmp")).unwrap();
-        Self { home }
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("tmp")).unwrap();
+        Self { directory }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub(crate) fn program(&self, line: &[&str]) -> Command {
         let mut program = Command::new(PROGRAM);
-        program.args(line).current_dir(self.home.path()).env_clear().stdin(Stdio::null());
+        program.args(line).current_dir(self.directory.path()).env_clear().stdin(Stdio::null());
         program.env("TMPDIR", self.path("tmp")).env("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0");
         program
     }
@@ -49,36 +49,37 @@ impl Lab {
         self.program(line).output().unwrap()
     }
 
-    /// Runs it, and takes what it says for a JSON document.
+    /// Runs the program and parses its output as JSON.
     pub(crate) fn json(&self, line: &[&str]) -> (Option<i32>, Value) {
         let ran = self.run(line);
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        let document = serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        let document =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
         (ran.status.code(), document)
     }
 
     pub(crate) fn start(&self, mut program: Command) -> Running {
         let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Running { child, said }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Running { child, stdout }
     }
 
-    /// Types a command that was shown into a shell, and expects it to work.
-    pub(crate) fn type_in(&self, command: &str) {
+    /// Runs a printed command in a shell; it must succeed.
+    pub(crate) fn run_in_shell(&self, command: &str) {
         let mut shell = Command::new("sh");
-        let typed = shell.args(["-c", command]).current_dir(self.home.path()).env_clear().output().unwrap();
-        let told = String::from_utf8_lossy(&typed.stderr).into_owned();
-        assert_eq!(typed.status.code(), Some(0), "{command}: {told}");
+        let ran =
+            shell.args(["-c", command]).current_dir(self.directory.path()).env_clear().output().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
     }
 
-    /// What is in the directory for temporary files.
-    pub(crate) fn left_behind(&self) -> Vec<PathBuf> {
+    /// Entries of the directory for temporary files.
+    pub(crate) fn temporary_files(&self) -> Vec<PathBuf> {
         files_of(&self.path("tmp"))
     }
 
-    /// What is in the working directory, besides that.
-    pub(crate) fn written(&self) -> Vec<PathBuf> {
-        let mut files = files_of(self.home.path());
+    /// Other entries of the working directory.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let mut files = files_of(self.directory.path());
         files.retain(|path| !path.ends_with("tmp"));
         files
     }
@@ -89,24 +90,24 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
 }
 
 impl Running {
-    /// Reads on until a line has this in it; all lines up to that one.
+    /// Reads the output up to the first line that contains this text.
     pub(crate) fn until(&mut self, expected: &str) -> String {
-        let mut said = String::new();
+        let mut printed = String::new();
         loop {
-            let before = said.len();
-            let read = self.said.read_line(&mut said).unwrap();
-            if said[before..].contains(expected) {
-                return said;
+            let before = printed.len();
+            let read = self.stdout.read_line(&mut printed).unwrap();
+            if printed[before..].contains(expected) {
+                return printed;
             }
-            assert!(read > 0, "it ended without saying `{expected}`: {said}");
+            assert!(read > 0, "the output ended without `{expected}`: {printed}");
         }
     }
 
-    /// Reads the document that it writes before it stays up.
+    /// Reads the JSON document of a demo that keeps running.
     pub(crate) fn document(&mut self) -> Value {
         let mut text = String::new();
         while !text.ends_with("\n}\n") {
-            assert!(self.said.read_line(&mut text).unwrap() > 0, "it ended: {text}");
+            assert!(self.stdout.read_line(&mut text).unwrap() > 0, "the output ended: {text}");
         }
         serde_json::from_str(&text).unwrap()
     }
@@ -115,16 +116,16 @@ impl Running {
         kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Waits for its end; what it said until then.
-    pub(crate) fn ended(mut self) -> (ExitStatus, String) {
+    /// Waits for the end of the process; returns the rest of its output.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
-        self.said.read_to_string(&mut rest).unwrap();
+        self.stdout.read_to_string(&mut rest).unwrap();
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status, rest);
             }
-            assert!(began.elapsed() < LIMIT, "it does not end: {rest}");
+            assert!(began.elapsed() < TIMEOUT, "the process does not end: {rest}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -137,19 +138,19 @@ impl Drop for Running {
     }
 }
 
-/// The commands of this program that were shown.
-pub(crate) fn commands(said: &str) -> Vec<&str> {
-    let shown = said.lines().filter_map(|line| line.strip_prefix("$ "));
-    shown.filter(|command| command.starts_with(PROGRAM)).collect()
+/// Printed command lines of this program.
+pub(crate) fn commands(printed: &str) -> Vec<&str> {
+    let commands = printed.lines().filter_map(|line| line.strip_prefix("$ "));
+    commands.filter(|command| command.starts_with(PROGRAM)).collect()
 }
 
-/// What a URL on this machine answers: its status and its body.
+/// Status and body of a URL on loopback, whatever its host name.
 pub(crate) fn get(url: &str) -> (u16, String) {
     let rest = url.strip_prefix("http://").unwrap();
     let (address, path) = rest.split_at(rest.find('/').unwrap());
     let port = address.split(':').nth(1).unwrap();
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -1,8 +1,12 @@
-//! `crawlway demo` end to end, through the binary: what it finds, what it says, and what it leaves behind.
+//! `crawlway demo` end to end, through the binary: results, output, and files left behind.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "an unexpected result must fail a test, also outside of test functions"
+)]
 
-mod ends;
-mod finds;
+mod early_end;
+mod keeps_running;
 mod lab;
-mod stays;
+mod results;
+mod truth;

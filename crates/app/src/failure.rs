@@ -1,17 +1,16 @@
-//! How the program ends: which errors are whose fault, and what the shell is told.
+//! Exit codes of the program, and how errors are printed.
 
-use crate::{ask::Refused, config::Problems, output};
-use crawlway_gateway::Problem;
+use crate::{ask::problem_of, config::Problems, output};
 use std::{fmt, io, process::ExitCode};
 
-/// The thing asked for failed or was not found.
+/// The command failed, or found nothing.
 const FAILED: u8 = 1;
-/// The command line or the settings are wrong.
+/// Invalid command line or setting.
 const USAGE: u8 = 2;
-/// It was asked to stop before the end.
+/// Stopped by a signal before the end.
 const STOPPED: u8 = 3;
 
-/// The command line asks for something that cannot be meant.
+/// Invalid command line.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -23,35 +22,35 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What was wrong has been printed already, as the result that was asked for.
+/// Failure that is part of the printed result, so that nothing more is printed.
 #[derive(Debug)]
-pub(crate) struct Told(pub(crate) ExitKind);
+pub(crate) struct AlreadyReported(pub(crate) ExitKind);
 
-/// Whose fault it was.
+/// Kind of exit code other than success.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ExitKind {
     Failed,
     Usage,
-    /// It was asked to stop before the end.
+    /// By a signal, before the end.
     Stopped,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for AlreadyReported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("see above")
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for AlreadyReported {}
 
-/// Tells what went wrong and says how to exit.
+/// Prints the error, if any, and returns the exit code.
 pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     if is_broken_pipe(&error) {
-        // Whoever read has read enough, as in `crawlway queues | head -1`.
+        // The reader has closed the pipe, as in `crawlway queues | head -1`.
         return ExitCode::SUCCESS;
     }
-    if let Some(Told(kind)) = error.downcast_ref() {
+    if let Some(AlreadyReported(kind)) = error.downcast_ref() {
         return match kind {
             ExitKind::Failed => FAILED.into(),
             ExitKind::Usage => USAGE.into(),
@@ -69,15 +68,11 @@ pub(crate) fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     if is_usage(&error) { USAGE.into() } else { FAILED.into() }
 }
 
-/// Whether the command line or the settings are to blame.
+/// Whether the command line or a setting is the cause.
 fn is_usage(error: &anyhow::Error) -> bool {
-    let problem = match error.downcast_ref::<Refused>() {
-        Some(refused) => Some(&refused.problem),
-        None => error.downcast_ref::<Problem>(),
-    };
-    // 401 and 403 are what a wrong `gateway.token` or `gateway.allowed_hosts` is answered with.
+    // A gateway answers 401 or 403 to a wrong `gateway.token` or `gateway.allowed_hosts`.
     error.downcast_ref::<UsageError>().is_some()
-        || problem.is_some_and(|problem| matches!(problem.status(), 400 | 401 | 403))
+        || problem_of(error).is_some_and(|problem| matches!(problem.status(), 400 | 401 | 403))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,4 +1,5 @@
-//! Help that fits the terminal: paragraphs are wrapped anew, examples keep their shape, and no line is a single short word.
+//! Help text wrapped to the width of the terminal: paragraphs are re-wrapped, examples keep their columns, and no line is a
+//! single short word.
 
 use crate::output::wrapped;
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
@@ -9,54 +10,53 @@ use std::{
     io::{self, Write},
 };
 
-/// Wider lines are hard to read.
-const WIDEST: usize = 100;
-/// Narrower than this nothing can be read.
-const NARROWEST: usize = 40;
-/// A last word up to this long is not left alone on its line.
-const SHORT: usize = 12;
-/// Keeps two words on one line. It is printed as a space.
-const TIE: char = '\u{a0}';
+/// Upper bound, since longer lines are hard to read.
+const MAX_WIDTH: usize = 100;
+const MIN_WIDTH: usize = 40;
+/// Longest word that must not be alone on the last line.
+const MAX_ORPHAN: usize = 12;
+/// Keeps two words on one line; printed as a space.
+const NO_BREAK_SPACE: char = '\u{a0}';
 
-/// Reads the command line. Help, and what is wrong with the line, come as an error.
+/// Parses the command line. Help and usage errors are returned as an error, as clap does.
 pub(crate) fn parse<T: CommandFactory + FromArgMatches>(
     line: impl IntoIterator<Item = OsString>,
 ) -> Result<T, clap::Error> {
-    let mut matches = fitted(T::command(), width()).try_get_matches_from(line)?;
+    let mut matches = wrap_help(T::command(), width()).try_get_matches_from(line)?;
     T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut T::command()))
 }
 
-/// Prints help, or what is wrong with the command line. That the reader has gone away is no error.
-pub(crate) fn print(told: &clap::Error) {
-    let (colours, mut to): (bool, Box<dyn Write>) = if told.use_stderr() {
+/// Prints help or a usage error. A closed pipe is ignored.
+pub(crate) fn print(error: &clap::Error) {
+    let (colours, mut to): (bool, Box<dyn Write>) = if error.use_stderr() {
         (console::colors_enabled_stderr(), Box::new(io::stderr()))
     } else {
         (console::colors_enabled(), Box::new(io::stdout()))
     };
-    let text = told.render();
+    let text = error.render();
     let text = if colours { text.ansi().to_string() } else { text.to_string() };
-    let _ = to.write_all(text.replace(TIE, " ").as_bytes()).and_then(|()| to.flush());
+    let _ = to.write_all(text.replace(NO_BREAK_SPACE, " ").as_bytes()).and_then(|()| to.flush());
 }
 
-/// How wide help is: as the terminal, or as COLUMNS says where there is none.
+/// Width of the terminal, or of COLUMNS if there is no terminal.
 fn width() -> usize {
     let size = Term::stdout().size_checked().or_else(|| Term::stderr().size_checked());
     let columns = || env::var("COLUMNS").ok()?.parse().ok();
-    let width = size.map(|(_, width)| usize::from(width)).or_else(columns).unwrap_or(WIDEST);
-    width.clamp(NARROWEST, WIDEST)
+    let width = size.map(|(_, width)| usize::from(width)).or_else(columns).unwrap_or(MAX_WIDTH);
+    width.clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
-/// A command whose help, and that of its subcommands, fits this width.
-fn fitted(command: Command, width: usize) -> Command {
+/// Wraps the help of a command and of its subcommands.
+fn wrap_help(command: Command, width: usize) -> Command {
     let after = command.get_after_help().map(|text| fit(&text.to_string(), width));
-    let about = command.get_about().and_then(|text| tied(&text.to_string()));
+    let about = command.get_about().and_then(|text| without_orphan(&text.to_string()));
     let mut command = command
         .term_width(width)
-        .mut_args(|arg: Arg| match arg.get_help().and_then(|text| tied(&text.to_string())) {
+        .mut_args(|arg: Arg| match arg.get_help().and_then(|text| without_orphan(&text.to_string())) {
             Some(help) => arg.help(help),
             None => arg,
         })
-        .mut_subcommands(|inner| fitted(inner, width));
+        .mut_subcommands(|inner| wrap_help(inner, width));
     if let Some(about) = about {
         command = command.about(about);
     }
@@ -66,13 +66,13 @@ fn fitted(command: Command, width: usize) -> Command {
     }
 }
 
-/// A text that clap wraps, with its last two words on one line if the last is short.
-fn tied(text: &str) -> Option<String> {
+/// Text for clap to wrap, with a no-break space before a short last word.
+fn without_orphan(text: &str) -> Option<String> {
     let (first, last) = text.rsplit_once(' ')?;
-    (last.chars().count() <= SHORT).then(|| format!("{first}{TIE}{last}"))
+    (last.chars().count() <= MAX_ORPHAN).then(|| format!("{first}{NO_BREAK_SPACE}{last}"))
 }
 
-/// A text of paragraphs, headings that end with a colon, and indented lines, which are examples.
+/// Wraps paragraphs, headings (which end with a colon) and examples (which are indented).
 fn fit(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut paragraph = String::new();
@@ -95,12 +95,12 @@ fn fit(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// The lines of a paragraph, of which the last is not a single short word.
+/// Lines of a paragraph; the last is not a single short word.
 fn balanced(text: &str, width: usize) -> Vec<String> {
     let mut lines = wrapped(text, width);
     if let [.., before, last] = lines.as_mut_slice()
         && !last.contains(' ')
-        && last.chars().count() <= SHORT
+        && last.chars().count() <= MAX_ORPHAN
         && let Some((rest, moved)) = before.rsplit_once(' ')
     {
         *last = format!("{moved} {last}");
@@ -109,7 +109,7 @@ fn balanced(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// An indented line. One that is too long is broken between its two columns, or else after a word.
+/// Lines of an example. One that is too long is broken between its two columns, or else after a word.
 fn example(line: &str, width: usize) -> Vec<String> {
     if line.chars().count() <= width {
         return vec![line.to_owned()];
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paragraphs_are_wrapped_anew_and_end_in_no_orphan() {
+    fn paragraphs_are_wrapped_without_an_orphan() {
         let text = "one two three\nfour five six\n\nnext";
         assert_eq!(fit(text, 18), "one two three four\nfive six\n\nnext");
         assert_eq!(fit("one two three four", 14), "one two\nthree four");

@@ -1,4 +1,4 @@
-//! What is logged, and how: `[log]`, on standard error.
+//! Logging to standard error: the settings `[log]`.
 
 use serde::Deserialize;
 use std::io;
@@ -6,7 +6,7 @@ use tracing_subscriber::{
     filter::LevelFilter, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-/// What is logged, and how.
+/// Settings `[log]`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogSettings {
@@ -32,7 +32,7 @@ enum Format {
     Json,
 }
 
-/// Logs from here on, at a level that the flag `--verbose` may raise.
+/// Starts logging. `--verbose` raises the level.
 pub(crate) fn start(settings: LogSettings, verbose: u8) {
     let level = match settings.level {
         Level::Off => LevelFilter::OFF,
@@ -47,19 +47,19 @@ pub(crate) fn start(settings: LogSettings, verbose: u8) {
         1 => level.max(LevelFilter::INFO),
         _ => level.max(LevelFilter::DEBUG),
     };
-    // What libraries find worth telling is only wanted when something is looked for.
-    let of_others = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
+    // INFO of libraries is noise.
+    let library_level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
     let registry = tracing_subscriber::registry().with(
         Targets::new()
-            .with_default(of_others)
+            .with_default(library_level)
             .with_target("crawlway", level)
-            // What recovery found is told as a warning by whoever opens the queue, whatever the level.
+            // Damage found by recovery is printed as a warning when the queue is opened, whatever the level.
             .with_target(crate::open::TELLS_DAMAGE_ITSELF, LevelFilter::OFF)
-            // What it calls an error is often an answer that was asked for; ours say what matters.
+            // Its errors are often expected replies; the broker crate logs those that matter.
             .with_target("lapin", LevelFilter::OFF),
     );
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-    // Fails only if something else logs already; then that goes on.
+    // Fails only if a subscriber is installed already.
     let _ = match settings.format {
         Format::Text => registry.with(layer.with_ansi(false)).try_init(),
         Format::Json => registry.with(layer.json()).try_init(),

@@ -1,4 +1,4 @@
-//! The `crawlway` program: reads the command line, runs the command, tells the shell how it went.
+//! The `crawlway` program: parses the command line, runs the command, returns its exit code.
 
 mod ask;
 mod command;
@@ -22,18 +22,17 @@ use anyhow::Context;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    private::from_here_on();
+    private::restrict_new_files();
     let line = match help::parse::<command::CommandLine>(std::env::args_os()) {
         Ok(line) => line,
-        Err(told) => {
-            // Help for a reader that has gone away is no error.
-            if told.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
-                output::tell_programs();
-                output::error(told.to_string().trim_start_matches("error: ").trim_end());
+        Err(error) => {
+            if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+                output::use_json_for_errors();
+                output::error(error.to_string().trim_start_matches("error: ").trim_end());
             } else {
-                help::print(&told);
+                help::print(&error);
             }
-            return u8::try_from(told.exit_code()).unwrap_or(u8::MAX).into();
+            return u8::try_from(error.exit_code()).unwrap_or(u8::MAX).into();
         }
     };
     failure::exit_code(run(line))

@@ -1,56 +1,61 @@
-//! Opening what a process works on: at once, or, where servers may come in any order, part by part and again until each is
-//! there. What is missing is named meanwhile.
+//! Opening of the stores and the broker: once, or with retries where servers may start in any order. Readiness lists what is
+//! missing meanwhile.
 
 use crate::{config::Config, open, worker::Runs};
 use anyhow::Context;
 use crawlway_broker::{Broker, BrokerError};
+use crawlway_clock::Backoff;
 use crawlway_flow::Stop;
 use crawlway_gateway::{Probe, Readiness};
 use crawlway_lock::DirectoryLock;
 use crawlway_store::{Gate, GateError, PageIndex, SeenUrls, StoreError, UrlRecords};
 use std::{fmt, sync::Arc, time::Duration};
 
-/// How long the first pause between two tries is, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const BACKOFF: Backoff = Backoff::new(FIRST_DELAY, Duration::from_secs(10));
 
-/// How parts are opened.
+/// How dependencies are opened.
 pub(crate) struct Opening<'a> {
-    /// Told which part is missing, and why, and which one is there.
+    /// Readiness, updated with each failure and success.
     pub(crate) readiness: &'a Readiness,
-    /// A part that is missing is tried again until this is requested; without it, it is an error.
+    /// Stop that ends the retries; without it a missing dependency is an error.
     pub(crate) until: Option<&'a Stop>,
 }
 
-/// The process was asked to end before everything was there.
+/// A stop was requested before everything was open.
 #[derive(Debug)]
-struct AskedToEnd;
+struct StopRequested;
 
-impl fmt::Display for AskedToEnd {
+impl fmt::Display for StopRequested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the process was asked to end")
+        f.write_str("a stop was requested")
     }
 }
 
-impl std::error::Error for AskedToEnd {}
+impl std::error::Error for StopRequested {}
 
-/// `None` if it was asked to end meanwhile.
-pub(crate) fn unless_asked_to_end<T>(opened: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+/// `None` if a stop was requested meanwhile.
+pub(crate) fn unless_stopped<T>(opened: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
-        Err(error) if error.is::<AskedToEnd>() => Ok(None),
+        Err(error) if error.is::<StopRequested>() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 impl Opening<'_> {
-    /// Opens the part of this name.
-    async fn part<T>(&self, name: &str, open: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
-        self.parts(&[name], open).await
+    /// Opens one dependency.
+    async fn open_one<T>(&self, name: &str, open: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        self.open_several(&[name], open).await
     }
 
-    /// Opens parts that are kept in one place.
-    async fn parts<T>(&self, names: &[&str], open: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let noted = async || {
+    /// Opens dependencies that share one backend.
+    async fn open_several<T>(
+        &self,
+        names: &[&str],
+        open: impl AsyncFn() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let with_readiness = async || {
             let opened = open().await;
             if let Err(error) = &opened {
                 for name in names {
@@ -59,54 +64,54 @@ impl Opening<'_> {
             }
             opened
         };
-        self.again(noted).await
+        self.retry(with_readiness).await
     }
 
-    /// Does something, again after a while if what it needs may come back.
-    pub(crate) async fn again<T>(&self, open: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    /// Retries with back-off while the error is transient.
+    pub(crate) async fn retry<T>(&self, open: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let Some(stop) = self.until else { return open().await };
-        let mut pause = PAUSES.0;
+        let mut delay = Duration::ZERO;
         loop {
             let opened = tokio::select! {
                 opened = open() => opened,
-                _ = stop.requested() => return Err(AskedToEnd.into()),
+                _ = stop.requested() => return Err(StopRequested.into()),
             };
             let error = match opened {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
             };
-            if !may_pass(&error) {
+            if !is_transient(&error) {
                 return Err(error);
             }
-            tracing::warn!(error = format!("{error:#}"), "not there yet; waiting for it");
+            tracing::warn!(error = format!("{error:#}"), "a dependency is unavailable; retrying");
+            delay = BACKOFF.after(delay);
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = stop.requested() => return Err(AskedToEnd.into()),
+                () = tokio::time::sleep(delay) => {}
+                _ = stop.requested() => return Err(StopRequested.into()),
             }
-            pause = (pause * 2).min(PAUSES.1);
         }
     }
 
-    /// How long one try may wait for a server by itself; `None` for as long as the settings say.
-    fn patience(&self) -> Option<Duration> {
+    /// Connect timeout of one attempt; `None` for that of the settings.
+    fn connect_timeout(&self) -> Option<Duration> {
         self.until.map(|_| Duration::ZERO)
     }
 }
 
-/// The stores that a process works on.
+/// Stores of a process.
 pub(crate) struct Stores {
     pub(crate) records: open::Records,
     pub(crate) seen: Arc<dyn SeenUrls>,
-    /// The records of the flow `inventory`.
+    /// Records of the flow `inventory`.
     pub(crate) urls: Arc<dyn UrlRecords>,
     pub(crate) gate: Arc<dyn Gate>,
-    /// The search index, if it was asked for.
+    /// Search index, unless pages are written to a file.
     pub(crate) index: Option<Arc<dyn PageIndex>>,
-    /// Held while the records are this process's own.
+    /// Lock of the data directory, if the records are embedded.
     pub(crate) lock: Option<DirectoryLock>,
 }
 
-/// Opens the stores that these stages need. Each server is opened by itself, so that none is waited for behind another.
+/// Opens the stores that these stages need, all at the same time, so that readiness lists every missing server.
 pub(crate) async fn stores(
     config: &Config,
     runs: Runs,
@@ -114,7 +119,7 @@ pub(crate) async fn stores(
     opening: &Opening<'_>,
 ) -> anyhow::Result<Stores> {
     let lock = open::lock_records(config)?;
-    let within = opening.patience();
+    let within = opening.connect_timeout();
     let opened = |name: &str, probe: Probe| opening.readiness.opened(name, probe);
     let records = async {
         let open = async || {
@@ -122,22 +127,24 @@ pub(crate) async fn stores(
             records.take_back(config).await?;
             Ok(records)
         };
-        // What is kept with the records is there with them.
-        let parts: Vec<&str> = ["records"].into_iter().chain(open::kept_with_records(config)).collect();
-        let records = opening.parts(&parts, open).await?;
-        for part in parts {
-            opened(part, records.probe(config));
+        // Stores in the same database are open with the records.
+        let names: Vec<&str> = ["records"].into_iter().chain(open::kept_with_records(config)).collect();
+        let records = opening.open_several(&names, open).await?;
+        for name in names {
+            opened(name, records.probe(config));
         }
         let gate = match runs.asks_the_gate() {
-            true => opening.part("gate", async || open::gate_with_records(config, &records).await).await?,
+            true => {
+                opening.open_one("gate", async || open::gate_with_records(config, &records).await).await?
+            }
             false => None,
         };
         anyhow::Ok((records, gate))
     };
-    // What is not asked here is not waited for.
+    // Stores that no stage of this process uses are not opened.
     let seen = async {
         let seen = match runs.asks_seen() {
-            true => opening.part("seen", async || open::shared_seen(config, within).await).await?,
+            true => opening.open_one("seen", async || open::shared_seen(config, within).await).await?,
             false => None,
         };
         if let Some(seen) = &seen {
@@ -153,7 +160,7 @@ pub(crate) async fn stores(
     };
     let gate = async {
         let gate = match runs.asks_the_gate() {
-            true => opening.part("gate", async || open::own_gate(config, within).await).await?,
+            true => opening.open_one("gate", async || open::own_gate(config, within).await).await?,
             false => Some(open::idle_gate(config)?),
         };
         if let Some(gate) = &gate {
@@ -163,7 +170,7 @@ pub(crate) async fn stores(
     };
     let index = async {
         let index = match with_index {
-            true => opening.part("index", async || open::own_index(config).await).await?,
+            true => opening.open_one("index", async || open::own_index(config).await).await?,
             false => None,
         };
         if let Some(index) = &index {
@@ -171,7 +178,7 @@ pub(crate) async fn stores(
         }
         anyhow::Ok(index)
     };
-    let ((records, gate_there), seen, urls, gate, index) =
+    let ((records, gate_with_records), seen, urls, gate, index) =
         tokio::try_join!(records, seen, urls, gate, index)?;
     let index = match index {
         None if with_index => Some(open::index_with_records(&records)?),
@@ -180,27 +187,27 @@ pub(crate) async fn stores(
     Ok(Stores {
         seen: seen.unwrap_or_else(|| records.seen_here()),
         urls: urls.unwrap_or_else(|| records.urls_here()),
-        gate: gate.or(gate_there).context("no gate was opened; `gate.kind` names none")?,
+        gate: gate.or(gate_with_records).context("no rate limiter was opened; check `gate.kind`")?,
         records,
         index,
         lock,
     })
 }
 
-/// Opens the records of the flow `inventory`, if they are on a server of their own.
+/// Opens the records of the flow `inventory`, if they have a server of their own.
 pub(crate) async fn shared_urls(
     config: &Config,
     opening: &Opening<'_>,
 ) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
-    let within = opening.patience();
-    let urls = opening.part("inventory", async || open::shared_urls(config, within).await).await?;
+    let within = opening.connect_timeout();
+    let urls = opening.open_one("inventory", async || open::shared_urls(config, within).await).await?;
     if let Some(urls) = &urls {
         opening.readiness.opened("inventory", open::urls_probe(urls.clone()));
     }
     Ok(urls)
 }
 
-/// Declares queues as soon as the broker is there.
+/// Declares queues as soon as the broker is available.
 pub(crate) async fn declare(
     broker: &Arc<dyn Broker>,
     queues: &[crawlway_broker::QueueSpec],
@@ -212,8 +219,8 @@ pub(crate) async fn declare(
         loop {
             tokio::select! {
                 declared = &mut declaring => return Ok(declared?),
-                // A declaration waits for a connection; why there is none can be said meanwhile.
-                () = tokio::time::sleep(PAUSES.0) => {
+                // A declaration waits for a connection; readiness gets the reason meanwhile.
+                () = tokio::time::sleep(FIRST_DELAY) => {
                     if let Err(error) = broker.reachable() {
                         opening.readiness.failed("broker", error.to_string());
                     }
@@ -221,25 +228,25 @@ pub(crate) async fn declare(
             }
         }
     };
-    opening.part("broker", open).await?;
+    opening.open_one("broker", open).await?;
     opening.readiness.opened("broker", Probe::broker(broker.clone()));
     Ok(())
 }
 
-/// Opens the records of a gateway for the flow `inventory` alone; none if it was asked to end meanwhile.
-pub(crate) async fn urls_alone(
+/// Opens the records of a gateway that serves the flow `inventory` only; none if a stop was requested meanwhile.
+pub(crate) async fn inventory_only(
     config: &Config,
     opening: &Opening<'_>,
 ) -> anyhow::Result<Option<Arc<dyn UrlRecords>>> {
     let urls = async {
         let urls = shared_urls(config, opening).await?;
-        urls.context("the inventory is not on a server of its own; set `inventory.store`")
+        urls.context("the inventory has no server of its own; set `inventory.store`")
     };
-    unless_asked_to_end(urls.await)
+    unless_stopped(urls.await)
 }
 
-/// Whether waiting can help.
-fn may_pass(error: &anyhow::Error) -> bool {
+/// Whether a retry can succeed.
+fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(BrokerError::Unavailable { .. }))
             || matches!(cause.downcast_ref(), Some(GateError::Unavailable { .. }))
@@ -253,12 +260,12 @@ mod tests {
     use anyhow::anyhow;
 
     #[test]
-    fn only_what_can_come_back_is_waited_for() {
+    fn only_unavailable_dependencies_are_retried() {
         let away = StoreError::Unavailable { detail: "refused".to_owned() };
-        assert!(may_pass(&Err::<(), _>(away).context("cannot open the records").unwrap_err()));
-        assert!(may_pass(&GateError::Unavailable { detail: "refused".to_owned() }.into()));
-        assert!(may_pass(&BrokerError::Unavailable { detail: "refused".to_owned() }.into()));
-        assert!(!may_pass(&StoreError::Invalid { problem: "the address is none".to_owned() }.into()));
-        assert!(!may_pass(&anyhow!("`records.postgresql.url` is empty; set it")));
+        assert!(is_transient(&Err::<(), _>(away).context("cannot open the records").unwrap_err()));
+        assert!(is_transient(&GateError::Unavailable { detail: "refused".to_owned() }.into()));
+        assert!(is_transient(&BrokerError::Unavailable { detail: "refused".to_owned() }.into()));
+        assert!(!is_transient(&StoreError::Invalid { problem: "the address is none".to_owned() }.into()));
+        assert!(!is_transient(&anyhow!("`records.postgresql.url` is empty; set it")));
     }
 }

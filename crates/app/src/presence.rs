@@ -1,7 +1,6 @@
-//! `gateway.json` in the data directory: that a gateway runs here, and where, so that other commands find it.
+//! `gateway.json` in the data directory: address of the running gateway, for other commands.
 //!
-//! The file is locked for as long as the gateway lives, so that what a killed one leaves behind is not taken for one
-//! that runs.
+//! The gateway keeps the file locked, so that a file left behind by a kill does not count.
 
 use crate::private;
 use anyhow::{Context, bail};
@@ -19,37 +18,38 @@ use std::{
 use url::Url;
 
 const FILE: &str = "gateway.json";
-/// May do everything anyway.
 const ROOT: u32 = 0;
 
-/// A gateway that runs on a data directory.
+/// Gateway that runs on a data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Running {
-    /// Where it listens.
     pub(crate) address: SocketAddr,
     pub(crate) pid: u32,
 }
 
 impl Running {
-    /// Where it can be asked.
+    /// URL of the gateway, as seen from this machine.
     pub(crate) fn url(&self) -> anyhow::Result<Url> {
-        let mut address = self.address;
-        // Who listens on all addresses can be asked by that of loopback.
-        if address.ip().is_unspecified() {
-            address.set_ip(match address.ip() {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        Ok(Url::parse(&format!("http://{address}/"))?)
+        url_on_this_machine(self.address)
     }
 }
 
-/// The announcement of this process's gateway. Dropping it takes it back.
+/// URL of a listening address, as seen from this machine. A process on all addresses also listens on loopback.
+pub(crate) fn url_on_this_machine(mut address: SocketAddr) -> anyhow::Result<Url> {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(Url::parse(&format!("http://{address}/"))?)
+}
+
+/// File of this process's gateway. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Presence {
     path: PathBuf,
-    /// Locked; closing it ends the lock.
+    /// Holds the lock.
     _file: File,
 }
 
@@ -59,23 +59,23 @@ impl Drop for Presence {
     }
 }
 
-/// Says that this process's gateway listens there.
+/// Writes the address of this process's gateway.
 pub(crate) fn announce(data: &Path, address: SocketAddr) -> anyhow::Result<Presence> {
     let path = data.join(FILE);
     let cannot = || format!("cannot write `{}`", path.display());
-    // With everything in servers nobody has made it yet.
+    // With all stores on servers the directory may not exist yet.
     private::data_directory(data)?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.with_context(cannot)?;
     lock(&file).with_context(cannot)?;
     file.set_len(0).with_context(cannot)?;
     file.rewind().with_context(cannot)?;
-    let told = serde_json::to_vec(&Running { address, pid: process::id() })?;
-    file.write_all(&told).with_context(cannot)?;
+    let json = serde_json::to_vec(&Running { address, pid: process::id() })?;
+    file.write_all(&json).with_context(cannot)?;
     Ok(Presence { path, _file: file })
 }
 
-/// Whoever only looks whether it is locked holds it for a moment.
+/// Locks the file. A command that checks the lock holds it for a moment, hence the retries.
 fn lock(file: &File) -> anyhow::Result<()> {
     for _ in 0..50 {
         match file.try_lock() {
@@ -87,12 +87,12 @@ fn lock(file: &File) -> anyhow::Result<()> {
     bail!("another gateway has it locked")
 }
 
-/// The gateway that runs on this data directory, if one does.
+/// Gateway that runs on this data directory, if any.
 pub(crate) fn running(data: &Path) -> Option<Running> {
     let mut file = File::open(data.join(FILE)).ok()?;
-    // Who made the file says where the token goes.
-    let (us, owner) = (geteuid().as_raw(), file.metadata().ok()?.uid());
-    if us != ROOT && owner != us && owner != ROOT {
+    // The file decides where the token is sent, so that only its owner and root are trusted.
+    let (user, owner) = (geteuid().as_raw(), file.metadata().ok()?.uid());
+    if user != ROOT && owner != user && owner != ROOT {
         return None;
     }
     match file.try_lock_shared() {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_on_all_addresses_is_asked_by_that_of_loopback() {
+    fn a_gateway_on_all_addresses_is_reached_by_loopback() {
         for (address, url) in [
             ("127.0.0.1:8081", "http://127.0.0.1:8081/"),
             ("0.0.0.0:8081", "http://127.0.0.1:8081/"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_is_found_while_it_runs_and_not_after_it_was_killed() {
+    fn a_gateway_is_found_while_it_runs_and_not_after_a_kill() {
         let home = tempfile::tempdir().unwrap();
         let address = "127.0.0.1:8081".parse().unwrap();
         assert_eq!(running(home.path()), None);
@@ -131,7 +131,7 @@ mod tests {
         drop(presence);
         assert_eq!(running(home.path()), None);
         assert!(!home.path().join(FILE).exists());
-        // As a kill leaves it.
+        // As after a kill.
         std::fs::write(home.path().join(FILE), "{\"address\":\"127.0.0.1:8081\",\"pid\":1}").unwrap();
         assert_eq!(running(home.path()), None);
         announce(home.path(), address).unwrap();

@@ -1,5 +1,5 @@
-//! Who may read what the program writes: the data directory is its owner's alone, since it holds cookies, headers and page
-//! sources; a file that the user names is made as that user's other files are.
+//! File permissions: the data directory is readable by its owner only, since it holds cookies, headers and page sources. Files
+//! that the user names get the user's umask.
 
 use crate::output::warn;
 use anyhow::Context;
@@ -11,102 +11,106 @@ use std::{
     sync::OnceLock,
 };
 
-/// What others than the owner may do.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// What there is in a data directory. It may be in a directory that has other things in it, which are none of our business.
-const OURS: [&str; 5] = ["queue", "gate", "index", "lock", "gateway.json"];
-const RECORDS: &str = "records.db";
+/// Entries of a data directory. Other files in the same directory are left alone.
+const DATA_ENTRIES: [&str; 7] =
+    ["queue", "gate", "index", "lock", "gateway.json", "restarts.json", "web-access.jsonl"];
+/// Prefix of the files of the embedded database.
+const RECORDS_PREFIX: &str = "records.db";
 
-/// What the user takes from the modes of new files.
-static USERS_MASK: OnceLock<Mode> = OnceLock::new();
+/// Umask of the user.
+static USER_UMASK: OnceLock<Mode> = OnceLock::new();
 
-/// Makes every file and directory from here on for its owner alone. For the start of the process, when it has one thread.
-pub(crate) fn from_here_on() {
-    let _ = USERS_MASK.set(umask(Mode::from_raw_mode(OTHERS)));
+/// Sets the umask so that new files are private. To be called while the process has one thread.
+pub(crate) fn restrict_new_files() {
+    let _ = USER_UMASK.set(umask(Mode::from_raw_mode(OTHERS)));
 }
 
-/// Makes a file that the user named, with the mode that this user's files have.
-pub(crate) fn named_by_the_user<T>(make: impl FnOnce() -> T) -> T {
-    let Some(users) = USERS_MASK.get() else { return make() };
-    let ours = umask(*users);
-    let made = make();
-    umask(ours);
-    made
+/// Creates a file that the user named, with the user's umask.
+pub(crate) fn with_user_umask<T>(create: impl FnOnce() -> T) -> T {
+    let Some(user) = USER_UMASK.get() else { return create() };
+    let private = umask(*user);
+    let created = create();
+    umask(private);
+    created
 }
 
-/// Makes the data directory if there is none, and takes from others what an earlier version, or whoever made it, has left them.
+/// Creates the data directory if it is missing, and removes the permissions of group and others.
 pub(crate) fn data_directory(data: &Path) -> anyhow::Result<()> {
     let made = match fs::create_dir_all(data) {
-        // What is there says better what is wrong with it.
+        // Reading it gives a better error.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::read_dir(data).map(drop),
         made => made,
     };
-    made.with_context(|| format!("cannot make data directory `{}`", data.display()))?;
+    made.with_context(|| format!("cannot create data directory `{}`", data.display()))?;
     match tighten(data) {
         Ok(false) => {}
         Ok(true) => warn(&format!(
-            "others could read data directory `{}`, which holds cookies, headers and page sources; now only its owner can \
-             (directories 0700, files 0600)",
+            "data directory `{}` was readable by other users; it holds cookies, headers and page sources, so now only its \
+             owner can read it (directories 0700, files 0600)",
             data.display()
         )),
         Err(error) => warn(&format!(
-            "others may be able to read data directory `{}`, and that cannot be changed: {error}; have its owner take the \
-             rights of others away (chmod -R go= …)",
+            "data directory `{}` may be readable by other users, and its permissions cannot be changed: {error}; have its \
+             owner run `chmod -R go= …`",
             data.display()
         )),
     }
     Ok(())
 }
 
-/// Whether there was something to take away, and something to read.
+/// Restricts the entries of the data directory. Returns whether other users could read any of them.
 fn tighten(data: &Path) -> io::Result<bool> {
-    let mut ours = Vec::new();
-    let mut all_ours = true;
+    let mut entries = Vec::new();
+    let mut only_data = true;
     for entry in fs::read_dir(data)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_ours = name.to_str().is_some_and(|name| OURS.contains(&name) || name.starts_with(RECORDS));
-        if is_ours {
-            ours.push(entry.path());
+        let is_data = name
+            .to_str()
+            .is_some_and(|name| DATA_ENTRIES.contains(&name) || name.starts_with(RECORDS_PREFIX));
+        if is_data {
+            entries.push(entry.path());
         }
-        all_ours &= is_ours;
+        only_data &= is_data;
     }
     let was_open = is_open(data)?;
     let mut tightened = false;
-    // From the inside out: what is closed was closed whole.
-    for path in &ours {
+    // From the inside out, so that a restricted directory has no open entries.
+    for path in &entries {
         if is_open(path)? {
-            take_away(path.clone())?;
+            restrict_all(path.clone())?;
             tightened = true;
         }
     }
-    if was_open && all_ours {
+    if was_open && only_data {
         restrict(data)?;
     }
-    // Behind a directory that nobody could enter, nobody could read anything.
+    // Entries of a private directory were not readable.
     Ok(tightened && was_open)
 }
 
-/// Everything there and below.
-fn take_away(path: PathBuf) -> io::Result<()> {
-    let mut found = vec![path];
-    let mut at = 0;
-    while let Some(path) = found.get(at).cloned() {
-        at += 1;
+/// Restricts a path and everything below it.
+fn restrict_all(path: PathBuf) -> io::Result<()> {
+    let mut paths = vec![path];
+    let mut next = 0;
+    while let Some(path) = paths.get(next).cloned() {
+        next += 1;
         if path.is_dir() {
             for entry in fs::read_dir(&path)? {
                 let entry = entry?;
-                // What a link in there leads to is not ours.
+                // The target of a symbolic link is not part of the data directory.
                 if !entry.file_type()?.is_symlink() {
-                    found.push(entry.path());
+                    paths.push(entry.path());
                 }
             }
         }
     }
-    for path in found.iter().rev() {
+    for path in paths.iter().rev() {
         match restrict(path) {
-            // Another process may be at work there.
+            // Another process may have removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }
@@ -116,7 +120,7 @@ fn take_away(path: PathBuf) -> io::Result<()> {
 
 fn is_open(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
-        // What it leads to has been set up by somebody, and has a mode of its own.
+        // The target of a symbolic link has a mode of its own.
         Ok(found) if found.is_symlink() => {
             Ok(fs::metadata(path).is_ok_and(|found| mode(&found) & OTHERS != 0))
         }
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_left_as_it_is() {
+    fn other_files_in_the_directory_are_left_alone() {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
         fs::create_dir_all(data.join("queue/more")).unwrap();
@@ -162,9 +166,9 @@ mod tests {
             assert_eq!(mode_of(&data.join(path)), 0o700, "{path}");
         }
         assert_eq!((mode_of(&data), mode_of(&data.join("notes.txt"))), (0o755, 0o755));
-        assert!(!tighten(&data).unwrap(), "there is nothing left to do");
+        assert!(!tighten(&data).unwrap(), "a second run changes nothing");
         fs::remove_file(data.join("notes.txt")).unwrap();
         assert!(!tighten(&data).unwrap());
-        assert_eq!(mode_of(&data), 0o700, "a directory that has nothing else in it is closed, too");
+        assert_eq!(mode_of(&data), 0o700, "a directory without other files is restricted, too");
     }
 }

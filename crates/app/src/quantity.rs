@@ -1,13 +1,13 @@
-//! Sizes and durations as people write and read them.
+//! Sizes and durations as text.
 
 pub(crate) use crawlway_clock::{DURATION, exact_duration, parse_duration};
 
 use std::time::Duration;
 
-/// What a size looks like, for error messages.
+/// Expected form of a size, for error messages.
 pub(crate) const SIZE: &str = "a size such as \"64MiB\" or \"10MB\", or a whole number of bytes";
 
-/// Reads `64MiB`, `10 MB` or a plain number of bytes. Units may be in any case, since nobody means millibits.
+/// Parses `64MiB`, `10 MB` or a number of bytes. Units are case-insensitive.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split_number(text.trim())?;
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
@@ -25,7 +25,7 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// A duration at a glance: its largest unit, rounded down.
+/// Duration in its largest unit, rounded down.
 pub(crate) fn rough_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (number, unit) = match seconds {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_and_without_a_unit() {
+    fn sizes_have_an_optional_unit() {
         for (text, bytes) in [("0", 0), ("1048576", 1 << 20), ("64MiB", 64 << 20), ("10 mb", 10_000_000)] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }

@@ -1,8 +1,8 @@
-//! Start-up back-off: a process whose predecessors on the same data directory crashed soon after their start waits a while before
-//! it runs items, longer each time, so that a crash loop leaves the machine to others.
+//! Back-off in a crash loop: after crashes soon after the start, a process on the same data directory waits before it runs
+//! items, longer each time.
 
 use crate::output::warn;
-use crawlway_clock::Timestamp;
+use crawlway_clock::{Backoff, Timestamp};
 use crawlway_flow::Stop;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,62 +12,57 @@ use std::{
 };
 
 const FILE: &str = "restarts.json";
-/// A process that ended within this time of its start, and not in order, is part of a crash loop.
-const SOON: Duration = Duration::from_secs(60);
-/// The delay after the second crash in a row; doubled each time,
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-/// up to this one.
+/// A crash within this time after the start is part of a crash loop.
+const CRASH_LOOP_WINDOW: Duration = Duration::from_secs(60);
 const MAX_DELAY: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), MAX_DELAY);
 
-/// What the next process is to know.
+/// Content of the file, for the next process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct State {
-    /// Since when a process runs items; none while it waits, or after an orderly end.
+    /// Time since which a process runs items; none during its delay.
     running_since: Option<Timestamp>,
-    /// How many processes crashed in a row.
+    /// Number of crashes in a row.
     crashes: u32,
     /// Items are not run before this time.
     not_before: Timestamp,
 }
 
 impl State {
-    /// What a process that starts now has to know, given what its predecessor left.
+    /// State of a process that starts now, after the state of its predecessor.
     fn at_start(self, now: Timestamp) -> Self {
         let Some(since) = self.running_since else { return self };
-        let crashes = if now.since(since) < SOON { self.crashes.saturating_add(1) } else { 0 };
+        let crashes = if now.since(since) < CRASH_LOOP_WINDOW { self.crashes.saturating_add(1) } else { 0 };
         Self { running_since: None, crashes, not_before: now + delay(crashes) }
     }
 }
 
-/// How long to wait after so many crashes in a row.
+/// Delay after this many crashes in a row; a single crash costs none.
 fn delay(crashes: u32) -> Duration {
-    match crashes {
-        0 | 1 => Duration::ZERO,
-        more => FIRST_DELAY.saturating_mul(1 << (more - 2).min(16)).min(MAX_DELAY),
-    }
+    BACKOFF.delay(crashes.saturating_sub(1))
 }
 
-/// Note that a process runs items. Ended in order, it is taken back.
+/// File that marks a running process. A graceful shutdown removes it.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     path: PathBuf,
 }
 
 impl Restarts {
-    /// The note in a data directory that no other process uses.
+    /// The file in a data directory that no other process uses.
     pub(crate) fn new(data: &Path) -> Self {
         Self { path: data.join(FILE) }
     }
 
-    /// Waits as long as the crashes before call for, and notes that this process runs items now.
+    /// Waits for the back-off, then marks this process as running.
     pub(crate) async fn wait(&self, stop: &Stop) {
         let now = Timestamp::now();
         let before = read(&self.path);
         let state = before.at_start(now);
         if state != before {
-            self.note(&state);
+            self.write(&state);
         }
-        // A clock that was set must not make it longer.
+        // Bounded, in case the clock was set back.
         let rest = state.not_before.since(now).min(MAX_DELAY);
         if !rest.is_zero() {
             warn(&format!(
@@ -80,28 +75,28 @@ impl Restarts {
                 _ = stop.requested() => return,
             }
         }
-        self.note(&State { running_since: Some(Timestamp::now()), ..state });
+        self.write(&State { running_since: Some(Timestamp::now()), ..state });
     }
 
-    /// Notes an orderly end.
-    pub(crate) fn ended_in_order(&self) {
+    /// Removes the file after a graceful shutdown.
+    pub(crate) fn shut_down(&self) {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, path = %self.path.display(), "the next start may take this end for a crash");
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the file; the next start may count this end as a crash");
         }
     }
 
-    fn note(&self, state: &State) {
+    fn write(&self, state: &State) {
         let written =
             serde_json::to_vec(state).map_err(io::Error::other).and_then(|json| fs::write(&self.path, json));
         if let Err(error) = written {
-            tracing::warn!(%error, path = %self.path.display(), "a crash loop would not be noticed");
+            tracing::warn!(%error, path = %self.path.display(), "cannot write the file; a crash loop would not be detected");
         }
     }
 }
 
-/// What was left; what cannot be read says nothing.
+/// State of the predecessor; the default if the file is missing or invalid.
 fn read(path: &Path) -> State {
     fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
@@ -111,10 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_after_the_second_crash_up_to_the_longest() {
-        let delays: Vec<u128> = (0..10).map(|crashes| delay(crashes).as_millis()).collect();
-        assert_eq!(delays, [0, 0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        assert_eq!(delay(u32::MAX), MAX_DELAY);
+    fn the_second_crash_in_a_row_is_the_first_that_delays() {
+        let delays: Vec<u128> = (0..4).map(|crashes| delay(crashes).as_millis()).collect();
+        assert_eq!(delays, [0, 0, 100, 200]);
     }
 
     #[test]
@@ -127,9 +121,9 @@ mod tests {
         assert_eq!(
             soon.at_start(start + Duration::from_secs(6)),
             soon,
-            "who is killed while it waits counts nothing"
+            "a kill during the delay does not count"
         );
-        assert_eq!(runs.at_start(start + SOON).crashes, 0, "a process that lived long");
-        assert_eq!(State::default().at_start(start), State::default(), "an orderly end");
+        assert_eq!(runs.at_start(start + CRASH_LOOP_WINDOW).crashes, 0, "a process that ran for long");
+        assert_eq!(State::default().at_start(start), State::default(), "a graceful shutdown");
     }
 }

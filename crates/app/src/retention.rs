@@ -1,6 +1,6 @@
-//! Throws away what is over and was kept long enough: entries of trails, marks of seen URLs, crawls that have ended.
+//! Retention: deletes expired trail entries, seen-URL marks and ended crawls.
 //!
-//! Any process that works on the records does it, shared ones included: what one has thrown away, another does not find.
+//! Every process that opens the records does so, also on shared stores, since deletion is idempotent.
 
 use crate::config::RetentionSettings;
 use crawlway_clock::Clock;
@@ -11,15 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// When it is first done after the start, and how often then.
-const FIRST: Duration = Duration::from_secs(5);
-const EVERY: Duration = Duration::from_secs(60 * 60);
-/// How much goes at a time: others who write wait for no longer than that takes.
-const STEP: usize = 500;
-/// How long others have at least between two steps, and as long as the step took.
-const PAUSE: Duration = Duration::from_millis(20);
+const FIRST_DELAY: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// Rows deleted in one batch, which bounds how long other writers wait.
+const BATCH: usize = 500;
+/// Shortest pause between two batches; it is at least as long as the batch took.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Where what is over is thrown away.
+/// Retention job of a process.
 #[derive(Debug)]
 pub(crate) struct Retention {
     pub(crate) settings: RetentionSettings,
@@ -29,57 +28,57 @@ pub(crate) struct Retention {
     pub(crate) clock: Clock,
 }
 
-/// How much was thrown away.
+/// Numbers of deleted rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Gone {
+struct Deleted {
     trail_entries: u64,
     seen_urls: u64,
     crawls: u64,
 }
 
 impl Retention {
-    /// Does it again and again, until it is asked to end.
+    /// Runs hourly until a stop is requested.
     pub(crate) async fn run(self, stop: Stop) {
-        let mut wait = FIRST;
+        let mut delay = FIRST_DELAY;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(delay) => {}
                 _ = stop.requested() => return,
             }
-            wait = EVERY;
-            let mut gone = Gone::default();
+            delay = INTERVAL;
+            let mut deleted = Deleted::default();
             let done = tokio::select! {
-                done = self.once(&mut gone) => done,
+                done = self.once(&mut deleted) => done,
                 _ = stop.requested() => Ok(()),
             };
-            if gone != Gone::default() {
-                let Gone { trail_entries, seen_urls, crawls } = gone;
-                tracing::info!(trail_entries, seen_urls, crawls, "threw away what was kept long enough");
+            if deleted != Deleted::default() {
+                let Deleted { trail_entries, seen_urls, crawls } = deleted;
+                tracing::info!(trail_entries, seen_urls, crawls, "deleted expired data");
             }
             if let Err(error) = done {
-                tracing::warn!(%error, "what was kept long enough is not thrown away; trying again in an hour");
+                tracing::warn!(%error, "cannot delete expired data; next attempt in an hour");
             }
         }
     }
 
-    async fn once(&self, gone: &mut Gone) -> Result<(), StoreError> {
+    async fn once(&self, deleted: &mut Deleted) -> Result<(), StoreError> {
         let now = self.clock.now();
         if let Some(keep) = self.settings.trails.0 {
             let before = now - keep;
             loop {
                 let began = Instant::now();
-                let went = self.trails.expire(before, STEP).await?;
-                gone.trail_entries += went;
-                if !is_more(went, began).await {
+                let count = self.trails.expire(before, BATCH).await?;
+                deleted.trail_entries += count;
+                if !has_more(count, began).await {
                     break;
                 }
             }
         }
         loop {
             let began = Instant::now();
-            let went = self.seen.sweep(STEP).await?;
-            gone.seen_urls += went;
-            if !is_more(went, began).await {
+            let count = self.seen.sweep(BATCH).await?;
+            deleted.seen_urls += count;
+            if !has_more(count, began).await {
                 break;
             }
         }
@@ -87,40 +86,43 @@ impl Retention {
             let is_over = |crawl: &Crawl| {
                 crawl.state.has_ended() && crawl.ended_at.is_some_and(|ended| ended <= now - keep)
             };
-            for id in self.crawls(is_over).await? {
-                // It may have been started again meanwhile.
+            for id in matching_crawls(&*self.frontier, is_over).await? {
+                // It may have been resumed meanwhile.
                 if self.frontier.crawl(&id).await?.is_some_and(|crawl| is_over(&crawl))
                     && self.frontier.delete_crawl(&id).await?
                 {
-                    tracing::info!(crawl = %id, "deleted: it ended longer ago than `retention.ended_crawls`");
-                    gone.crawls += 1;
+                    tracing::info!(crawl = %id, "deleted, since it ended before `retention.ended_crawls`");
+                    deleted.crawls += 1;
                 }
             }
         }
         Ok(())
     }
+}
 
-    /// The crawls that are like this.
-    async fn crawls(&self, like: impl Fn(&Crawl) -> bool) -> Result<Vec<CrawlId>, StoreError> {
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.frontier.crawls(after.as_ref(), STEP).await?;
-            found.extend(page.iter().filter(|crawl| like(crawl)).map(|crawl| crawl.id.clone()));
-            match page.last() {
-                Some(last) if page.len() == STEP => after = Some(last.id.clone()),
-                _ => return Ok(found),
-            }
+/// Ids of the crawls that match.
+pub(crate) async fn matching_crawls(
+    frontier: &dyn Frontier,
+    matches: impl Fn(&Crawl) -> bool,
+) -> Result<Vec<CrawlId>, StoreError> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = frontier.crawls(after.as_ref(), BATCH).await?;
+        found.extend(page.iter().filter(|crawl| matches(crawl)).map(|crawl| crawl.id.clone()));
+        match page.last() {
+            Some(last) if page.len() == BATCH => after = Some(last.id.clone()),
+            _ => return Ok(found),
         }
     }
 }
 
-/// Whether there may be more after a step in which so many went. Others have a pause then.
-async fn is_more(went: u64, began: Instant) -> bool {
-    let is_more = went >= STEP as u64;
-    if is_more {
-        tokio::time::sleep(began.elapsed().max(PAUSE)).await;
+/// Whether the batch was full, so that another one follows. Pauses before it.
+async fn has_more(count: u64, began: Instant) -> bool {
+    let has_more = count >= BATCH as u64;
+    if has_more {
+        tokio::time::sleep(began.elapsed().max(MIN_PAUSE)).await;
     }
-    is_more
+    has_more
 }
 
 #[cfg(test)]
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_kept_long_enough_goes_and_the_rest_stays() {
+    async fn expired_data_is_deleted_and_the_rest_stays() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(Timestamp::now());
         let options = SqlOptions {
@@ -172,10 +174,10 @@ mod tests {
         };
         let [over, runs] = [crawl("over").await, crawl("runs").await];
         store.set_state(&over, CrawlState::Cancelled).await.unwrap();
-        // More than one step has.
-        let old: Vec<TrailEntry> = (0..STEP + 3).map(|n| entry(&format!("old-{n}"), clock.now())).collect();
+        // More than one batch.
+        let old: Vec<TrailEntry> = (0..BATCH + 3).map(|n| entry(&format!("old-{n}"), clock.now())).collect();
         store.record(&old).await.unwrap();
-        let seen: Vec<Seen> = (0..STEP + 2)
+        let seen: Vec<Seen> = (0..BATCH + 2)
             .map(|n| Seen { url: format!("https://a.test/{n}"), owner: "w".to_owned(), ttl: DAY })
             .collect();
         store.mark(&seen).await.unwrap();
@@ -193,16 +195,16 @@ mod tests {
             trails: store.clone(),
             clock: Clock::Manual(clock.clone()),
         };
-        let mut gone = Gone::default();
-        keeping(None, None).once(&mut gone).await.unwrap();
+        let mut deleted = Deleted::default();
+        keeping(None, None).once(&mut deleted).await.unwrap();
         assert_eq!(
-            gone,
-            Gone { seen_urls: STEP as u64 + 2, ..Gone::default() },
-            "marks have an end of their own"
+            deleted,
+            Deleted { seen_urls: BATCH as u64 + 2, ..Deleted::default() },
+            "marks have a TTL of their own"
         );
-        let mut gone = Gone::default();
-        keeping(Some(30 * DAY), Some(30 * DAY)).once(&mut gone).await.unwrap();
-        assert_eq!(gone, Gone { trail_entries: STEP as u64 + 3, seen_urls: 0, crawls: 1 });
+        let mut deleted = Deleted::default();
+        keeping(Some(30 * DAY), Some(30 * DAY)).once(&mut deleted).await.unwrap();
+        assert_eq!(deleted, Deleted { trail_entries: BATCH as u64 + 3, seen_urls: 0, crawls: 1 });
         assert_eq!(
             (store.of_item("old-1").await.unwrap().len(), store.of_item("new").await.unwrap().len()),
             (0, 1)

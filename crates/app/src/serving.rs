@@ -1,10 +1,10 @@
-//! The gateway in one process with the stages: it listens first, answers for what is there, and is announced when all is.
-//! Without it, what is left of it: health and metrics.
+//! HTTP endpoints of a process: the gateway, or only health and metrics. They answer before the stores are open, and report
+//! what is missing.
 
 use crate::{
     config::Config,
     presence::{self, Presence},
-    worker::{LOOK, Worker, worker_name},
+    worker::{POLL_INTERVAL, Worker, worker_name},
 };
 use anyhow::{Context, bail};
 use crawlway_broker::Broker;
@@ -20,17 +20,17 @@ use crawlway_store::UrlRecords;
 use std::{net::SocketAddr, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// A gateway that answers. It is announced in the data directory from its completion on, for as long as this lives.
+/// Running gateway. Once complete, its address is in `gateway.json` until this is dropped.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
     pub(crate) inventory: Inventory,
     switch: Switch,
-    answering: JoinHandle<()>,
+    server: JoinHandle<()>,
     presence: Option<Presence>,
 }
 
 impl Serving {
-    /// Answers from here on, on what the worker has opened, until the stop is requested.
+    /// Serves the stores of the worker until a stop is requested.
     pub(crate) fn start(
         listening: Listening,
         worker: &Worker,
@@ -43,7 +43,7 @@ impl Serving {
         Ok(serving)
     }
 
-    /// Answers what can be answered without the rest, and says what is missing.
+    /// Serves health and the flow `inventory` while other stores are still missing.
     pub(crate) fn begin(
         listening: Listening,
         broker: &Arc<dyn Broker>,
@@ -59,99 +59,103 @@ impl Serving {
         let switch = Switch::new(starting(inventory.clone(), readiness.clone(), options));
         let limits = Limits { drain: config.search.drain(), ..Limits::default() };
         let router = switch.clone().into_router();
-        let (serve, accepted) = (listening.serve(router, limits, stop.clone()), inventory.clone());
-        let answering = tokio::spawn(async move {
+        let (serve, pending) = (listening.serve(router, limits, stop.clone()), inventory.clone());
+        let server = tokio::spawn(async move {
             serve.await;
-            accepted.flush().await;
+            pending.flush().await;
         });
-        Ok(Self { address, inventory, switch, answering, presence: None })
+        Ok(Self { address, inventory, switch, server, presence: None })
     }
 
-    /// Answers everything from here on, on what the worker has opened.
+    /// Serves all routes from now on, with the stores of the worker.
     pub(crate) fn complete(&mut self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
         self.inventory.queue_is_declared();
         self.inventory.read_from(worker.urls.clone());
-        worker.readiness.started(worker.watch());
+        worker.readiness.started(worker.failure_check());
         let parts = parts(worker, self.inventory.clone(), config, stop);
         self.switch.set(router(parts, config.gateway.options(self.address)));
         self.presence = Some(presence::announce(&config.data_dir, self.address)?);
         Ok(())
     }
 
-    /// Answers for the flow `inventory` from here on, and for nothing else. It is not announced: what else commands ask
-    /// about is another process's.
-    pub(crate) fn complete_alone(&self, urls: Arc<dyn UrlRecords>, readiness: &Readiness, config: &Config) {
+    /// Serves the flow `inventory` only. Without `gateway.json`, since the other commands need another process.
+    pub(crate) fn complete_inventory_only(
+        &self,
+        urls: Arc<dyn UrlRecords>,
+        readiness: &Readiness,
+        config: &Config,
+    ) {
         self.inventory.queue_is_declared();
         self.inventory.read_from(urls);
-        // It runs no stages that could break.
+        // No stages that could fail.
         readiness.started(|| None);
         let options = config.gateway.options(self.address);
         self.switch.set(inventory_router(self.inventory.clone(), readiness.clone(), options));
     }
 
-    /// `http://127.0.0.1:8081`
+    /// Base URL, such as `http://127.0.0.1:8081`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns once it was asked to end and has.
+    /// Waits for the end of the graceful shutdown.
     pub(crate) async fn ended(self) -> anyhow::Result<()> {
-        self.answering.await.context("the gateway broke")
+        self.server.await.context("the gateway panicked")
     }
 
-    /// Returns once it was asked to end and has, or once the stages have broken, which is an error.
+    /// Waits for the end of the graceful shutdown. A failed stage is an error.
     pub(crate) async fn until_the_end(mut self, worker: &Worker, stop: &Stop) -> anyhow::Result<()> {
         loop {
             tokio::select! {
-                ended = &mut self.answering => return ended.context("the gateway broke"),
-                () = tokio::time::sleep(LOOK) => {}
+                ended = &mut self.server => return ended.context("the gateway panicked"),
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            if worker.broke() {
+            if worker.has_failed() {
                 stop.request();
-                self.answering.await.context("the gateway broke")?;
-                bail!("the stages ended by themselves; the log says why");
+                self.server.await.context("the gateway panicked")?;
+                bail!("a stage failed; see the log");
             }
         }
     }
 }
 
-/// Health and metrics of a process without a gateway.
+/// Endpoint for health and metrics of a process without a gateway.
 pub(crate) struct Health {
     address: SocketAddr,
     switch: Switch,
-    answering: JoinHandle<()>,
+    server: JoinHandle<()>,
 }
 
 impl Health {
-    /// Answers from here on, until the stop is requested, also while what the process needs is missing.
+    /// Serves until a stop is requested, also while dependencies are missing.
     pub(crate) fn begin(listening: Listening, config: &Config, readiness: &Readiness, stop: &Stop) -> Self {
         let address = listening.address();
         let options = config.gateway.options(address);
         let switch = Switch::new(starting_health_router(readiness.clone(), options));
         let router = switch.clone().into_router();
-        let answering = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
-        Self { address, switch, answering }
+        let server = tokio::spawn(listening.serve(router, Limits::default(), stop.clone()));
+        Self { address, switch, server }
     }
 
-    /// Answers for the stages, too, from here on.
+    /// Includes the stages from now on.
     pub(crate) fn complete(&self, worker: &Worker, config: &Config, stop: &Stop) -> anyhow::Result<()> {
-        worker.readiness.started(worker.watch());
+        worker.readiness.started(worker.failure_check());
         let options = config.inventory.options(config.fetch.guard(&[])?);
-        // Only counted for; nothing is accepted here.
+        // For its metrics only; no URLs are accepted here.
         let inventory = Inventory::new(worker.broker.clone(), options, Clock::System, stop.clone());
         let parts = parts(worker, inventory, config, stop);
         self.switch.set(health_router(&parts, config.gateway.options(self.address)));
         Ok(())
     }
 
-    /// `http://127.0.0.1:9464/metrics`
+    /// URL such as `http://127.0.0.1:9464/metrics`.
     pub(crate) fn metrics_url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
 
-    /// Returns once what was asked before the stop is answered.
+    /// Waits for the end of the graceful shutdown.
     pub(crate) async fn ended(self) -> anyhow::Result<()> {
-        self.answering.await.context("answering for health and metrics broke")
+        self.server.await.context("the endpoint for health and metrics panicked")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The flows at work in this process: everything it needs, opened, and how it ends.
+//! The flows in this process: opens the stores, starts the stages, drains and closes.
 
 use crate::{
     config::Config,
@@ -6,7 +6,7 @@ use crate::{
     opening::{self, Opening},
     output::warn,
     restarts::Restarts,
-    retention::Retention,
+    retention::{Retention, matching_crawls},
 };
 use anyhow::{Context, bail};
 use crawlway_broker::{Broker, QueueSpec};
@@ -19,7 +19,10 @@ use crawlway_flows::{
 };
 use crawlway_gateway::{Readiness, StageMeter};
 use crawlway_lock::DirectoryLock;
-use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords, frontier::CrawlState};
+use crawlway_store::{
+    CrawlId, Frontier, Gate, PageIndex, SeenUrls, UrlRecords,
+    frontier::{Crawl, CrawlState},
+};
 use std::{
     process,
     sync::{
@@ -33,101 +36,101 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How often it is looked whether the stages are still at work.
-pub(crate) const LOOK: Duration = Duration::from_millis(250);
+/// Interval at which the stages are checked for a failure.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Which stages run in this process.
+/// Parts of the service that run in this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runs {
-    /// Those of the flow `search`.
+    /// Stages of the flow `search`.
     pub(crate) search: Stages,
-    /// The worker of the flow `inventory`.
+    /// Worker of the flow `inventory`.
     pub(crate) inventory: bool,
-    /// The gateway, which looks into everything.
+    /// Gateway, which reads all stores.
     pub(crate) gateway: bool,
 }
 
 impl Runs {
-    /// Whether the seen URLs are asked here, or told of.
+    /// Whether this process uses the seen-URL store.
     pub(crate) fn asks_seen(self) -> bool {
         self.search.crawl || self.gateway
     }
 
-    /// Whether pages are fetched here, or those who fetch are told of.
+    /// Whether this process uses the rate limiter.
     pub(crate) fn asks_the_gate(self) -> bool {
         self.search.crawl || self.has_inventory()
     }
 
-    /// Whether pages are put into the index here, taken out of it, or searched.
+    /// Whether this process uses the search index.
     pub(crate) fn asks_the_index(self) -> bool {
         self.search.crawl || self.search.index || self.gateway
     }
 
-    /// Whether URLs of the flow `inventory` are fetched here, or taken for others to fetch.
+    /// Whether this process fetches or accepts URLs of the flow `inventory`.
     pub(crate) fn has_inventory(self) -> bool {
         self.inventory || self.gateway
     }
 
-    /// No stages.
+    /// No parts.
     pub(crate) fn none() -> Self {
         Self::only_search(Stages { crawl: false, index: false })
     }
 
-    /// Stages of the flow `search`, and nothing else.
+    /// Only stages of the flow `search`.
     pub(crate) fn only_search(search: Stages) -> Self {
         Self { search, inventory: false, gateway: false }
     }
 }
 
-/// What the flows run on.
+/// Stores, broker and running stages of a process.
 pub(crate) struct Worker {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) records: open::Records,
     pub(crate) seen: Arc<dyn SeenUrls>,
-    /// The records of the flow `inventory`.
+    /// Records of the flow `inventory`.
     pub(crate) urls: Arc<dyn UrlRecords>,
-    /// The index, unless pages end in a file.
+    /// Search index, unless pages are written to a file.
     pub(crate) index: Option<Arc<dyn PageIndex>>,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) request: Request,
     pub(crate) queue: QueueSpec,
     pub(crate) meters: Vec<StageMeter>,
-    /// Whether what it runs on is in order.
+    /// Readiness of the dependencies.
     pub(crate) readiness: Readiness,
     pub(crate) wake: Arc<dyn Fn() + Send + Sync>,
     running: JoinHandle<()>,
-    /// Throws away what was kept long enough.
-    tidying: JoinHandle<()>,
-    /// Set once a stage broke, which then has the others stop as if that had been asked for.
-    broken: Arc<AtomicBool>,
+    /// Retention job.
+    retention: JoinHandle<()>,
+    /// Set when a stage fails; the other stages then stop as after a stop request.
+    failed: Arc<AtomicBool>,
     stop: Stop,
-    /// Held while the records are this process's own.
-    /// Crawls that are paused while this process runs.
-    put_off: Vec<CrawlId>,
-    /// Notes an orderly end, where the data directory is this process's own and it runs items.
+    /// Other crawls, paused while this process runs.
+    paused_crawls: Vec<CrawlId>,
+    /// Crash-loop detection, if this process alone runs items on the data directory.
     restarts: Option<Arc<Restarts>>,
+    /// Lock of the data directory, if the records are embedded.
     _lock: Option<DirectoryLock>,
 }
 
-/// On which terms pages are fetched, besides those of the settings.
+/// Fetch settings of a command, in addition to the settings file.
 #[derive(Debug)]
-pub(crate) struct Terms {
-    /// Addresses that may be asked although they are not public, besides those of the settings.
+pub(crate) struct FetchOverrides {
+    /// Further private addresses that the SSRF protection allows.
     pub(crate) allow: Vec<Allowed>,
     /// Whether robots.txt is obeyed.
     pub(crate) robots: bool,
-    /// Who knows the addresses of names, if not the system.
+    /// DNS resolver, if not the system's.
     pub(crate) resolver: Option<Arc<dyn Resolve>>,
 }
 
-impl Default for Terms {
+impl Default for FetchOverrides {
     fn default() -> Self {
         Self { allow: Vec::new(), robots: true, resolver: None }
     }
 }
 
-/// Who this process is, in trails.
+/// Name of this process in trails.
 pub(crate) fn worker_name() -> Arc<str> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
@@ -136,23 +139,23 @@ pub(crate) fn worker_name() -> Arc<str> {
 }
 
 impl Worker {
-    /// Opens everything and starts these stages. They stop when asked to. What is to be fetched politely on the terms
-    /// of one command must not be fetched on those of another, so that other crawls wait for theirs.
+    /// Opens the stores and starts the stages, until a stop is requested. With `only`, other crawls are paused meanwhile, since
+    /// they must not be fetched with this command's settings.
     pub(crate) async fn start(
         config: &Config,
-        terms: Terms,
+        overrides: FetchOverrides,
         runs: Runs,
         only: Option<&CrawlId>,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        Self::start_into(None, config, terms, runs, only, stop).await
+        Self::start_into(None, config, overrides, runs, only, stop).await
     }
 
-    /// The same, with pages that end in a file instead of the index.
+    /// Like [`start`](Self::start), with pages written to a file instead of the index.
     pub(crate) async fn start_into(
         file: Option<Arc<Export>>,
         config: &Config,
-        terms: Terms,
+        overrides: FetchOverrides,
         runs: Runs,
         only: Option<&CrawlId>,
         stop: Stop,
@@ -160,11 +163,11 @@ impl Worker {
         let broker = open::broker(config).await?;
         let readiness = Readiness::starting(open::needs(config, runs), stop.clone());
         let opening = Opening { readiness: &readiness, until: None };
-        Self::start_on(broker, file, config, terms, runs, only, &opening, stop).await
+        Self::start_on(broker, file, config, overrides, runs, only, &opening, stop).await
     }
 
-    /// The same as soon as everything is there; none if it was asked to end meanwhile.
-    pub(crate) async fn start_patiently(
+    /// Like [`start`](Self::start), as soon as all servers are available; none if a stop was requested meanwhile.
+    pub(crate) async fn start_when_available(
         broker: Arc<dyn Broker>,
         config: &Config,
         runs: Runs,
@@ -173,19 +176,19 @@ impl Worker {
     ) -> anyhow::Result<Option<Self>> {
         let opening = Opening { readiness, until: Some(&stop) };
         let start = async || {
-            let terms = Terms::default();
-            Self::start_on(broker.clone(), None, config, terms, runs, None, &opening, stop.clone()).await
+            let overrides = FetchOverrides::default();
+            Self::start_on(broker.clone(), None, config, overrides, runs, None, &opening, stop.clone()).await
         };
-        // A server that was there may be gone before everything is.
-        opening::unless_asked_to_end(opening.again(start).await)
+        // Retried as a whole, since a server may become unavailable before the last store is open.
+        opening::unless_stopped(opening.retry(start).await)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each is another thing, and all callers are here")]
+    #[allow(clippy::too_many_arguments, reason = "private, and called in this file only")]
     async fn start_on(
         broker: Arc<dyn Broker>,
         file: Option<Arc<Export>>,
         config: &Config,
-        terms: Terms,
+        overrides: FetchOverrides,
         runs: Runs,
         only: Option<&CrawlId>,
         opening: &Opening<'_>,
@@ -203,12 +206,12 @@ impl Worker {
         )?;
         let opening::Stores { records, seen, urls, gate, index, lock } = stores;
         let has_stages = runs.search.crawl || runs.search.index || runs.inventory;
-        // Where no other process can use the data directory.
-        let is_own = lock.is_some() || !config.broker.is_shared();
-        let restarts = (has_stages && is_own).then(|| Arc::new(Restarts::new(&config.data_dir)));
+        // Whether no other process can use the data directory.
+        let is_exclusive = lock.is_some() || !config.broker.is_shared();
+        let restarts = (has_stages && is_exclusive).then(|| Arc::new(Restarts::new(&config.data_dir)));
         watch_for_suspensions();
         search::name_crawls(&*records.frontier).await?;
-        let put_off = match only {
+        let paused_crawls = match only {
             Some(only) => pause_others(&*records.frontier, only).await?,
             None => Vec::new(),
         };
@@ -216,19 +219,19 @@ impl Worker {
             (Some(file), _) => Some(PagesInto::File(file)),
             (None, index) => index.clone().map(PagesInto::Index),
         };
-        let mut setup = config.fetch.setup(gate.clone(), &terms.allow)?;
-        if let Some(resolver) = terms.resolver {
+        let mut setup = config.fetch.setup(gate.clone(), &overrides.allow)?;
+        if let Some(resolver) = overrides.resolver {
             setup.resolver = resolver;
         }
-        // The page is put in for each; any will do here.
+        // A placeholder: each item sets its own URL.
         let any = "http://localhost/".parse().context("a URL")?;
-        let request = Request { robots: terms.robots, ..config.fetch.request(any)? };
-        // Whoever may have many requests in flight at a host would open and close connections all the time otherwise.
+        let request = Request { robots: overrides.robots, ..config.fetch.request(any)? };
+        // Otherwise a concurrency above the limit of idle connections would reconnect all the time.
         setup.keep.per_host = setup.keep.per_host.max(request.pace.in_flight as usize);
         let fetcher = Arc::new(Fetcher::new(setup)?);
         if broker.depth(&queue.name).await?.paused {
             warn(&format!(
-                "queue `{0}` is paused: pages stay in it until `crawlway queues resume {0}`",
+                "queue `{0}` is paused; pages stay in it until `crawlway queues resume {0}`",
                 queue.name
             ));
         }
@@ -241,18 +244,18 @@ impl Worker {
         if !config.broker.is_shared() {
             closing.await?;
         } else if has_stages {
-            // There may be many dead letters, and others who go through them just now: nobody waits for that.
+            // In the background, since there may be many dead letters.
             let (broker, records, ended) = (broker.clone(), records.clone(), stop.clone());
             tokio::spawn(async move {
                 let mut closed = closing.await;
                 loop {
                     if let Err(error) = closed {
-                        tracing::warn!(%error, "trails of items whose workers were lost are not closed yet");
+                        tracing::warn!(%error, "cannot close the trails of items whose workers were lost; next attempt in 10 minutes");
                     }
-                    // A worker elsewhere may be lost at any time, without a start that would look for it.
+                    // Again at intervals, since a worker of another process may be lost at any time.
                     tokio::select! {
                         _ = ended.requested() => return,
-                        () = tokio::time::sleep(CLOSE_AGAIN) => {}
+                        () = tokio::time::sleep(CLOSE_TRAILS_INTERVAL) => {}
                     }
                     closed = close_trails(&broker, &records, of_urls.clone(), queues.clone()).await;
                 }
@@ -298,11 +301,10 @@ impl Worker {
         }
         let idle = !stages.crawl && !stages.index && fetching.is_none();
         let stopped = stop.clone();
-        let broken = Arc::<AtomicBool>::default();
-        let breaks = broken.clone();
-        let waits = restarts.clone();
+        let failed = Arc::<AtomicBool>::default();
+        let (set_failed, backoff) = (failed.clone(), restarts.clone());
         let running = tokio::spawn(async move {
-            if let Some(restarts) = waits {
+            if let Some(restarts) = backoff {
                 restarts.wait(&stopped).await;
             }
             let fetching = async {
@@ -313,9 +315,9 @@ impl Worker {
             };
             let ran = tokio::join!(search.run(), fetching);
             if ran != (Ran::ToTheEnd, Ran::ToTheEnd) {
-                breaks.store(true, Ordering::Relaxed);
+                set_failed.store(true, Ordering::Relaxed);
             }
-            // Who runs no stage has nothing that could have ended.
+            // A process without stages runs until the stop.
             if idle {
                 stopped.requested().await;
             }
@@ -327,7 +329,7 @@ impl Worker {
             trails: records.trails.clone(),
             clock: Clock::System,
         };
-        let tidying = tokio::spawn(retention.run(stop.clone()));
+        let retention = tokio::spawn(retention.run(stop.clone()));
         Ok(Self {
             broker,
             records,
@@ -342,16 +344,16 @@ impl Worker {
             readiness: opening.readiness.clone(),
             wake,
             running,
-            tidying,
-            broken,
+            retention,
+            failed,
             stop,
-            put_off,
+            paused_crawls,
             restarts,
             _lock: lock,
         })
     }
 
-    /// How many pages wait to be indexed, or are being indexed. None as long as the queue is paused.
+    /// Number of pages that are pending or in flight at the index stage; only those in flight while the queue is paused.
     pub(crate) async fn to_be_indexed(&self) -> anyhow::Result<u64> {
         let depth = self.broker.depth(&self.queue.name).await?;
         if depth.paused {
@@ -360,51 +362,52 @@ impl Worker {
         Ok(depth.waiting() + depth.in_flight)
     }
 
-    /// Whether the stages have ended by themselves, which they should not.
-    pub(crate) fn broke(&self) -> bool {
-        self.broken.load(Ordering::Relaxed) || (self.running.is_finished() && !self.stop.is_requested())
+    /// Whether a stage has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || (self.running.is_finished() && !self.stop.is_requested())
     }
 
-    /// Returns once it was asked to end, or once the stages have broken, which is an error.
+    /// Waits for the stop. A failed stage is an error.
     pub(crate) async fn until_the_end(&self, stop: &Stop) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 _ = stop.requested() => return Ok(()),
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            if self.broke() {
+            if self.has_failed() {
                 stop.request();
-                bail!("the stages ended by themselves; the log says why");
+                bail!("a stage failed; see the log");
             }
         }
     }
 
-    /// Says, whenever it is asked, why the stages have ended by themselves, if they have.
-    pub(crate) fn watch(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
-        let (running, broken, stop) = (self.running.abort_handle(), self.broken.clone(), self.stop.clone());
+    /// Check for readiness: the reason if a stage has failed.
+    pub(crate) fn failure_check(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let (running, failed, stop) = (self.running.abort_handle(), self.failed.clone(), self.stop.clone());
         move || {
-            let broke = broken.load(Ordering::Relaxed) || (running.is_finished() && !stop.is_requested());
-            broke.then(|| "they ended by themselves; the log says why".to_owned())
+            let has_failed =
+                failed.load(Ordering::Relaxed) || (running.is_finished() && !stop.is_requested());
+            has_failed.then(|| "a stage failed; see the log".to_owned())
         }
     }
 
-    /// Has the stages finish what is in flight. What is left to do can still be asked for.
+    /// Graceful shutdown of the stages. The stores stay open.
     pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
         self.stop.request();
-        (&mut self.running).await.context("the stages broke")?;
-        if self.broken.load(Ordering::Relaxed) {
-            bail!("the stages ended by themselves; the log says why");
+        (&mut self.running).await.context("a stage panicked")?;
+        if self.failed.load(Ordering::Relaxed) {
+            bail!("a stage failed; see the log");
         }
         Ok(())
     }
 
-    /// Closes everything. To be called after [`drain`](Self::drain).
+    /// Closes the stores. To be called after [`drain`](Self::drain).
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        for crawl in &self.put_off {
-            // They were not finished, and the next worker goes on with them.
+        for crawl in &self.paused_crawls {
+            // The next worker continues them.
             self.records.frontier.set_state(crawl, CrawlState::Running).await?;
         }
-        self.tidying.abort();
+        self.retention.abort();
         let closed = self.broker.close().await;
         let index = match &self.index {
             Some(index) => index.close().await,
@@ -412,7 +415,7 @@ impl Worker {
         };
         self.records.close().await;
         if let Some(restarts) = self.restarts {
-            restarts.ended_in_order();
+            restarts.shut_down();
         }
         closed?;
         index?;
@@ -420,22 +423,22 @@ impl Worker {
     }
 }
 
-/// How often trails of items are looked for whose workers were lost elsewhere.
-const CLOSE_AGAIN: Duration = Duration::from_secs(600);
+/// Interval at which trails of items with lost workers are closed.
+const CLOSE_TRAILS_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Ends the trails of items that took their workers with them, and the records of such URLs.
+/// Closes the trails of dead letters whose workers were lost, and the inventory records of such URLs.
 fn close_trails(
     broker: &Arc<dyn Broker>,
     records: &open::Records,
     urls: Option<Arc<dyn UrlRecords>>,
     queues: Vec<ItemsOf>,
 ) -> impl Future<Output = anyhow::Result<()>> + Send + 'static {
-    let shown = WithFrontier::new(broker.clone(), records.frontier.clone());
+    let broker = WithFrontier::new(broker.clone(), records.frontier.clone());
     let trails = records.trails.clone();
     async move {
-        close_trails_of_the_lost(&shown, &*trails, &Clock::System, &worker_name(), &queues).await?;
+        close_trails_of_the_lost(&broker, &*trails, &Clock::System, &worker_name(), &queues).await?;
         if let Some(urls) = urls {
-            inventory::fail_records_of_the_lost(&shown, &*urls, Timestamp::now()).await?;
+            inventory::fail_records_of_the_lost(&broker, &*urls, Timestamp::now()).await?;
         }
         Ok(())
     }
@@ -445,32 +448,25 @@ fn meters(flow: &'static str, of: &Flow) -> Vec<StageMeter> {
     of.meters().into_iter().map(|(stage, meter)| StageMeter { flow, stage, meter }).collect()
 }
 
-/// Pauses all crawls but one that were not finished, and says which.
+/// Pauses all running crawls but one, and returns their ids.
 async fn pause_others(frontier: &dyn Frontier, only: &CrawlId) -> anyhow::Result<Vec<CrawlId>> {
-    const PAGE: usize = 500;
-    let (mut after, mut paused) = (None, Vec::new());
-    loop {
-        let crawls = frontier.crawls(after.as_ref(), PAGE).await?;
-        for crawl in crawls.iter().filter(|crawl| crawl.state == CrawlState::Running && crawl.id != *only) {
-            frontier.set_state(&crawl.id, CrawlState::Paused).await?;
-            warn(&format!("crawl {} was not finished, and is paused while this one runs", crawl.id));
-            paused.push(crawl.id.clone());
-        }
-        match crawls.last() {
-            Some(last) if crawls.len() == PAGE => after = Some(last.id.clone()),
-            _ => return Ok(paused),
-        }
+    let is_other = |crawl: &Crawl| crawl.state == CrawlState::Running && crawl.id != *only;
+    let others = matching_crawls(frontier, is_other).await?;
+    for crawl in &others {
+        frontier.set_state(crawl, CrawlState::Paused).await?;
+        warn(&format!("crawl {crawl} is not finished; it is paused while this one runs"));
     }
+    Ok(others)
 }
 
-/// A stop that SIGTERM, SIGHUP and Ctrl-C request. The second of them has what is in flight handed back instead of finished; the third
-/// ends the process, which then looks like a crash.
+/// Stop that SIGTERM, SIGHUP and Ctrl-C request. The second signal returns items in flight to their queues instead of finishing
+/// them; the third ends the process like a crash.
 pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let asked = stop.clone();
+    let requested = stop.clone();
     tokio::spawn(async move {
         let mut next = async || {
             tokio::select! {
@@ -480,9 +476,9 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
             }
         };
         next().await;
-        asked.request();
+        requested.request();
         next().await;
-        asked.request_at_once();
+        requested.request_at_once();
         next().await;
         process::exit(130);
     });

@@ -1,4 +1,4 @@
-//! Asks a gateway over HTTP: JSON there and back, and a problem as an error.
+//! HTTP client of the gateway's JSON API. The only HTTP client of the commands.
 
 use crate::config::GatewaySettings;
 use anyhow::{Context, anyhow, bail};
@@ -20,169 +20,165 @@ use std::{
 use tokio::{net::TcpStream, time::timeout};
 use url::Url;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How much longer than the gateway itself allows an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The largest answer that is read; a dead letter with its body is the largest there is.
-const LARGEST: usize = 1 << 30;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time added to the gateway's own time limit, so that its error response still arrives.
+const EXTRA_TIMEOUT: Duration = Duration::from_secs(10);
+/// Upper bound of a response body in bytes. The largest response is a dead letter with its body.
+const MAX_BODY: usize = 1 << 30;
 
-/// A gateway that can be asked. Each question has a connection of its own, so that one that was started anew is found.
+/// HTTP client of one gateway. Each request has a connection of its own, so that a restarted gateway is reached.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     base: Url,
     token: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// What the gateway says is wrong.
+/// Error response of the gateway: `application/problem+json`.
 #[derive(Debug)]
-pub(crate) struct Refused {
+struct ProblemResponse {
     gateway: String,
-    pub(crate) problem: Problem,
+    problem: Problem,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ProblemResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (says the gateway at {})", self.problem, self.gateway)
+        write!(f, "{} (from the gateway at {})", self.problem, self.gateway)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ProblemResponse {}
+
+/// Response with its whole body.
+struct Response {
+    status: StatusCode,
+    content_type: String,
+    body: Bytes,
+}
 
 impl Client {
-    /// Asks the gateway at this address, which [`GatewaySettings::url`] has checked.
+    /// Client of the gateway at a URL that [`GatewaySettings::url`] has checked.
     pub(crate) fn new(base: Url, settings: &GatewaySettings) -> Self {
-        Self { base, token: settings.token().to_owned(), patience: settings.request_timeout() + PATIENCE }
+        Self { base, token: settings.token().to_owned(), timeout: settings.request_timeout() + EXTRA_TIMEOUT }
     }
 
-    /// The same with an answer that has to come within this time.
-    pub(crate) fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Client with another timeout.
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// The same for a gateway that is said to run on this machine: one elsewhere is asked without the token, which was not set for it.
-    pub(crate) fn of_this_machine(mut self) -> Self {
+    /// Client that sends the token only to an address of this machine, since the token was not set for any other.
+    pub(crate) fn with_token_for_this_machine_only(mut self) -> Self {
         let host = self.base.host_str().unwrap_or_default();
         let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        // Only an address of this machine can be taken.
+        // Only an address of this machine can be bound.
         if !ip.is_ok_and(|ip| ip.to_canonical().is_loopback() || UdpSocket::bind((ip, 0)).is_ok()) {
             self.token.clear();
         }
         self
     }
 
-    /// Where it is, for people.
-    pub(crate) fn shown(&self) -> &str {
+    /// Base URL for messages, such as `http://127.0.0.1:8081`.
+    pub(crate) fn base_url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// The address of a thing: `["api", "queues", "crawler_queue"]`.
-    pub(crate) fn address<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Url {
-        let mut address = self.base.clone();
+    /// URL of a path such as `["api", "queues", "crawler_queue"]`.
+    pub(crate) fn url<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.base.clone();
         // Only a URL such as `mailto:` has no path.
-        if let Ok(mut segments) = address.path_segments_mut() {
+        if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        address
+        url
     }
 
-    /// What is there.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, address: &Url) -> anyhow::Result<T> {
-        self.ask(Method::GET, address, None).await
+    pub(crate) async fn get<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<T> {
+        self.request(Method::GET, url, None).await
     }
 
-    /// What is there, also when it says of itself that it is out of order.
-    pub(crate) async fn look<T: DeserializeOwned>(&self, address: &Url) -> anyhow::Result<T> {
-        let (status, kind, body) = self.told(Method::GET, address, None).await?;
-        if status == StatusCode::SERVICE_UNAVAILABLE
-            && let Ok(told) = serde_json::from_slice(&body)
-        {
-            return Ok(told);
+    /// GET of a resource that may not exist: none if the gateway answers 404.
+    pub(crate) async fn get_optional<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<Option<T>> {
+        match self.get(url).await {
+            Err(error) if problem_of(&error).is_some_and(|problem| problem.status() == 404) => Ok(None),
+            found => found.map(Some),
         }
-        self.understood(address, status, &kind, &body)
     }
 
-    /// Has something done that needs nothing to be said.
-    pub(crate) async fn poke<T: DeserializeOwned>(&self, address: &Url) -> anyhow::Result<T> {
-        self.ask(Method::POST, address, None).await
+    /// GET of a health resource, whose body also counts with status 503.
+    pub(crate) async fn get_health<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<T> {
+        let response = self.send(Method::GET, url, None).await?;
+        if response.status == StatusCode::SERVICE_UNAVAILABLE
+            && let Ok(health) = serde_json::from_slice(&response.body)
+        {
+            return Ok(health);
+        }
+        self.decode(url, &response)
     }
 
-    /// Has something done.
+    pub(crate) async fn post_empty<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<T> {
+        self.request(Method::POST, url, None).await
+    }
+
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
-        address: &Url,
+        url: &Url,
         body: &(impl Serialize + Sync),
     ) -> anyhow::Result<T> {
-        self.ask(Method::POST, address, Some(serde_json::to_vec(body)?)).await
+        self.request(Method::POST, url, Some(serde_json::to_vec(body)?)).await
     }
 
-    /// Has something thrown away.
-    pub(crate) async fn delete<T: DeserializeOwned>(&self, address: &Url) -> anyhow::Result<T> {
-        self.ask(Method::DELETE, address, None).await
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, url: &Url) -> anyhow::Result<T> {
+        self.request(Method::DELETE, url, None).await
     }
 
-    async fn ask<T: DeserializeOwned>(
+    async fn request<T: DeserializeOwned>(
         &self,
         method: Method,
-        address: &Url,
+        url: &Url,
         body: Option<Vec<u8>>,
     ) -> anyhow::Result<T> {
-        let (status, kind, body) = self.told(method, address, body).await?;
-        self.understood(address, status, &kind, &body)
+        let response = self.send(method, url, body).await?;
+        self.decode(url, &response)
     }
 
-    async fn told(
-        &self,
-        method: Method,
-        address: &Url,
-        body: Option<Vec<u8>>,
-    ) -> anyhow::Result<(StatusCode, String, Bytes)> {
-        let asked = timeout(self.patience, self.exchange(method, address, body)).await;
-        asked.map_err(|_| anyhow!("no answer within {} s", self.patience.as_secs())).flatten().with_context(
-            || format!("the gateway at {} cannot be asked; see that it runs there", self.shown()),
+    async fn send(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
+        let sent = timeout(self.timeout, self.exchange(method, url, body)).await;
+        sent.map_err(|_| anyhow!("no response within {} s", self.timeout.as_secs())).flatten().with_context(
+            || format!("cannot reach the gateway at {}; check that it runs there", self.base_url()),
         )
     }
 
-    fn understood<T: DeserializeOwned>(
-        &self,
-        address: &Url,
-        status: StatusCode,
-        kind: &str,
-        body: &[u8],
-    ) -> anyhow::Result<T> {
+    fn decode<T: DeserializeOwned>(&self, url: &Url, response: &Response) -> anyhow::Result<T> {
+        let Response { status, content_type, body } = response;
         if status.is_success() {
             return serde_json::from_slice(body).with_context(|| {
-                format!("`{}` answered something else than a gateway of this version does", address.path())
+                format!("unexpected response of `{}`; the gateway may have another version", url.path())
             });
         }
-        if kind.starts_with("application/problem+json")
+        if content_type.starts_with("application/problem+json")
             && let Ok(problem) = serde_json::from_slice::<Problem>(body)
         {
-            return Err(Refused { gateway: self.shown().to_owned(), problem }.into());
+            return Err(ProblemResponse { gateway: self.base_url().to_owned(), problem }.into());
         }
-        bail!("`{address}` answered {status}, which a gateway does not; see that one runs there")
+        bail!("`{url}` answered {status}, unlike a gateway; check that one runs there")
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        address: &Url,
-        body: Option<Vec<u8>>,
-    ) -> anyhow::Result<(StatusCode, String, Bytes)> {
+    async fn exchange(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> anyhow::Result<Response> {
         let (host, port) = (self.base.host_str().unwrap_or_default(), self.base.port_or_known_default());
         let name = host.trim_start_matches('[').trim_end_matches(']');
-        let dialling = TcpStream::connect((name, port.unwrap_or(80)));
-        let stream =
-            timeout(CONNECT, dialling).await.map_err(|_| anyhow!("no connection within {CONNECT:?}"))??;
+        let connecting = TcpStream::connect((name, port.unwrap_or(80)));
+        let stream = timeout(CONNECT_TIMEOUT, connecting)
+            .await
+            .map_err(|_| anyhow!("no connection within {CONNECT_TIMEOUT:?}"))??;
         let _ = stream.set_nodelay(true);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // What breaks it is told to whoever asked.
+        // An error of the connection is also the error of the request.
         tokio::spawn(connection);
-        let path = match address.query() {
-            Some(query) => format!("{}?{query}", address.path()),
-            None => address.path().to_owned(),
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
         };
         let authority = match self.base.port() {
             Some(port) => format!("{host}:{port}"),
@@ -197,11 +193,19 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())))?;
-        let answer: hyper::Response<Incoming> = sender.send_request(request).await?;
-        let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let (status, kind) = (answer.status(), kind.unwrap_or_default().to_owned());
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| anyhow!("the answer broke off: {error}"))?.to_bytes();
-        Ok((status, kind, body))
+        let response: hyper::Response<Incoming> = sender.send_request(request).await?;
+        let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let (status, content_type) = (response.status(), content_type.unwrap_or_default().to_owned());
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+        let body = body.map_err(|error| anyhow!("the response is incomplete: {error}"))?.to_bytes();
+        Ok(Response { status, content_type, body })
+    }
+}
+
+/// Problem behind an error: of the gateway's response, or of the same service layer in this process.
+pub(crate) fn problem_of(error: &anyhow::Error) -> Option<&Problem> {
+    match error.downcast_ref::<ProblemResponse>() {
+        Some(response) => Some(&response.problem),
+        None => error.downcast_ref(),
     }
 }

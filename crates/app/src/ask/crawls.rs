@@ -1,6 +1,6 @@
-//! Crawls, by a gateway or in the data directory.
+//! Crawls, remote or local.
 
-use super::{Client, Place};
+use super::{Client, Target};
 use crate::open;
 use crawlway_broker::{Broker, BrokerError};
 use crawlway_flows::search::crawler_queue;
@@ -12,42 +12,41 @@ use crawlway_store::{Frontier, frontier::CrawlState};
 use std::sync::Arc;
 use url::Url;
 
-/// Crawls that can be looked at and changed.
+/// Crawls, for reading and changing.
 #[derive(Debug)]
 pub(crate) enum Crawls {
-    Gateway(Client),
-    Data {
+    Remote(Client),
+    Local {
         records: open::Records,
-        /// The queues, unless another process has them.
+        /// The queues, unless another process has them open.
         broker: Option<Arc<dyn Broker>>,
-        /// No other process can be at work on them.
+        /// Whether no other process can work on the crawls.
         alone: bool,
     },
 }
 
 impl Crawls {
-    /// Opens them: what does not exist yet is an error, and is not created. `exclusive` if no other process may work on the data
-    /// directory meanwhile; else a crawl that runs there can be looked at, paused and cancelled.
-    pub(crate) async fn open(place: Place<'_>, exclusive: bool) -> anyhow::Result<Self> {
-        let config = match place {
-            Place::Gateway(client) => return Ok(Self::Gateway(client)),
-            Place::Data(config) => config,
+    /// Opens the crawls. Missing records are an error, and are not created. `exclusive`: fails if another process uses the data
+    /// directory; otherwise a running crawl can be read, paused and cancelled.
+    pub(crate) async fn open(target: Target<'_>, exclusive: bool) -> anyhow::Result<Self> {
+        let config = match target {
+            Target::Remote(client) => return Ok(Self::Remote(client)),
+            Target::Local(config) => config,
         };
         match open::existing_queues(config).await {
             Ok(open::Queues { broker, records: Some(records), alone }) => {
-                Ok(Self::Data { records, broker: Some(broker), alone })
+                Ok(Self::Local { records, broker: Some(broker), alone })
             }
             Err(error) if exclusive => Err(error),
-            // Another process has the queues, or there are none.
+            // Another process has the queues open, or there are none.
             _ => {
-                Ok(Self::Data { records: open::existing_records(config).await?, broker: None, alone: false })
+                Ok(Self::Local { records: open::existing_records(config).await?, broker: None, alone: false })
             }
         }
     }
 
-    /// Lets go of files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        let Self::Data { records, broker, .. } = self else { return Ok(()) };
+        let Self::Local { records, broker, .. } = self else { return Ok(()) };
         let closed = match broker {
             Some(broker) => broker.close().await,
             None => Ok(()),
@@ -56,23 +55,23 @@ impl Crawls {
         Ok(closed?)
     }
 
-    /// Whether they are in the data directory, where nothing runs by itself.
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(self, Self::Data { .. })
+    /// Whether no gateway is involved, so that a resumed crawl needs a process of its own.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
     }
 
-    /// The newest first, up to `limit` that are older than `after`.
+    /// Newest first, up to `limit` that are older than `after`.
     pub(crate) async fn list(&self, after: Option<&str>, limit: usize) -> anyhow::Result<CrawlList> {
         match self {
-            Self::Gateway(client) => {
-                let mut address = client.address(["api", "crawls"]);
-                address.query_pairs_mut().append_pair("limit", &limit.to_string());
+            Self::Remote(client) => {
+                let mut url = client.url(["api", "crawls"]);
+                url.query_pairs_mut().append_pair("limit", &limit.to_string());
                 if let Some(after) = after {
-                    address.query_pairs_mut().append_pair("after", after);
+                    url.query_pairs_mut().append_pair("after", after);
                 }
-                client.get(&address).await
+                client.get(&url).await
             }
-            Self::Data { records, broker, alone } => {
+            Self::Local { records, broker, alone } => {
                 let (crawls, next) = crawls::list(frontier(records), after, limit).await?;
                 let to_be_indexed = to_be_indexed(broker.as_deref()).await?;
                 let view = |crawl| CrawlView::at_rest(crawl, to_be_indexed, *alone);
@@ -83,8 +82,8 @@ impl Crawls {
 
     pub(crate) async fn one(&self, name: &str) -> anyhow::Result<CrawlView> {
         match self {
-            Self::Gateway(client) => client.get(&crawl(client, name, [])).await,
-            Self::Data { records, broker, alone } => {
+            Self::Remote(client) => client.get(&crawl_url(client, name, [])).await,
+            Self::Local { records, broker, alone } => {
                 let crawl = crawls::crawl(frontier(records), name).await?;
                 Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
             }
@@ -94,15 +93,15 @@ impl Crawls {
     /// Pauses, resumes or cancels a crawl.
     pub(crate) async fn set_state(&self, name: &str, state: CrawlState) -> anyhow::Result<CrawlView> {
         match self {
-            Self::Gateway(client) => {
+            Self::Remote(client) => {
                 let verb = match state {
                     CrawlState::Paused => "pause",
                     CrawlState::Cancelled => "cancel",
                     _ => "resume",
                 };
-                client.poke(&crawl(client, name, [verb])).await
+                client.post_empty(&crawl_url(client, name, [verb])).await
             }
-            Self::Data { records, broker, alone } => {
+            Self::Local { records, broker, alone } => {
                 let crawl = crawls::set_state(frontier(records), name, state).await?;
                 Ok(CrawlView::at_rest(crawl, to_be_indexed(broker.as_deref()).await?, *alone))
             }
@@ -111,12 +110,12 @@ impl Crawls {
 
     pub(crate) async fn delete(&self, name: &str) -> anyhow::Result<DeletedCrawl> {
         match self {
-            Self::Gateway(client) => client.delete(&crawl(client, name, [])).await,
-            Self::Data { records, .. } => Ok(crawls::delete(frontier(records), name).await?),
+            Self::Remote(client) => client.delete(&crawl_url(client, name, [])).await,
+            Self::Local { records, .. } => Ok(crawls::delete(frontier(records), name).await?),
         }
     }
 
-    /// URLs of a crawl, up to `limit` after `after`: all, or those with this outcome.
+    /// URLs of a crawl, all or with one outcome, up to `limit` after `after`.
     pub(crate) async fn urls(
         &self,
         name: &str,
@@ -125,23 +124,22 @@ impl Crawls {
         limit: usize,
     ) -> anyhow::Result<CrawlUrls> {
         match self {
-            Self::Gateway(client) => {
-                let mut address = crawl(client, name, ["urls"]);
+            Self::Remote(client) => {
+                let mut url = crawl_url(client, name, ["urls"]);
                 let limit = limit.to_string();
-                let given = [("outcome", outcome), ("after", after), ("limit", Some(limit.as_str()))];
-                address
-                    .query_pairs_mut()
-                    .extend_pairs(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
-                client.get(&address).await
+                let parameters = [("outcome", outcome), ("after", after), ("limit", Some(limit.as_str()))];
+                url.query_pairs_mut()
+                    .extend_pairs(parameters.into_iter().filter_map(|(name, value)| Some((name, value?))));
+                client.get(&url).await
             }
-            Self::Data { records, .. } => {
+            Self::Local { records, .. } => {
                 Ok(crawls::urls(frontier(records), name, outcome, after, limit).await?)
             }
         }
     }
 }
 
-/// How many pages wait to be indexed, if the queues can be asked.
+/// Number of pages that are pending or in progress at the index stage, if the queues are open.
 async fn to_be_indexed(broker: Option<&dyn Broker>) -> anyhow::Result<Option<u64>> {
     let Some(broker) = broker else { return Ok(None) };
     Ok(Some(match broker.depth(&crawler_queue()).await {
@@ -156,6 +154,6 @@ fn frontier(records: &open::Records) -> &dyn Frontier {
     &*records.frontier
 }
 
-fn crawl<'a>(client: &Client, name: &'a str, then: impl IntoIterator<Item = &'a str>) -> Url {
-    client.address(["api", "crawls", name].into_iter().chain(then))
+fn crawl_url<'a>(client: &Client, name: &'a str, then: impl IntoIterator<Item = &'a str>) -> Url {
+    client.url(["api", "crawls", name].into_iter().chain(then))
 }

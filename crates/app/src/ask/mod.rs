@@ -1,5 +1,5 @@
-//! Where commands find what they ask about: a gateway that runs, or else the data directory. What they are told has one shape,
-//! whichever it was.
+//! Service layer of the commands: each question is answered by a running gateway over HTTP, or from the data directory. Both
+//! give the same types.
 
 mod client;
 mod crawls;
@@ -10,39 +10,39 @@ mod stored;
 mod trails;
 mod urls;
 
-pub(crate) use client::{Client, Refused};
+pub(crate) use client::{Client, problem_of};
 pub(crate) use crawls::Crawls;
 pub(crate) use pages::search;
 pub(crate) use queues::Queues;
-pub(crate) use removal::PagesToRemove;
+pub(crate) use removal::PageRemoval;
 pub(crate) use stored::StoredPages;
 pub(crate) use trails::trails;
-pub(crate) use urls::{Adding, get as url, list as urls};
+pub(crate) use urls::{UrlSubmitter, get as url, list as urls};
 
 use crate::{config::Config, failure::UsageError, presence};
 
-/// Where a command asks.
+/// Target of a command.
 #[derive(Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum Target<'a> {
     /// A gateway.
-    Gateway(Client),
-    /// The data directory that the settings name.
-    Data(&'a Config),
+    Remote(Client),
+    /// The data directory of the settings.
+    Local(&'a Config),
 }
 
-impl<'a> Place<'a> {
-    /// The gateway that the settings name, or the one that runs on the data directory; else the data directory.
+impl<'a> Target<'a> {
+    /// The gateway of `gateway.url`, else the gateway that runs on the data directory, else the data directory.
     pub(crate) fn of(config: &'a Config) -> anyhow::Result<Self> {
-        let address = match (config.gateway.url(), presence::running(&config.data_dir)) {
-            (Some(url), _) => {
-                config.gateway.check_token_is_for_url().map_err(UsageError)?;
-                url.map_err(UsageError)?
+        if let Some(url) = config.gateway.url() {
+            config.gateway.check_token_is_for_url().map_err(UsageError)?;
+            return Ok(Self::Remote(Client::new(url.map_err(UsageError)?, &config.gateway)));
+        }
+        match presence::running(&config.data_dir) {
+            Some(running) => {
+                let client = Client::new(running.url()?, &config.gateway);
+                Ok(Self::Remote(client.with_token_for_this_machine_only()))
             }
-            (None, Some(running)) => running.url()?,
-            (None, None) => return Ok(Self::Data(config)),
-        };
-        let client = Client::new(address, &config.gateway);
-        // What runs on the data directory runs here.
-        Ok(Self::Gateway(if config.gateway.url().is_none() { client.of_this_machine() } else { client }))
+            None => Ok(Self::Local(config)),
+        }
     }
 }

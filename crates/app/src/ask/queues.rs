@@ -1,6 +1,6 @@
-//! Queues and dead letters, of a gateway or of the data directory.
+//! Queues and dead letters, remote or local.
 
-use super::{Client, Place};
+use super::{Client, Target};
 use crate::{open, worker::worker_name};
 use crawlway_broker::{Cause, DeadFilter, DeadId, QueueName, Timestamp};
 use crawlway_clock::Clock;
@@ -11,19 +11,19 @@ use crawlway_gateway::{
 use serde::Serialize;
 use url::Url;
 
-/// The most letters that a gateway lists at a time.
-const AT_A_TIME: usize = 1_000;
+/// Upper bound of the dead letters that a gateway lists in one response.
+const MAX_PER_REQUEST: usize = 1_000;
 
-/// Queues that can be looked at and changed.
+/// Queues, for reading and changing.
 #[derive(Debug)]
 pub(crate) enum Queues {
-    Gateway(Client),
-    Data(open::Queues),
+    Remote(Client),
+    Local(open::Queues),
 }
 
-/// Which dead letters are meant, as a gateway is asked for them.
+/// Filter of dead letters as the HTTP API takes it.
 #[derive(Debug, Serialize)]
-struct Which<'a> {
+struct ApiFilter<'a> {
     all: bool,
     cause: Option<&'static str>,
     reason: Option<&'a str>,
@@ -33,7 +33,7 @@ struct Which<'a> {
     until: Option<String>,
 }
 
-impl<'a> From<&'a DeadFilter> for Which<'a> {
+impl<'a> From<&'a DeadFilter> for ApiFilter<'a> {
     fn from(filter: &'a DeadFilter) -> Self {
         Self {
             all: *filter == DeadFilter::all(),
@@ -47,7 +47,7 @@ impl<'a> From<&'a DeadFilter> for Which<'a> {
     }
 }
 
-impl Which<'_> {
+impl ApiFilter<'_> {
     fn conditions(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let all = [
             ("cause", self.cause),
@@ -62,54 +62,53 @@ impl Which<'_> {
 }
 
 impl Queues {
-    /// Opens them for who wants to look: what does not exist yet is an error, and is not created.
-    pub(crate) async fn open(place: Place<'_>) -> anyhow::Result<Self> {
-        Ok(match place {
-            Place::Gateway(client) => Self::Gateway(client),
-            Place::Data(config) => Self::Data(open::existing_queues(config).await?),
+    /// Opens the queues. Missing queues are an error, and are not created.
+    pub(crate) async fn open(target: Target<'_>) -> anyhow::Result<Self> {
+        Ok(match target {
+            Target::Remote(client) => Self::Remote(client),
+            Target::Local(config) => Self::Local(open::existing_queues(config).await?),
         })
     }
 
-    /// Lets go of files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         match self {
-            Self::Gateway(_) => Ok(()),
-            Self::Data(queues) => queues.close().await,
+            Self::Remote(_) => Ok(()),
+            Self::Local(queues) => queues.close().await,
         }
     }
 
-    /// Whether nothing works on what is in them.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        matches!(self, Self::Data(open::Queues { alone: true, .. }))
+    /// Whether no process consumes from the queues.
+    pub(crate) fn has_no_consumers(&self) -> bool {
+        matches!(self, Self::Local(open::Queues { alone: true, .. }))
     }
 
     pub(crate) async fn list(&self) -> anyhow::Result<QueueList> {
         match self {
-            Self::Gateway(client) => client.get(&client.address(["api", "queues"])).await,
-            Self::Data(here) => Ok(answers::queues(&*here.broker).await?),
+            Self::Remote(client) => client.get(&client.url(["api", "queues"])).await,
+            Self::Local(queues) => Ok(answers::queues(&*queues.broker).await?),
         }
     }
 
     pub(crate) async fn one(&self, name: &QueueName) -> anyhow::Result<Queue> {
         match self {
-            Self::Gateway(client) => client.get(&queue(client, name, [])).await,
-            Self::Data(here) => Ok(answers::queue(&*here.broker, name.as_str()).await?),
+            Self::Remote(client) => client.get(&queue_url(client, name, [])).await,
+            Self::Local(queues) => Ok(answers::queue(&*queues.broker, name.as_str()).await?),
         }
     }
 
     pub(crate) async fn set_paused(&self, name: &QueueName, paused: bool) -> anyhow::Result<Paused> {
         match self {
-            Self::Gateway(client) => {
-                client.poke(&queue(client, name, [if paused { "pause" } else { "resume" }])).await
+            Self::Remote(client) => {
+                client.post_empty(&queue_url(client, name, [if paused { "pause" } else { "resume" }])).await
             }
-            Self::Data(here) => Ok(answers::set_paused(&*here.broker, name.as_str(), paused).await?),
+            Self::Local(queues) => Ok(answers::set_paused(&*queues.broker, name.as_str(), paused).await?),
         }
     }
 
     pub(crate) async fn purge(&self, name: &QueueName) -> anyhow::Result<Purged> {
         match self {
-            Self::Gateway(client) => client.poke(&queue(client, name, ["purge"])).await,
-            Self::Data(here) => Ok(answers::purge(&*here.broker, name.as_str()).await?),
+            Self::Remote(client) => client.post_empty(&queue_url(client, name, ["purge"])).await,
+            Self::Local(queues) => Ok(answers::purge(&*queues.broker, name.as_str()).await?),
         }
     }
 
@@ -122,14 +121,14 @@ impl Queues {
         limit: usize,
     ) -> anyhow::Result<DeadList> {
         let client = match self {
-            Self::Gateway(client) => client,
-            Self::Data(here) => {
+            Self::Remote(client) => client,
+            Self::Local(queues) => {
                 let queue = queue.map(QueueName::as_str);
-                return Ok(answers::dead_list(&*here.broker, queue, filter, after, limit).await?);
+                return Ok(answers::dead_list(&*queues.broker, queue, filter, after, limit).await?);
             }
         };
-        if limit <= AT_A_TIME {
-            return part(client, queue.map(QueueName::as_str), filter, after, limit).await;
+        if limit <= MAX_PER_REQUEST {
+            return dead_page(client, queue.map(QueueName::as_str), filter, after, limit).await;
         }
         let queues: Vec<String> = match queue {
             Some(queue) => vec![queue.to_string()],
@@ -139,10 +138,12 @@ impl Queues {
         for queue in queues {
             let (mut left, mut after) = (limit, after.map(str::to_owned));
             loop {
-                let part = part(client, Some(&queue), filter, after.as_deref(), left.min(AT_A_TIME)).await?;
-                left = left.saturating_sub(part.dead.len());
-                listed.dead.extend(part.dead);
-                let Some(next) = part.next.into_iter().next() else { break };
+                let page =
+                    dead_page(client, Some(&queue), filter, after.as_deref(), left.min(MAX_PER_REQUEST))
+                        .await?;
+                left = left.saturating_sub(page.dead.len());
+                listed.dead.extend(page.dead);
+                let Some(next) = page.next.into_iter().next() else { break };
                 if left == 0 {
                     listed.next.push(next);
                     break;
@@ -155,18 +156,18 @@ impl Queues {
 
     pub(crate) async fn letter(&self, queue: &QueueName, id: &str) -> anyhow::Result<Letter> {
         match self {
-            Self::Gateway(client) => client.get(&client.address(["api", "dead", queue.as_str(), id])).await,
-            Self::Data(here) => Ok(answers::letter(&*here.broker, queue.as_str(), id).await?),
+            Self::Remote(client) => client.get(&client.url(["api", "dead", queue.as_str(), id])).await,
+            Self::Local(queues) => Ok(answers::letter(&*queues.broker, queue.as_str(), id).await?),
         }
     }
 
     pub(crate) async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> anyhow::Result<Replayed> {
         let client = match self {
-            Self::Gateway(client) => client,
-            Self::Data(here) => {
-                // If nothing was ever recorded, there is no trail to go on with.
-                let trails = here.records.as_ref().map(|records| &*records.trails);
-                let (broker, by) = (&*here.broker, worker_name());
+            Self::Remote(client) => client,
+            Self::Local(queues) => {
+                // Without records there are no trails to continue.
+                let trails = queues.records.as_ref().map(|records| &*records.trails);
+                let (broker, by) = (&*queues.broker, worker_name());
                 return Ok(
                     answers::replay(broker, trails, &Clock::System, &by, queue.as_str(), filter).await?
                 );
@@ -174,55 +175,53 @@ impl Queues {
         };
         match &filter.id {
             Some(DeadId(id)) => {
-                client.poke(&client.address(["api", "dead", queue.as_str(), id, "replay"])).await
+                client.post_empty(&client.url(["api", "dead", queue.as_str(), id, "replay"])).await
             }
             None => {
-                let address = client.address(["api", "dead", queue.as_str(), "replay"]);
-                client.post(&address, &Which::from(filter)).await
+                let url = client.url(["api", "dead", queue.as_str(), "replay"]);
+                client.post(&url, &ApiFilter::from(filter)).await
             }
         }
     }
 
     pub(crate) async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> anyhow::Result<Dropped> {
         let client = match self {
-            Self::Gateway(client) => client,
-            Self::Data(here) => {
-                return Ok(answers::drop_dead(&*here.broker, queue.as_str(), filter).await?);
+            Self::Remote(client) => client,
+            Self::Local(queues) => {
+                return Ok(answers::drop_dead(&*queues.broker, queue.as_str(), filter).await?);
             }
         };
         match &filter.id {
-            Some(DeadId(id)) => client.delete(&client.address(["api", "dead", queue.as_str(), id])).await,
+            Some(DeadId(id)) => client.delete(&client.url(["api", "dead", queue.as_str(), id])).await,
             None => {
-                let mut address = client.address(["api", "dead", queue.as_str()]);
-                let which = Which::from(filter);
-                address
-                    .query_pairs_mut()
-                    .append_pair("all", &which.all.to_string())
-                    .extend_pairs(which.conditions());
-                client.delete(&address).await
+                let mut url = client.url(["api", "dead", queue.as_str()]);
+                let filter = ApiFilter::from(filter);
+                url.query_pairs_mut()
+                    .append_pair("all", &filter.all.to_string())
+                    .extend_pairs(filter.conditions());
+                client.delete(&url).await
             }
         }
     }
 }
 
-fn queue<'a>(client: &Client, name: &'a QueueName, rest: impl IntoIterator<Item = &'a str>) -> Url {
-    client.address(["api", "queues", name.as_str()].into_iter().chain(rest))
+fn queue_url<'a>(client: &Client, name: &'a QueueName, rest: impl IntoIterator<Item = &'a str>) -> Url {
+    client.url(["api", "queues", name.as_str()].into_iter().chain(rest))
 }
 
-async fn part(
+async fn dead_page(
     client: &Client,
     queue: Option<&str>,
     filter: &DeadFilter,
     after: Option<&str>,
     limit: usize,
 ) -> anyhow::Result<DeadList> {
-    let mut address = client.address(["api", "dead"]);
-    let which = Which::from(filter);
+    let mut url = client.url(["api", "dead"]);
+    let filter = ApiFilter::from(filter);
     let more = [("queue", queue), ("after", after)];
-    address
-        .query_pairs_mut()
+    url.query_pairs_mut()
         .append_pair("limit", &limit.to_string())
         .extend_pairs(more.into_iter().filter_map(|(name, value)| Some((name, value?))))
-        .extend_pairs(which.conditions());
-    client.get(&address).await
+        .extend_pairs(filter.conditions());
+    client.get(&url).await
 }

@@ -1,6 +1,6 @@
-//! Removing pages from the index, by a gateway or in the data directory.
+//! Removal of pages from the index, remote or local.
 
-use super::{Client, Place};
+use super::{Client, Target};
 use crate::open;
 use crawlway_gateway::{
     answers::removal,
@@ -9,65 +9,64 @@ use crawlway_gateway::{
 use crawlway_store::PageIndex;
 use std::sync::Arc;
 
-/// Pages that can be removed.
+/// Index from which pages are removed.
 #[derive(Debug)]
-pub(crate) enum PagesToRemove {
-    Gateway(Client),
-    Data(Arc<dyn PageIndex>),
+pub(crate) enum PageRemoval {
+    Remote(Client),
+    Local(Arc<dyn PageIndex>),
 }
 
-impl PagesToRemove {
-    /// Opens the index: one that does not exist yet is an error, and is not created.
-    pub(crate) async fn open(place: Place<'_>) -> anyhow::Result<Self> {
-        Ok(match place {
-            Place::Gateway(client) => Self::Gateway(client),
-            Place::Data(config) => Self::Data(open::existing_page_index(config).await?),
+impl PageRemoval {
+    /// Opens the index. A missing index is an error, and is not created.
+    pub(crate) async fn open(target: Target<'_>) -> anyhow::Result<Self> {
+        Ok(match target {
+            Target::Remote(client) => Self::Remote(client),
+            Target::Local(config) => Self::Local(open::existing_page_index(config).await?),
         })
     }
 
-    /// Lets go of files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         match self {
-            Self::Gateway(_) => Ok(()),
-            Self::Data(index) => Ok(index.close().await?),
+            Self::Remote(_) => Ok(()),
+            Self::Local(index) => Ok(index.close().await?),
         }
     }
 
-    /// How many pages a host and its subdomains have.
-    pub(crate) async fn of_host(&self, host: &str) -> anyhow::Result<u64> {
+    /// Number of pages of a host and its subdomains.
+    pub(crate) async fn count_of_host(&self, host: &str) -> anyhow::Result<u64> {
         match self {
-            Self::Gateway(client) => {
-                let mut address = client.address(["api", "search"]);
-                address.query_pairs_mut().append_pair("q", &format!("host:{host}")).append_pair("limit", "1");
-                Ok(client.get::<Results>(&address).await?.total)
+            Self::Remote(client) => {
+                let mut url = client.url(["api", "search"]);
+                url.query_pairs_mut().append_pair("q", &format!("host:{host}")).append_pair("limit", "1");
+                Ok(client.get::<Results>(&url).await?.total)
             }
-            Self::Data(index) => Ok(removal::pages_of_host(&**index, host).await?),
+            Self::Local(index) => Ok(removal::pages_of_host(&**index, host).await?),
         }
     }
 
     pub(crate) async fn remove_host(&self, host: &str) -> anyhow::Result<RemovedPages> {
         match self {
-            Self::Gateway(client) => remove_through(client, "host", host).await,
-            Self::Data(index) => Ok(removal::remove_host(&**index, host).await?),
+            Self::Remote(client) => remove(client, "host", host).await,
+            Self::Local(index) => Ok(removal::remove_host(&**index, host).await?),
         }
     }
 
     pub(crate) async fn remove_urls(&self, urls: &[String]) -> anyhow::Result<RemovedPages> {
         match self {
-            Self::Gateway(client) => {
+            Self::Remote(client) => {
                 let mut all = RemovedPages { removed: 0 };
                 for url in urls {
-                    all.removed += remove_through(client, "url", url).await?.removed;
+                    all.removed += remove(client, "url", url).await?.removed;
                 }
                 Ok(all)
             }
-            Self::Data(index) => Ok(removal::remove_urls(&**index, urls).await?),
+            Self::Local(index) => Ok(removal::remove_urls(&**index, urls).await?),
         }
     }
 }
 
-async fn remove_through(client: &Client, by: &str, what: &str) -> anyhow::Result<RemovedPages> {
-    let mut address = client.address(["api", "pages"]);
-    address.query_pairs_mut().append_pair(by, what);
-    client.delete(&address).await
+async fn remove(client: &Client, parameter: &str, value: &str) -> anyhow::Result<RemovedPages> {
+    let mut url = client.url(["api", "pages"]);
+    url.query_pairs_mut().append_pair(parameter, value);
+    client.delete(&url).await
 }

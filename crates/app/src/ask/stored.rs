@@ -1,6 +1,6 @@
-//! Stored pages, by a gateway or in the data directory.
+//! Stored pages, remote or local.
 
-use super::{Client, Place, Refused};
+use super::{Client, Target};
 use crate::open;
 use crawlway_gateway::{
     shape::{PageList, StoredPage},
@@ -9,34 +9,33 @@ use crawlway_gateway::{
 use crawlway_store::PageIndex;
 use std::sync::Arc;
 
-/// Stored pages that can be read.
+/// Stored pages, for reading.
 #[derive(Debug)]
 pub(crate) enum StoredPages {
-    Gateway(Client),
-    Data {
+    Remote(Client),
+    Local {
         index: Arc<dyn PageIndex>,
-        /// Only for who asks for the pages of a crawl.
+        /// Only needed for the pages of a crawl.
         records: Option<open::Records>,
     },
 }
 
 impl StoredPages {
-    /// Opens them for who wants to look: an index that does not exist yet is an error, and is not created.
-    pub(crate) async fn open(place: Place<'_>, with_crawls: bool) -> anyhow::Result<Self> {
-        Ok(match place {
-            Place::Gateway(client) => Self::Gateway(client),
-            Place::Data(config) => Self::Data {
+    /// Opens the index. A missing index is an error, and is not created.
+    pub(crate) async fn open(target: Target<'_>, with_crawls: bool) -> anyhow::Result<Self> {
+        Ok(match target {
+            Target::Remote(client) => Self::Remote(client),
+            Target::Local(config) => Self::Local {
                 index: open::existing_page_index(config).await?,
                 records: if with_crawls { Some(open::existing_records(config).await?) } else { None },
             },
         })
     }
 
-    /// Lets go of files and connections.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         match self {
-            Self::Gateway(_) => Ok(()),
-            Self::Data { index, records } => {
+            Self::Remote(_) => Ok(()),
+            Self::Local { index, records } => {
                 index.close().await?;
                 if let Some(records) = records {
                     records.close().await;
@@ -46,29 +45,22 @@ impl StoredPages {
         }
     }
 
-    /// The page of a URL, if it is stored.
+    /// Page of a URL, if it is stored.
     pub(crate) async fn one(&self, url: &str) -> anyhow::Result<Option<StoredPage>> {
         let client = match self {
-            Self::Gateway(client) => client,
-            Self::Data { index, .. } => return Ok(stored::page(&**index, url).await?),
+            Self::Remote(client) => client,
+            Self::Local { index, .. } => return Ok(stored::page(&**index, url).await?),
         };
-        let mut address = client.address(["api", "pages"]);
+        let mut address = client.url(["api", "pages"]);
         address.query_pairs_mut().append_pair("url", url);
-        match client.get(&address).await {
-            Err(error)
-                if error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.status() == 404) =>
-            {
-                Ok(None)
-            }
-            told => told.map(Some),
-        }
+        client.get_optional(&address).await
     }
 
-    /// A part of the pages, in order of URL.
+    /// One page of the list, in order of URL.
     pub(crate) async fn list(&self, wanted: &PagesWanted) -> anyhow::Result<PageList> {
         let client = match self {
-            Self::Gateway(client) => client,
-            Self::Data { index, records } => {
+            Self::Remote(client) => client,
+            Self::Local { index, records } => {
                 let records = records
                     .as_ref()
                     .map(|records| CrawlRecords { frontier: &*records.frontier, trails: &*records.trails });
@@ -77,12 +69,11 @@ impl StoredPages {
         };
         let PagesWanted { host, query, crawl, cursor, limit, with_text } = wanted;
         let conditions = [("host", host), ("query", query), ("crawl", crawl), ("cursor", cursor)];
-        let mut address = client.address(["api", "pages"]);
-        address
-            .query_pairs_mut()
+        let mut url = client.url(["api", "pages"]);
+        url.query_pairs_mut()
             .append_pair("limit", &limit.to_string())
             .append_pair("text", &with_text.to_string())
             .extend_pairs(conditions.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))));
-        client.get(&address).await
+        client.get(&url).await
     }
 }

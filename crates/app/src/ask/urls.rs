@@ -1,8 +1,8 @@
-//! URLs of the flow `inventory` and their records, by a gateway or in the data directory.
+//! Submission of URLs to the flow `inventory`, and their records, remote or local.
 
-use super::{Client, Place, Refused};
+use super::{Client, Target};
 use crate::{
-    command::{Given, refuse_bad_lines},
+    command::{UrlArg, refuse_invalid_lines},
     failure::UsageError,
     open,
 };
@@ -15,96 +15,95 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Some records, each as it is stored.
+/// List of records, each as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Urls {
-    /// The newest first.
+    /// Newest first.
     pub(crate) urls: Vec<Value>,
-    /// Where to go on.
+    /// Pagination cursor.
     pub(crate) next: Option<String>,
 }
 
-/// Where URLs are asked for, opened.
-pub(crate) enum Adding {
-    /// A gateway is asked.
-    Gateway(Client),
-    /// The queue of the data directory is written.
-    Here { broker: Arc<dyn Broker>, queue: QueueName, guard: Guard },
+/// Destination of submitted URLs.
+pub(crate) enum UrlSubmitter {
+    Remote(Client),
+    /// The queue of the data directory.
+    Local {
+        broker: Arc<dyn Broker>,
+        queue: QueueName,
+        guard: Guard,
+    },
 }
 
-impl Adding {
-    /// Opens the place, unless one of these URLs is refused there, which is told first.
-    pub(crate) async fn open(place: Place<'_>, urls: impl Iterator<Item = &Given>) -> anyhow::Result<Self> {
-        let config = match place {
-            Place::Gateway(client) => return Ok(Self::Gateway(client)),
-            Place::Data(config) => config,
+impl UrlSubmitter {
+    /// Opens the destination. For the data directory all URLs are validated first.
+    pub(crate) async fn open(
+        target: Target<'_>,
+        urls: impl Iterator<Item = &UrlArg>,
+    ) -> anyhow::Result<Self> {
+        let config = match target {
+            Target::Remote(client) => return Ok(Self::Remote(client)),
+            Target::Local(config) => config,
         };
         let guard = config.fetch.guard(&[])?;
-        let refused = |given: &Given| {
-            let refused = crawlway_flows::inventory::check(&given.url, &guard).err()?;
-            Some(given.problem(&refused.to_string()))
+        let invalid = |arg: &UrlArg| {
+            let error = crawlway_flows::inventory::check(&arg.url, &guard).err()?;
+            Some(arg.problem(&error.to_string()))
         };
-        refuse_bad_lines(&urls.filter_map(refused).collect::<Vec<_>>())?;
+        refuse_invalid_lines(&urls.filter_map(invalid).collect::<Vec<_>>())?;
         let broker = open::broker(config).await?;
         let queue = open::url_queue(config, &*broker);
         if let Err(error) = broker.declare(std::slice::from_ref(&queue)).await {
             broker.close().await?;
             return Err(error.into());
         }
-        Ok(Self::Here { broker, queue: queue.name, guard })
+        Ok(Self::Local { broker, queue: queue.name, guard })
     }
 
-    /// Asks for a URL.
+    /// Submits a URL.
     pub(crate) async fn add(&self, url: &str) -> anyhow::Result<AcceptedUrl> {
         match self {
-            Self::Gateway(client) => {
-                client.post(&client.address(["api", "urls"]), &serde_json::json!({ "url": url })).await
+            Self::Remote(client) => {
+                client.post(&client.url(["api", "urls"]), &serde_json::json!({ "url": url })).await
             }
-            Self::Here { broker, queue, guard } => {
+            Self::Local { broker, queue, guard } => {
                 Ok(answers::accept_url(&**broker, queue, guard, url, Timestamp::now()).await?.into())
             }
         }
     }
 
-    /// Closes what was opened.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         match self {
-            Self::Gateway(_) => Ok(()),
-            Self::Here { broker, .. } => Ok(broker.close().await?),
+            Self::Remote(_) => Ok(()),
+            Self::Local { broker, .. } => Ok(broker.close().await?),
         }
     }
 }
 
-/// The record of a URL, or with an id; none if there is none.
-pub(crate) async fn get(place: Place<'_>, of: &str) -> anyhow::Result<Option<Value>> {
-    let id = match of.parse::<RecordId>() {
+/// Record of a URL or with an id, if there is one.
+pub(crate) async fn get(target: Target<'_>, id_or_url: &str) -> anyhow::Result<Option<Value>> {
+    let id = match id_or_url.parse::<RecordId>() {
         Ok(id) => id,
         Err(_) => {
-            let url = normalise(of, &UrlOptions::default()).map_err(|error| UsageError(error.to_string()))?;
+            let url = normalise(id_or_url, &UrlOptions::default())
+                .map_err(|error| UsageError(error.to_string()))?;
             RecordId::of_url(url.as_str())
         }
     };
-    match place {
-        Place::Gateway(client) => match client.get(&client.address(["api", "urls", &id.to_string()])).await {
-            Err(error)
-                if error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.status() == 404) =>
-            {
-                Ok(None)
-            }
-            told => told.map(Some),
-        },
-        Place::Data(config) => {
+    match target {
+        Target::Remote(client) => client.get_optional(&client.url(["api", "urls", &id.to_string()])).await,
+        Target::Local(config) => {
             let Some(records) = open::existing_urls(config).await? else { return Ok(None) };
             Ok(answers::url_record(&*records, id).await?.map(serde_json::to_value).transpose()?)
         }
     }
 }
 
-/// Records by when they were made.
-pub(crate) async fn list(place: Place<'_>, wanted: &Wanted) -> anyhow::Result<Urls> {
-    match place {
-        Place::Gateway(client) => {
-            let mut address = client.address(["api", "urls"]);
+/// Records by time of creation.
+pub(crate) async fn list(target: Target<'_>, wanted: &Wanted) -> anyhow::Result<Urls> {
+    match target {
+        Target::Remote(client) => {
+            let mut url = client.url(["api", "urls"]);
             let Wanted { from, to, status, after, limit, with_source } = wanted;
             let conditions = [
                 ("from", from.map(Timestamp::to_iso)),
@@ -114,12 +113,11 @@ pub(crate) async fn list(place: Place<'_>, wanted: &Wanted) -> anyhow::Result<Ur
                 ("limit", Some(limit.to_string())),
                 ("source", Some(with_source.to_string())),
             ];
-            address
-                .query_pairs_mut()
+            url.query_pairs_mut()
                 .extend_pairs(conditions.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))));
-            client.get(&address).await
+            client.get(&url).await
         }
-        Place::Data(config) => {
+        Target::Local(config) => {
             let Some(records) = open::existing_urls(config).await? else {
                 return Ok(Urls { urls: Vec::new(), next: None });
             };

@@ -1,4 +1,4 @@
-//! `crawlway completions`: what a shell needs to complete command lines.
+//! `crawlway completions`: completion scripts for shells.
 
 use super::CommandLine;
 use crate::output::Output;
@@ -7,10 +7,10 @@ use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 use serde_json::json;
 
-/// Print what a shell needs to complete command lines
+/// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Where to put it:
+Examples, with the usual place of the script:
   bash        crawlway completions bash > ~/.local/share/bash-completion/completions/crawlway
   zsh         crawlway completions zsh > ~/.zfunc/_crawlway
               with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
@@ -19,14 +19,14 @@ Where to put it:
               with `use crawlway` in ~/.config/elvish/rc.elv
   powershell  crawlway completions powershell >> $PROFILE
 
-It takes effect in the next shell, and is to be printed again after an update.
+It takes effect in the next shell. Print it again after an update.
 
 JSON:
   {\"shell\", \"script\"}
 
-Exit codes: 0 it was printed; 1 it could not be; 2 there is no such shell.")]
+Exit codes: 0 success; 1 failure; 2 unknown shell.")]
 pub(super) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }

@@ -1,9 +1,9 @@
-//! `crawlway config`: check the settings, or show them.
+//! `crawlway config`: check or show the settings.
 
 use super::up::{self, Part};
 use crate::{
     config::{Origin, Problem, Problems, Renaming, Setting, Sources, as_toml, load, migrate, settings},
-    failure::{ExitKind, Told, UsageError},
+    failure::{AlreadyReported, ExitKind, UsageError},
     output::Output,
 };
 use anyhow::Context;
@@ -11,9 +11,13 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-/// Check the settings, or show them with where each comes from
+/// Check the settings, or show each with its source
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 it was done; 1 it could not be written; 2 the settings are not valid.")]
+#[command(after_help = "\
+Example:
+  crawlway config show > crawlway.toml      a settings file to start from
+
+Exit codes: 0 success; 1 failure; 2 invalid settings.")]
 pub(super) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
@@ -21,36 +25,36 @@ pub(super) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Say whether the settings are valid, and everything that is wrong if not
+    /// Validate the settings, and list all problems
     #[command(after_help = "\
 Examples:
   crawlway config check --config deploy/crawlway.toml
   CRAWLWAY_QUEUE__DEFAULTS__LEASE=5min crawlway config check --json
   crawlway config check --only worker:crawl
 
-Whatever `up` refuses before it asks a server is found.
+The check covers everything that `up` validates before it connects to a server.
 
 JSON:
   {\"ok\", \"problems\": [{\"source\": null | {\"kind\", …}, \"key\": null | text, \"problem\"}]}
-  with sources as in `config show`.
+  sources as in `config show`.
 
-Exit codes: 0 valid, 2 not valid.")]
+Exit codes: 0 valid; 2 invalid.")]
     Check {
-        /// Check them for a process of these parts, as `up --only` has them
+        /// Check for a process with these parts, as in `up --only`
         #[arg(long, value_name = "PART", value_delimiter = ',')]
         only: Vec<Part>,
     },
-    /// Show every setting with its value and where that comes from; secrets are masked
+    /// Show every setting with its value and its source; secrets are masked
     #[command(after_help = "\
 Examples:
-  crawlway config show > new.toml           a file to start from
+  crawlway config show > new.toml           a settings file to start from
   crawlway config show --json | jq '.settings[\"data_dir\"].source'
 
 JSON:
   {\"file\": null | path, \"settings\": {KEY: {\"value\", \"source\": {\"kind\", …}}}}
   kind is default, file (with path and line), variable (with name) or flag (with name).
 
-Exit codes: 0 they are shown; 1 they could not be written; 2 they are not valid.")]
+Exit codes: 0 success; 1 failure; 2 invalid settings.")]
     Show,
     /// Rename the keys of a settings file that was written for an older version
     #[command(after_help = "\
@@ -93,7 +97,7 @@ fn check(sources: &Sources, only: &[Part], output: &mut Output) -> anyhow::Resul
         Err(problems) if output.is_json() => {
             output.json(&Checked { ok: false, problems: &problems.0 })?;
             output.flush()?;
-            return Err(Told(ExitKind::Usage).into());
+            return Err(AlreadyReported(ExitKind::Usage).into());
         }
         Err(problems) => return Err(problems.into()),
     };
@@ -101,13 +105,13 @@ fn check(sources: &Sources, only: &[Part], output: &mut Output) -> anyhow::Resul
         return Ok(output.json(&Checked { ok: true, problems: &[] })?);
     }
     let settings = settings(&loaded);
-    let given = settings.values().filter(|setting| *setting.source() != Origin::Default).count();
+    let set = settings.values().filter(|setting| *setting.source() != Origin::Default).count();
     let file = match &loaded.file {
         Some(file) => format!("`{}`", file.display()),
         None => "no config file".to_owned(),
     };
     Ok(output.line(&format!(
-        "ok: {file}; {given} of {} settings are given, the others have their defaults",
+        "ok: {file}; {set} of {} settings are set, the others have their defaults",
         settings.len()
     ))?)
 }

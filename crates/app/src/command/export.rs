@@ -1,7 +1,7 @@
 //! `crawlway export`: stored pages as JSON lines.
 
 use crate::{
-    ask::{Place, StoredPages},
+    ask::{StoredPages, Target},
     config::Config,
     output::{self, Output},
     private,
@@ -25,27 +25,25 @@ use std::{
 #[command(after_help = "\
 Examples:
   crawlway export > pages.jsonl                           all pages, in order of URL
-  crawlway export --host example.org --out example.jsonl  those of a host and its subdomains
-  crawlway export --crawl NAME                            those of a crawl, by the name it has told
+  crawlway export --host example.org --out example.jsonl  pages of a host and its subdomains
+  crawlway export --crawl NAME                            pages of a crawl
   crawlway export --query 'title:repair after:2026-11-01' | jq -r .url
 
-Each line is {\"url\", \"text\", \"metadata\": {\"title\", \"description\", \"timestamp\", \"status_code\"}}, as `crawl
---out` writes it. The text has its case and a line break per paragraph. With --out the file is
-replaced when all is written; what is said then goes to standard output.
+Each line is {\"url\", \"text\", \"metadata\": {\"title\", \"description\", \"timestamp\", \"status_code\"}}, as in
+`crawl --out`. The text has a line per paragraph. --out replaces the file atomically.
 
 JSON, with --out:
   {\"exported\": n, \"out\": FILE}
 
-Exit codes: 0 it was done, also if no page was found; 1 it failed, or there is no such
-crawl; 2 the query or a setting is wrong.")]
+Exit codes: 0 success, also without a match; 1 failure, or no such crawl; 2 invalid query or setting.")]
 pub(super) struct ExportArgs {
     /// Only pages of this host and its subdomains
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Only pages that `crawlway search` finds with this query
+    /// Only pages that match this query of `crawlway search`
     #[arg(long, value_name = "QUERY")]
     query: Option<String>,
-    /// Only pages of the crawl of this name, whichever crawl has fetched them
+    /// Only pages in the frontier of this crawl, whichever crawl fetched them
     #[arg(long, value_name = "NAME")]
     crawl: Option<String>,
     /// Write to this file instead of standard output
@@ -57,9 +55,9 @@ pub(super) async fn run(args: ExportArgs, config: &Config, output: &mut Output) 
     let ExportArgs { host, query, crawl, out } = args;
     let wanted = PagesWanted { host, query, crawl, cursor: None, limit: MAX_WITH_TEXT, with_text: true };
     let out = out.filter(|out| out.as_os_str() != "-");
-    let pages = StoredPages::open(Place::of(config)?, wanted.crawl.is_some()).await?;
+    let pages = StoredPages::open(Target::of(config)?, wanted.crawl.is_some()).await?;
     let exported = match &out {
-        None => write_pages(&pages, wanted, &mut BufWriter::new(output::json_lines())).await,
+        None => write_pages(&pages, wanted, &mut BufWriter::new(output::json_stdout())).await,
         Some(path) => write_file(&pages, wanted, path).await,
     };
     pages.close().await?;
@@ -74,7 +72,7 @@ pub(super) async fn run(args: ExportArgs, config: &Config, output: &mut Output) 
     Ok(())
 }
 
-/// Writes to a file beside it, which takes its place when all is written. What is no file, such as a pipe, is written to.
+/// Writes to a temporary file that then replaces `path`. A pipe or a device is written directly.
 async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> anyhow::Result<u64> {
     let failed = |path: &Path| format!("cannot write to `{}`", path.display());
     let is_file = path.metadata().map_or(true, |found| found.is_file());
@@ -86,7 +84,7 @@ async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> an
         path.to_owned()
     };
     let file = if is_file {
-        private::named_by_the_user(|| File::create(&written))
+        private::with_user_umask(|| File::create(&written))
     } else {
         File::options().write(true).open(&written)
     };
@@ -96,7 +94,7 @@ async fn write_file(pages: &StoredPages, wanted: PagesWanted, path: &Path) -> an
         let file =
             lines.into_inner().map_err(io::IntoInnerError::into_error).with_context(|| failed(&written))?;
         if exported.is_err() {
-            // The reason is told; what is left of the file would only be in the way.
+            // The error is reported; the partial file is of no use.
             let _ = fs::remove_file(&written);
             return exported;
         }
@@ -126,7 +124,7 @@ async fn write_pages(
     }
 }
 
-/// A page as `crawl --out` writes it.
+/// Page in the format of `crawl --out`.
 fn line(page: StoredPage) -> PageMessage {
     PageMessage {
         url: page.url,

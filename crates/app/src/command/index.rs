@@ -1,20 +1,20 @@
-//! `crawlway index`: looking after the pages that can be searched.
+//! `crawlway index`: maintenance of the search index.
 
 use crate::{
-    ask::{PagesToRemove, Place},
+    ask::{PageRemoval, Target},
     config::Config,
     output::{Output, can_ask, one_line},
 };
 use clap::{ArgGroup, Args, Subcommand};
 
-/// Remove pages from the index
+/// Remove pages from the search index
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   crawlway index remove https://example.org/old-page
   crawlway index remove --host example.org
 
-Exit codes: 0 it was done; 1 it failed; 2 the command line or a setting is wrong.")]
+Exit codes: 0 success; 1 failure; 2 invalid command line or setting.")]
 pub(super) struct IndexArgs {
     #[command(subcommand)]
     command: IndexCommand,
@@ -22,30 +22,30 @@ pub(super) struct IndexArgs {
 
 #[derive(Debug, Subcommand)]
 enum IndexCommand {
-    /// Remove pages, by URL or by host; they are found no more until they are crawled again
+    /// Remove pages by URL or by host, until they are crawled again
     #[command(
-        group(ArgGroup::new("which").args(["urls", "host"]).required(true)),
+        group(ArgGroup::new("selection").args(["urls", "host"]).required(true)),
         after_help = "\
 Examples:
   crawlway index remove https://example.org/old-page
   crawlway index remove --host example.org --yes        the host and its subdomains
 
-What crawls know of the URLs stays, so that a crawl fetches them again only when they are due.
+The URLs stay in the frontier, so that a crawl refetches them only when they are due.
 
 JSON:
   {\"removed\": n}
 
-Exit codes: 0 it was done, also if there was no such page; 1 it failed; 2 the command line or a setting
-is wrong, or --yes is missing and nobody can be asked."
+Exit codes: 0 success, also without a match; 1 failure; 2 invalid command line or setting, or --yes is
+missing without a terminal."
     )]
     Remove {
-        /// The pages of these URLs
+        /// URLs of the pages
         #[arg(value_name = "URL")]
         urls: Vec<String>,
         /// All pages of this host and of its subdomains
         #[arg(long, value_name = "HOST")]
         host: Option<String>,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -55,9 +55,9 @@ pub(super) async fn run(args: IndexArgs, config: &Config, output: &mut Output) -
     let IndexCommand::Remove { urls, host, yes } = args.command;
     if host.is_some() && !yes && !can_ask() {
         // Refused before anything is opened.
-        return super::must_be_meant(false, String::new);
+        return super::require_confirmation(false, String::new);
     }
-    let pages = PagesToRemove::open(Place::of(config)?).await?;
+    let pages = PageRemoval::open(Target::of(config)?).await?;
     let removed = match &host {
         Some(host) => remove_host(&pages, host, yes).await,
         None => pages.remove_urls(&urls).await,
@@ -72,14 +72,14 @@ pub(super) async fn run(args: IndexArgs, config: &Config, output: &mut Output) -
 }
 
 async fn remove_host(
-    pages: &PagesToRemove,
+    pages: &PageRemoval,
     host: &str,
     yes: bool,
 ) -> anyhow::Result<crawlway_gateway::shape::RemovedPages> {
-    let many = if yes { 0 } else { pages.of_host(host).await? };
-    super::must_be_meant(yes, || {
-        let many = super::counted(many, "page", "pages");
-        format!("Remove {many} of {} and its subdomains from the index?", one_line(host))
+    let count = if yes { 0 } else { pages.count_of_host(host).await? };
+    super::require_confirmation(yes, || {
+        let pages = super::counted(count, "page", "pages");
+        format!("Remove {pages} of {} and its subdomains from the index?", one_line(host))
     })?;
     pages.remove_host(host).await
 }

@@ -1,4 +1,4 @@
-//! The commands. This file has the table of them; each has a file of its own.
+//! The commands: this file has the list, and each command has a file or folder of its own.
 
 mod completions;
 mod config;
@@ -7,7 +7,6 @@ mod dead;
 mod demo;
 mod export;
 mod fetch;
-mod given;
 mod health;
 mod index;
 mod page;
@@ -18,8 +17,9 @@ mod search;
 mod trail;
 mod up;
 mod url;
+mod url_args;
 
-pub(crate) use given::{Given, refuse_bad_lines};
+pub(crate) use url_args::{UrlArg, refuse_invalid_lines};
 
 use crate::{
     config::{Config, Sources, load},
@@ -29,7 +29,12 @@ use crate::{
 };
 use anyhow::bail;
 use clap::{Args, Parser, Subcommand};
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 /// Turns URLs into stored, searchable, deduplicated records through durable queues.
 #[derive(Debug, Parser)]
@@ -43,99 +48,99 @@ pub(crate) struct CommandLine {
 
 const AFTER_HELP: &str = "\
 Examples:
-  crawlway demo                                   see it at work on a small web of its own
+  crawlway demo                                   crawl a small web that the demo serves itself
   crawlway crawl https://example.org/             crawl a site and make it searchable
-  crawlway crawl https://example.org/ --out FILE  crawl it into a file of JSON lines instead
-  crawlway crawl list                             the crawls and how far they are
-  crawlway up                                     the same as a service, with an HTTP API
-  crawlway url add https://example.org/           keep its headers, cookies and source
-  crawlway search bicycle repair                  find pages, the best first
-  crawlway page https://example.org/              a stored page, as people read it
+  crawlway crawl https://example.org/ --out FILE  write the pages to a file of JSON lines
+  crawlway crawl list                             crawls and their progress
+  crawlway up                                     run as a service with an HTTP API
+  crawlway url add https://example.org/           store its headers, cookies and source
+  crawlway search bicycle repair                  full-text search
+  crawlway page https://example.org/              show a stored page
   crawlway export --host example.org              stored pages as JSON lines
-  crawlway trail https://example.org/page         what happened to a page, step by step
-  crawlway fetch https://example.org/             what a page becomes, and how it was fetched
-  crawlway config show                            every setting, and where its value comes from
-  crawlway queues --data /var/lib/crawlway        what waits, is in flight, delayed and dead
-  crawlway dead list crawler_queue --since 2h     what was given up in the last two hours, and why
-  crawlway dead replay crawler_queue --all        give all of it another try
-  crawlway queues --json | jq '.queues[].ready'   the same for programs
+  crawlway trail https://example.org/page         event history of a page
+  crawlway fetch https://example.org/             fetch one page and show what is extracted
+  crawlway config show                            every setting with its source
+  crawlway queues --data /var/lib/crawlway        depth of the queues
+  crawlway dead list crawler_queue --since 2h     dead letters of the last two hours
+  crawlway dead replay crawler_queue --all        put all of them back into the queue
+  crawlway queues --json | jq '.queues[].ready'   output as JSON
 
 Settings come from `crawlway.toml` in the working directory or the file named by --config or
 CRAWLWAY_CONFIG, then from CRAWLWAY_* variables, then from flags; later ones win.
 
-While `crawlway up` runs on the data directory, crawl, url, search, page, export, index, trail, queues
-and dead ask it and say the same as on the directory itself; --gateway asks one elsewhere. With --json,
-errors and warnings are lines of JSON on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours
-are for terminals only, and for none if NO_COLOR is set.
+While `crawlway up` runs on the data directory, the commands crawl, url, search, page, export, index,
+trail, queues and dead use its gateway, with the same output; --gateway names another one. With --json,
+errors and warnings are JSON lines on standard error: {\"error\", \"causes\"} and {\"warning\"}. Colours are
+used on terminals only, unless NO_COLOR is set.
 
 Exit codes:
-  0  it was done
-  1  it failed, or what was asked for was not found
-  2  the command line or a setting is wrong; nothing was done
-  3  it was asked to stop before the end; the same command goes on
+  0  success
+  1  failure, or not found
+  2  invalid command line or setting; nothing was changed
+  3  stopped before the end; the same command continues
 
-`crawlway help COMMAND` tells more about a command.";
+`crawlway help COMMAND` shows the details of a command.";
 
-/// The table of commands.
+/// All commands.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Crawl a small web of the demo's own, and show what can be done with it
+    /// Crawl a small web that the demo serves itself, and show what to try next
     Demo(demo::DemoArgs),
-    /// Crawl from some URLs and make the pages searchable
+    /// Crawl from seed URLs and make the pages searchable
     Crawl(crawl::CrawlArgs),
-    /// Run the gateway and the workers until asked to end
+    /// Run the gateway and the workers as a service
     Up(up::UpArgs),
-    /// Say whether the process that listens here can do its work
+    /// Show the readiness of the process that runs with these settings
     Health(health::HealthArgs),
-    /// Ask for URLs, and show the headers, cookies and sources that came back
+    /// Submit URLs, and show their headers, cookies and sources
     Url(url::UrlArgs),
-    /// Find pages by what they say
+    /// Search the pages
     Search(search::SearchArgs),
-    /// Remove pages from the index
+    /// Remove pages from the search index
     Index(index::IndexArgs),
     /// Show a stored page
     Page(page::PageArgs),
     /// Write stored pages as JSON lines
     Export(export::ExportArgs),
-    /// Show what happened to an item, by its id or its URL
+    /// Show the event history of an item, by its id or its URL
     Trail(trail::TrailArgs),
-    /// Fetch a page politely and show what it becomes
+    /// Fetch one page and show what the crawler extracts from it
     Fetch(fetch::FetchArgs),
-    /// Say what a robots.txt allows
+    /// Check URLs against robots.txt
     Robots(robots::RobotsArgs),
     /// Show the queues; pause, resume or purge one
     Queues(queues::QueuesArgs),
-    /// List, read, replay or drop dead letters: what was given up, and why
+    /// List, show, replay or drop dead letters
     Dead(dead::DeadArgs),
-    /// Run a stage again from what is stored, without fetching
+    /// Run a stage again on the stored pages, without fetching
     Replay(replay::ReplayArgs),
-    /// Check the settings, or show them with where each comes from
+    /// Check the settings, or show each with its source
     Config(config::ConfigArgs),
-    /// Print what a shell needs to complete command lines
+    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 
-/// What every command takes.
+/// Flags of every command.
 #[derive(Debug, Args)]
 struct SharedArgs {
     /// Read settings from this file instead of `crawlway.toml`
     #[arg(long, global = true, value_name = "FILE", help_heading = "Shared options")]
     config: Option<PathBuf>,
-    /// Use this data directory, whatever `data_dir` says
+    /// Data directory; overrides `data_dir`
     #[arg(long, global = true, value_name = "DIR", help_heading = "Shared options")]
     data: Option<PathBuf>,
-    /// Ask this gateway, such as http://127.0.0.1:8081, whatever `gateway.url` says
+    /// Use this gateway, such as http://127.0.0.1:8081; overrides `gateway.url`
     #[arg(long, global = true, value_name = "URL", help_heading = "Shared options")]
     gateway: Option<String>,
-    /// Write JSON for programs instead of text for people
+    /// Write JSON instead of text
     #[arg(long, global = true, help_heading = "Shared options")]
     json: bool,
-    /// Log every request and every outcome of a stage on standard error, whatever `log.level` says; twice to debug
+    /// Log every request and every outcome of a stage; twice for debug. Overrides a lower `log.level`
     #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Shared options")]
     verbose: u8,
 }
 
-/// Runs what the command line asks for.
+/// Runs the command.
 pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
     let SharedArgs { config, data, gateway, json, verbose } = line.shared;
     let sources = Sources {
@@ -174,21 +179,33 @@ pub(crate) async fn run(line: CommandLine) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes sure that what cannot be undone is meant: by `--yes`, or by asking who sits there.
-fn must_be_meant(yes: bool, question: impl FnOnce() -> String) -> anyhow::Result<()> {
+/// Requires `--yes`, or a yes on the terminal, for a change that cannot be undone.
+fn require_confirmation(yes: bool, question: impl FnOnce() -> String) -> anyhow::Result<()> {
     if yes {
         return Ok(());
     }
     if !output::can_ask() {
-        bail!(UsageError("this cannot be undone; repeat it with --yes if it is meant".to_owned()));
+        bail!(UsageError("this cannot be undone; repeat the command with --yes".to_owned()));
     }
     if output::confirm(&question())? {
         return Ok(());
     }
-    bail!("nothing was done, since the answer was not yes")
+    bail!("cancelled; nothing was changed")
 }
 
-/// `1 message`, `2 messages`
+/// Reads up to `max` bytes of a file; `-` is standard input.
+fn read_input(path: &Path, max: u64) -> Result<Vec<u8>, UsageError> {
+    let mut bytes = Vec::new();
+    let read = if path.as_os_str() == "-" {
+        io::stdin().take(max).read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", path.display())))?;
+    Ok(bytes)
+}
+
+/// Number with its noun: `1 message`, `2 messages`.
 fn counted(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }

@@ -1,9 +1,9 @@
-//! `crawlway page`: one stored page, for people or for programs.
+//! `crawlway page`: one stored page.
 
 use crate::{
-    ask::{Place, StoredPages},
+    ask::{StoredPages, Target},
     config::Config,
-    failure::{ExitKind, Told},
+    failure::{AlreadyReported, ExitKind},
     output::{Output, one_line},
 };
 use clap::Args;
@@ -15,44 +15,42 @@ use std::io;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway page https://example.org/                   its title, when it was crawled, and its text
+  crawlway page https://example.org/                   title, time of the crawl, and text
   crawlway page https://example.org/ --json | jq -r .text
 
-The text is the main text of the page, with its case and a line per paragraph. Pages that were stored
-by an older version, or published by others without `original_text`, have it in lower case.
+The text is the main text of the page, without boilerplate, with a line per paragraph. It is in lower
+case for pages of an older version, and for messages without `original_text`.
 
 JSON:
   {\"url\", \"host\", \"title\", \"description\", \"text\", \"crawled_at\", \"status_code\", \"item\", \"simhash\"}
-  or null if it is not stored. `description` is left out when there is none; times are ISO 8601 in UTC.
+  or null if the page is not stored. `description` is optional; times are ISO 8601 in UTC.
 
-Exit codes: 0 it is stored; 1 it is not, or it failed; 2 the URL or a setting is wrong.")]
+Exit codes: 0 success; 1 failure, or not found; 2 invalid URL or setting.")]
 pub(super) struct PageArgs {
-    /// The URL of the page
+    /// URL of the page
     #[arg(value_name = "URL")]
     url: String,
 }
 
 pub(super) async fn run(args: PageArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let pages = StoredPages::open(Place::of(config)?, false).await?;
+    let pages = StoredPages::open(Target::of(config)?, false).await?;
     let found = pages.one(&args.url).await;
     pages.close().await?;
     let found = found?;
     match &found {
         Some(page) if output.is_json() => output.json(page)?,
-        Some(page) => tell(page, output)?,
+        Some(page) => print(page, output)?,
         None if output.is_json() => output.json(&Value::Null)?,
         None => {
             let url = one_line(&args.url);
-            output.line(&format!(
-                "no page of `{url}` is stored; `crawlway trail` says what happened to a URL"
-            ))?;
+            output.line(&format!("page `{url}` is not stored; `crawlway trail` shows its history"))?;
         }
     }
     output.flush()?;
-    if found.is_some() { Ok(()) } else { Err(Told(ExitKind::Failed).into()) }
+    if found.is_some() { Ok(()) } else { Err(AlreadyReported(ExitKind::Failed).into()) }
 }
 
-fn tell(page: &StoredPage, output: &mut Output) -> io::Result<()> {
+fn print(page: &StoredPage, output: &mut Output) -> io::Result<()> {
     let title = if page.title.is_empty() { "(no title)" } else { &page.title };
     output.heading(&one_line(title))?;
     output.line(&one_line(&page.url))?;

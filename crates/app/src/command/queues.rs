@@ -1,8 +1,8 @@
-//! `crawlway queues`: what is in the queues, and pausing, resuming and purging them.
+//! `crawlway queues`: depth of the queues; pause, resume and purge.
 
-use super::{counted, must_be_meant};
+use super::{counted, require_confirmation};
 use crate::{
-    ask::{Place, Queues},
+    ask::{Queues, Target},
     config::Config,
     output::{Cell, Column, Output, Table, Tone, one_line},
     quantity::{exact_duration, rough_duration},
@@ -17,9 +17,9 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   crawlway queues                             all queues, one line each
-  crawlway queues show crawler_queue          one queue with its spec
-  crawlway queues pause crawler_queue         stop its deliveries; publishing goes on
-  crawlway queues purge crawler_queue --yes   throw away what waits
+  crawlway queues show crawler_queue          one queue with its settings
+  crawlway queues pause crawler_queue         stop deliveries; publishing continues
+  crawlway queues purge crawler_queue --yes   delete the pending messages
 
 JSON:
   {\"queues\": [{\"name\", \"ready\", \"in_flight\", \"delayed\", \"dead\", \"oldest_age_ms\",
@@ -29,49 +29,59 @@ JSON:
   `show` gives one such object, `pause` and `resume` give {\"queue\", \"paused\"},
   `purge` gives {\"queue\", \"purged\"}.
 
-While a gateway runs on the data directory, it is asked. Otherwise the embedded queue belongs to one
-process at a time, and while another uses the data directory, the error says which. What a worker
-that died had in flight counts as a failed attempt once anyone, this command included, opens the
-queue.
+While a gateway runs on the data directory, the gateway answers. Otherwise one process at a time can
+open the embedded queue; the error names the process that has it open. Opening the queue, also by this
+command, counts a failed attempt for each message that a crashed worker had in flight.
 
-Exit codes: 0 it was done; 1 it failed, or there is no such queue; 2 the command line or a setting
-is wrong, or --yes is missing.")]
+Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting, or --yes is
+missing.")]
 pub(super) struct QueuesArgs {
     #[command(subcommand)]
     command: Option<QueuesCommand>,
 }
 
+/// Help of a subcommand that takes a queue.
+macro_rules! one_queue_help {
+    ($verb:literal) => {
+        concat!(
+            "Example:\n  crawlway queues ",
+            $verb,
+            " crawler_queue\n\n",
+            "Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting."
+        )
+    };
+}
+
 #[derive(Debug, Subcommand)]
 enum QueuesCommand {
-    /// Show one queue: its depth and its spec
-    #[command(after_help = EXIT_CODES)]
+    /// Show one queue: its depth and its settings
+    #[command(after_help = one_queue_help!("show"))]
     Show(OneQueue),
-    /// Stop deliveries from a queue until it is resumed, also across restarts; publishing goes on
-    #[command(after_help = EXIT_CODES)]
+    /// Pause deliveries from a queue, also across restarts; publishing continues
+    #[command(after_help = one_queue_help!("pause"))]
     Pause(OneQueue),
-    /// End a pause
-    #[command(after_help = EXIT_CODES)]
+    /// Resume deliveries from a paused queue
+    #[command(after_help = one_queue_help!("resume"))]
     Resume(OneQueue),
-    /// Throw away what waits in a queue, ready or delayed; dead letters stay
+    /// Delete the pending messages of a queue, ready or delayed; dead letters stay
     #[command(after_help = "\
-Exit codes: 0 it was done; 1 it failed, or there is no such queue; 2 the command line or a setting
-is wrong, or --yes is missing and nobody can be asked.")]
+Example:
+  crawlway queues purge crawler_queue --yes
+
+Exit codes: 0 success; 1 failure, or no such queue; 2 invalid command line or setting, or --yes is
+missing without a terminal.")]
     Purge {
         #[command(flatten)]
         queue: OneQueue,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 it was done; 1 it failed, or there is no such queue; 2 the command line or a setting
-is wrong.";
-
 #[derive(Debug, Args)]
 struct OneQueue {
-    /// The queue's name
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: QueueName,
 }
@@ -81,9 +91,9 @@ pub(super) async fn run(args: QueuesArgs, config: &Config, output: &mut Output) 
         && !crate::output::can_ask()
     {
         // Refused before anything is opened.
-        return must_be_meant(false, || queue.name.to_string());
+        return require_confirmation(false, || queue.name.to_string());
     }
-    let queues = Queues::open(Place::of(config)?).await?;
+    let queues = Queues::open(Target::of(config)?).await?;
     let done = match args.command {
         None => list(&queues, output).await,
         Some(QueuesCommand::Show(OneQueue { name })) => show(&queues, &name, output).await,
@@ -143,7 +153,7 @@ async fn show(queues: &Queues, name: &QueueName, output: &mut Output) -> anyhow:
     if output.is_json() {
         return Ok(output.json(&queue)?);
     }
-    let estimate = if queue.exact { "" } else { " (the broker's estimate)" };
+    let estimate = if queue.exact { "" } else { " (estimated by the broker)" };
     let oldest = queue.oldest_age_ms.map(|age| rough_duration(millis(age)));
     let mut lines = vec![
         ("queue", queue.name.clone()),
@@ -159,7 +169,7 @@ async fn show(queues: &Queues, name: &QueueName, output: &mut Output) -> anyhow:
         ("lease", exact_duration(millis(queue.lease_ms))),
         ("max attempts", queue.max_attempts.to_string()),
         ("limit", queue.max_length.as_ref().map_or_else(|| "none".to_owned(), written_limit)),
-        ("groups", if queue.groups { "in order, one in flight each" } else { "no" }.to_owned()),
+        ("groups", if queue.groups { "in order, one message in flight per group" } else { "no" }.to_owned()),
     ];
     for binding in &queue.bindings {
         lines.push(("bound to", format!("`{}` of exchange `{}`", binding.pattern, binding.exchange)));
@@ -186,21 +196,21 @@ async fn set_paused(
 
 async fn purge(queues: &Queues, name: &QueueName, yes: bool, output: &mut Output) -> anyhow::Result<()> {
     let queue = queues.one(name).await?;
-    let messages = |count| counted(count, "waiting message", "waiting messages");
-    let waiting = messages(queue.ready + queue.delayed);
-    must_be_meant(yes, || format!("throw away {waiting} of queue `{name}` for good?"))?;
+    let messages = |count| counted(count, "pending message", "pending messages");
+    let pending = messages(queue.ready + queue.delayed);
+    require_confirmation(yes, || format!("delete {pending} of queue `{name}`?"))?;
     let purged = queues.purge(name).await?;
     if output.is_json() {
         return Ok(output.json(&purged)?);
     }
-    Ok(output.line(&format!("threw away {} of queue `{name}`", messages(purged.purged)))?)
+    Ok(output.line(&format!("deleted {} of queue `{name}`", messages(purged.purged)))?)
 }
 
 fn per_second(rate: Option<f64>) -> String {
-    rate.map_or_else(|| "-".to_owned(), |rate| format!("{} a second", rounded(rate)))
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{} per second", rounded(rate)))
 }
 
-/// Small rates to a tenth, so that little is not nothing.
+/// Rate with one decimal below 10.
 fn rounded(rate: f64) -> String {
     if rate == 0.0 || rate >= 10.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
 }
@@ -219,6 +229,6 @@ fn short_limit(max: &Limit) -> String {
 fn written_limit(max: &Limit) -> String {
     match max.slack {
         0 => max.limit.to_string(),
-        slack => format!("about {}, overshot by {slack} at most", max.limit),
+        slack => format!("about {}, exceeded by {slack} at most", max.limit),
     }
 }

@@ -1,11 +1,11 @@
-//! `crawlway replay`: runs a stage again from what is stored, without fetching.
+//! `crawlway replay`: runs a stage again on the stored pages, without fetching.
 
 use crate::{
-    ask::Place,
+    ask::Target,
     config::Config,
-    failure::{ExitKind, Told},
+    failure::{AlreadyReported, ExitKind},
     output::Output,
-    worker::{Runs, Terms, Worker, stop_on_signals, worker_name},
+    worker::{FetchOverrides, Runs, Worker, stop_on_signals, worker_name},
 };
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -20,20 +20,19 @@ use std::{
     time::Duration,
 };
 
-/// Run a stage again from what is stored, without fetching
+/// Run a stage again on the stored pages, without fetching
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway replay index         publish every stored page to `crawler_queue` again and index it anew
+  crawlway replay index         publish all stored pages to `crawler_queue` and reindex them
 
-What was given up is replayed with `crawlway dead replay`. This needs the data directory for itself:
-while a gateway runs on it, it is refused.
+Dead letters are replayed by `crawlway dead replay`. This command needs exclusive access to the data
+directory, so no gateway may run on it.
 
 JSON:
   {\"stage\", \"replayed\"}
 
-Exit codes: 0 everything is indexed anew; 1 it failed; 2 the command line or a setting is wrong;
-3 it was asked to stop before the end.")]
+Exit codes: 0 success; 1 failure; 2 invalid command line or setting; 3 stopped before the end.")]
 pub(super) struct ReplayArgs {
     #[command(subcommand)]
     stage: Stage,
@@ -41,50 +40,51 @@ pub(super) struct ReplayArgs {
 
 #[derive(Debug, Subcommand)]
 enum Stage {
-    /// Index every stored page anew; the trail of each says so
+    /// Reindex all stored pages; each gets a trail entry
     Index,
 }
 
 pub(super) async fn run(args: ReplayArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let Stage::Index = args.stage;
-    if let Place::Gateway(client) = Place::of(config)? {
+    if let Target::Remote(client) = Target::of(config)? {
         bail!(
-            "the gateway at {} has the pages, and only a process that has them for itself can index them anew; stop it \
-             first, and name none with --gateway",
-            client.shown()
+            "reindexing needs exclusive access, and the gateway at {} has the index open; stop it first, and leave \
+             --gateway out",
+            client.base_url()
         );
     }
     crate::open::existing_page_index(config).await?.close().await?;
     let stop = stop_on_signals()?;
-    // Nothing is fetched meanwhile, whatever crawl was not finished.
+    // Without the crawl stage, so that unfinished crawls do not continue.
     let stages = Stages { crawl: false, index: true };
     let mut worker =
-        Worker::start(config, Terms::default(), Runs::only_search(stages), None, stop.clone()).await?;
+        Worker::start(config, FetchOverrides::default(), Runs::only_search(stages), None, stop.clone())
+            .await?;
     let replayed = replay(&worker, config.search.max_message(), &stop).await;
-    let asked_to_stop = stop.is_requested();
+    let stopped = stop.is_requested();
     let drained = worker.drain().await;
     let left = worker.to_be_indexed().await;
     worker.close().await?;
     drained?;
     let (replayed, left) = (replayed?, left?);
-    let whole = left == 0 && !asked_to_stop;
+    let complete = left == 0 && !stopped;
     if output.is_json() {
         output.json(&json!({ "stage": "index", "replayed": replayed }))?;
-    } else if whole {
-        output.line(&format!("indexed {} anew", super::counted(replayed, "page", "pages")))?;
+    } else if complete {
+        output.line(&format!("reindexed {}", super::counted(replayed, "page", "pages")))?;
     } else {
         let pages = super::counted(replayed, "page was", "pages were");
-        output.line(&format!("{pages} published again before it was asked to stop"))?;
+        output.line(&format!("stopped: {pages} published again"))?;
     }
     output.flush()?;
-    if whole { Ok(()) } else { Err(Told(ExitKind::Stopped).into()) }
+    if complete { Ok(()) } else { Err(AlreadyReported(ExitKind::Stopped).into()) }
 }
 
-/// Publishes everything again and waits until it is indexed, or until asked to stop. Says how many were published.
-async fn replay(worker: &Worker, most_bytes: usize, stop: &Stop) -> anyhow::Result<u64> {
-    let index = worker.index.as_deref().context("the pages are stored in no index")?;
+/// Publishes all pages and waits until they are indexed, or until a stop is requested. Returns the number published.
+async fn replay(worker: &Worker, max_bytes: usize, stop: &Stop) -> anyhow::Result<u64> {
+    let index = worker.index.as_deref().context("there is no search index")?;
     let bar = bar(index.count().await?);
-    let told = |count| {
+    let on_progress = |count| {
         bar.set_position(count);
         if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -95,11 +95,11 @@ async fn replay(worker: &Worker, most_bytes: usize, stop: &Stop) -> anyhow::Resu
         &Clock::System,
         &worker_name(),
         &worker.queue.name,
-        most_bytes,
-        told,
+        max_bytes,
+        on_progress,
     )
     .await?;
-    while !stop.is_requested() && !worker.broke() && worker.to_be_indexed().await? > 0 {
+    while !stop.is_requested() && !worker.has_failed() && worker.to_be_indexed().await? > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     bar.finish_and_clear();

@@ -1,12 +1,12 @@
-//! `crawlway robots`: what a robots.txt allows.
+//! `crawlway robots`: check URLs against robots.txt.
 
 use crate::{
     config::Config,
-    failure::{ExitKind, Told, UsageError},
+    failure::{AlreadyReported, ExitKind, UsageError},
     open,
     output::{self, Output, one_line},
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
@@ -14,22 +14,19 @@ use crawlway_fetch::{
     robots::{AGENT, Decision, MAX_BYTES, Robots},
 };
 use serde::Serialize;
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Longer than any back-off: who asks at the command line would rather wait than come again.
+/// Longer than any back-off, since a user at the command line rather waits than repeats the command.
 const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// Say what a robots.txt allows
+/// Check URLs against robots.txt
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 all are allowed; 1 at least one is not, or a robots.txt cannot be reached; 2 the command line is wrong."
-)]
+#[command(after_help = "\
+Example:
+  crawlway robots check https://example.org/private/
+
+Exit codes: 0 all allowed; 1 at least one disallowed, or a robots.txt is unreachable; 2 invalid command
+line.")]
 pub(super) struct RobotsArgs {
     #[command(subcommand)]
     command: RobotsCommand,
@@ -37,7 +34,7 @@ pub(super) struct RobotsArgs {
 
 #[derive(Debug, Subcommand)]
 enum RobotsCommand {
-    /// Say for each URL whether a robots.txt allows it, and which line decides
+    /// Show for each URL whether robots.txt allows it, and by which line
     #[command(after_help = "\
 Examples:
   crawlway robots check example.org
@@ -46,35 +43,35 @@ Examples:
   crawlway robots check --robots robots.txt https://example.org/private/
   crawlway robots check --robots - /a /b?c=d < robots.txt
 
-A URL is a whole one, a host (https://HOST/ is meant), or a path and query of the site named
-before it. The robots.txt of each site is fetched politely; with --robots nothing is fetched. Of
-the agent only the product token counts, as of `Crawlway/1.0 (+https://…)`.
+A URL is absolute, a host (for https://HOST/), or a path and query on the site before it. The
+robots.txt of each site is fetched with rate limiting; with --robots nothing is fetched. Only the
+product token of the agent counts, such as `Crawlway` in `Crawlway/1.0 (+https://…)`.
 
 JSON:
   {\"agent\", \"allowed\", \"crawl_delay_ms\": null | number,
     \"urls\": [{\"url\", \"allowed\", \"line\": null | number, \"rule\": null | text}]}
-  `allowed` at the top is whether all are; `crawl_delay_ms` is the longest of the sites; `rule` is
-  the line as it stands in the file, null when no rule matches.
-  or, when a robots.txt cannot be reached,
+  the first `allowed` is true if all URLs are allowed; `crawl_delay_ms` is the longest of the sites;
+  `rule` is the line in the file, null when no rule matches.
+  If a robots.txt is unreachable:
   {\"error\": {\"code\", \"detail\", \"url\"}}
 
-Exit codes: 0 all are allowed, 1 at least one is not or a robots.txt cannot be reached, 2 the
-command line is wrong or the file cannot be read.")]
+Exit codes: 0 all allowed; 1 at least one disallowed, or a robots.txt is unreachable; 2 invalid command
+line, or the file cannot be read.")]
     Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// The robots.txt, instead of those of the sites; `-` is standard input
+    /// Read this robots.txt instead of fetching; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "allow")]
     robots: Option<PathBuf>,
-    /// For whom
+    /// User agent
     #[arg(long, value_name = "NAME", default_value = AGENT)]
     agent: String,
-    /// Allow an address range that is not public, such as 127.0.0.1/32:8080; may be repeated
+    /// Allow a private address range in the SSRF protection, such as 127.0.0.1/32:8080; may be repeated
     #[arg(long, value_name = "RANGE")]
     allow: Vec<Allowed>,
-    /// URLs, hosts, or paths with queries
+    /// URLs, hosts or paths
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
 }
@@ -91,22 +88,22 @@ pub(super) async fn run(
     let checked = match &args.robots {
         Some(file) => {
             let targets: Vec<String> = args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
-            let robots = Arc::new(Robots::parse(&read(file)?));
+            let robots = Arc::new(Robots::parse(&super::read_input(file, MAX_BYTES as u64 + 1)?));
             targets.into_iter().map(|target| (robots.clone(), target)).collect()
         }
         None => {
             let pages = pages(&args.urls)?;
-            match of_sites(&pages, args, &settings()?).await? {
+            match fetch_rules(&pages, args, &settings()?).await? {
                 Ok(checked) => checked,
                 Err(error) => return unreachable(&error, output),
             }
         }
     };
-    tell(args, &checked, output)
+    print(args, &checked, output)
 }
 
-/// The rules of each page's site, fetched, and what they are matched against.
-async fn of_sites(
+/// Fetches the robots.txt of each page's site; with the path and query to match.
+async fn fetch_rules(
     pages: &[NormalUrl],
     args: &CheckArgs,
     config: &Config,
@@ -145,20 +142,20 @@ fn unreachable(error: &FetchError, output: &mut Output) -> anyhow::Result<()> {
     } else {
         output::error(&one_line(&error.to_string()));
     }
-    Err(Told(ExitKind::Failed).into())
+    Err(AlreadyReported(ExitKind::Failed).into())
 }
 
-/// The pages that are meant: whole URLs, hosts, and paths of the site named before them.
+/// Parses the arguments: absolute URLs, hosts, and paths on the site before them.
 fn pages(urls: &[String]) -> Result<Vec<NormalUrl>, UsageError> {
     let mut pages: Vec<NormalUrl> = Vec::with_capacity(urls.len());
     let options = UrlOptions::default();
     for url in urls {
-        let wrong = |problem: String| UsageError(format!("`{url}`: {problem}"));
+        let invalid = |problem: String| UsageError(format!("`{url}`: {problem}"));
         let is_path = url.starts_with('/') && !url.starts_with("//");
         let page = match pages.last() {
-            Some(site) if is_path => site.join(url, &options).map_err(|error| wrong(error.to_string()))?,
+            Some(site) if is_path => site.join(url, &options).map_err(|error| invalid(error.to_string()))?,
             None if is_path => {
-                return Err(wrong(
+                return Err(invalid(
                     "a path needs a site before it, such as `example.org`, or a file with --robots"
                         .to_owned(),
                 ));
@@ -190,7 +187,7 @@ struct CheckedUrl<'a> {
     rule: Option<String>,
 }
 
-fn tell(args: &CheckArgs, checked: &[(Arc<Robots>, String)], output: &mut Output) -> anyhow::Result<()> {
+fn print(args: &CheckArgs, checked: &[(Arc<Robots>, String)], output: &mut Output) -> anyhow::Result<()> {
     let mut urls = Vec::new();
     for (url, (robots, target)) in args.urls.iter().zip(checked) {
         let Decision { allowed, rule } = robots.check(&args.agent, target);
@@ -220,27 +217,14 @@ fn tell(args: &CheckArgs, checked: &[(Arc<Robots>, String)], output: &mut Output
         return Ok(());
     }
     output.flush()?;
-    Err(Told(ExitKind::Failed).into())
+    Err(AlreadyReported(ExitKind::Failed).into())
 }
 
-/// What the rules are matched against: the URL as the crawler would ask for it.
+/// Path and query that the rules are matched against, in normal form.
 fn target(url: &str) -> Result<String, UsageError> {
     if url.starts_with('/') && !url.starts_with("//") {
         return Ok(url.to_owned());
     }
     let normal = normalise(url, &UrlOptions::default()).map_err(|error| UsageError(error.to_string()))?;
     Ok(normal.path_and_query().to_owned())
-}
-
-/// What counts of the file.
-fn read(robots: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let most = MAX_BYTES as u64 + 1;
-    if robots.as_os_str() == "-" {
-        io::stdin().take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
-        return Ok(bytes);
-    }
-    let read = File::open(robots).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", robots.display())))?;
-    Ok(bytes)
 }

@@ -1,70 +1,69 @@
-//! `crawlway trail`: what happened to an item, by its id or its URL.
+//! `crawlway trail`: event history of an item, by its id or its URL.
 
 use crate::{
-    ask::{self, Place},
+    ask::{self, Target},
     config::Config,
-    failure::{ExitKind, Told},
+    failure::{AlreadyReported, ExitKind},
     output::{Cell, Column, Output, Table, Tone, one_line},
 };
 use clap::Args;
 use crawlway_gateway::shape::{TrailStep, Trails};
 use crawlway_store::{End, frontier::EntryState};
 
-/// Show what happened to an item, by its id or its URL
+/// Show the event history of an item, by its id or its URL
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway trail https://example.org/page       every item about this page, the latest first
-  crawlway trail 0193…                          one item, by the id that follows it everywhere
+  crawlway trail https://example.org/page       all items about this URL, latest first
+  crawlway trail 0193…                          one item
 
 JSON:
   {\"items\": [{\"item\", \"closed\", \"entries\": [{\"item\", \"subject\", \"flow\", \"stage\", \"at\", \"end\",
     \"outcome\", \"attempt\", \"took_ms\", \"worker\", \"replays\", \"note\", \"error\"}]}],
    \"frontier\": [{\"crawl\", \"item\", \"url\", \"host\", \"depth\", \"found_on\", \"added_at\",
     \"state\": \"waiting\" | \"in_flight\" | \"done\" | \"dead\", \"due\", \"attempts\", \"outcome\", \"canonical\"}]}
-  `frontier` is where the URL stands in each crawl that knows it; `error` is what went wrong, `note`
-  more about what went well; times are ISO 8601 in UTC.
+  `frontier` is the state of the URL in each crawl; `error` is the cause of a failure, `note` a detail
+  of a success; times are ISO 8601 in UTC.
 
-Exit codes: 0 there is something to tell; 1 there is not, or it failed; 2 the URL or a setting is
-wrong.")]
+Exit codes: 0 success; 1 failure, or not found; 2 invalid URL or setting.")]
 pub(super) struct TrailArgs {
-    /// The item's id, or a URL
+    /// Id of the item, or a URL
     #[arg(value_name = "ID|URL")]
-    of: String,
+    id_or_url: String,
 }
 
 pub(super) async fn run(args: TrailArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let told = ask::trails(Place::of(config)?, &args.of).await?;
-    let none = told.items.is_empty() && told.frontier.is_empty();
+    let trails = ask::trails(Target::of(config)?, &args.id_or_url).await?;
+    let none = trails.items.is_empty() && trails.frontier.is_empty();
     if output.is_json() {
-        output.json(&told)?;
+        output.json(&trails)?;
     } else if none {
-        output.line(&format!("nothing is known of `{}`", one_line(&args.of)))?;
+        output.line(&format!("`{}` has no trail", one_line(&args.id_or_url)))?;
     } else {
-        tell(&told, output)?;
+        print(&trails, output)?;
     }
     output.flush()?;
-    if none { Err(Told(ExitKind::Failed).into()) } else { Ok(()) }
+    if none { Err(AlreadyReported(ExitKind::Failed).into()) } else { Ok(()) }
 }
 
-fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
-    for entry in &told.frontier {
+fn print(trails: &Trails, output: &mut Output) -> anyhow::Result<()> {
+    for entry in &trails.frontier {
         let state = match entry.state {
-            EntryState::Waiting => "waits",
-            EntryState::InFlight => "is being crawled",
+            EntryState::Waiting => "is pending",
+            EntryState::InFlight => "is in flight",
             EntryState::Done => "is done",
-            EntryState::Dead => "was given up",
+            EntryState::Dead => "is a dead letter",
         };
         let due = entry.due.as_ref().map(|due| format!(", due {due}")).unwrap_or_default();
         output.line(&format!(
-            "{} {state} in crawl {} (found {}, {} links from a seed{due})",
+            "{} {state} in crawl {} (discovered {}, depth {}{due})",
             one_line(&entry.url),
             entry.crawl,
             entry.added_at,
             entry.depth,
         ))?;
     }
-    for trail in &told.items {
+    for trail in &trails.items {
         output.line("")?;
         let closed = if trail.closed { "closed" } else { "open" };
         output.line(&format!("item {} ({closed})", one_line(&trail.item)))?;
@@ -75,7 +74,7 @@ fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
             Column::right("attempt"),
             Column::right("took"),
             Column::left("worker"),
-            Column::left("about"),
+            Column::left("detail"),
         ]);
         for entry in &trail.entries {
             let tone = match entry.end {
@@ -90,7 +89,7 @@ fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
                 Cell::number(u64::from(entry.attempt)),
                 Cell::new(format!("{} ms", entry.took_ms)),
                 Cell::new(entry.worker.as_str()),
-                about(entry).map_or_else(Cell::none, |about| Cell::cut(&about, 80)),
+                detail(entry).map_or_else(Cell::none, |detail| Cell::cut(&detail, 80)),
             ]);
         }
         output.table(&table)?;
@@ -98,8 +97,8 @@ fn tell(told: &Trails, output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is to be said of a step: what went wrong, or more about what went well, and that it was replayed.
-fn about(step: &TrailStep) -> Option<String> {
+/// Error or note of an entry, and the number of replays.
+fn detail(step: &TrailStep) -> Option<String> {
     let text = step.error.as_deref().or(step.note.as_deref());
     match (step.replays, text) {
         (0, text) => text.map(str::to_owned),

@@ -1,4 +1,4 @@
-//! `crawlway up`: the gateway and the workers, until asked to end.
+//! `crawlway up`: runs the gateway and the workers until a stop is requested.
 
 use crate::{
     config::{Config, MetricsSettings, Problem, Problems},
@@ -7,7 +7,7 @@ use crate::{
     opening::{self, Opening},
     output::Output,
     serving::{Health, Serving},
-    worker::{Runs, Terms, Worker, stop_on_signals},
+    worker::{FetchOverrides, Runs, Worker, stop_on_signals},
 };
 use clap::{Args, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Broker;
@@ -17,42 +17,41 @@ use crawlway_gateway::{BindError, Listening, Readiness, bind};
 use serde_json::json;
 use std::{process, sync::Arc, time::Duration};
 
-/// After this long a gateway that waits for its servers says where it listens.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Delay after which a process that still waits for its servers prints its address.
+const ANNOUNCE_DELAY: Duration = Duration::from_secs(3);
 
-/// Run the gateway and the workers until asked to end
+/// Run the gateway and the workers as a service
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   crawlway up                                      everything, the API on http://127.0.0.1:8081
   CRAWLWAY_GATEWAY__LISTEN=127.0.0.1:0 crawlway up --json   on any free port, which is printed
 
-The API is described at /api/docs/ on that address. While it runs, `gateway.json` in the data
-directory says where it listens. SIGTERM or Ctrl-C ends it: nothing more is taken, what is in flight
-is finished or handed back (`search.drain`). Listening on anything but loopback needs
-`gateway.token`.
+The API is documented at /api/docs/ on that address. While the gateway runs, `gateway.json` in the
+data directory has its address. SIGTERM or Ctrl-C is a graceful shutdown: items in flight are finished
+or returned to their queue (`search.drain`). Any address but loopback needs `gateway.token`.
 
-With stores that are shared, any number of processes can each run some of the parts:
+With shared stores, several processes can each run some of the parts:
   crawlway up --only gateway
   crawlway up --only worker:crawl
   crawlway up --only worker:index
   crawlway up --only worker:inventory
 
-Servers may come up in any order: what is missing is waited for, and /health/ready names it. URLs are
-accepted as soon as the broker is there.
+Servers may start in any order: the process retries with back-off, and /health/ready lists what is
+missing. URLs are accepted as soon as the broker is available.
 
-JSON, one line as soon as it listens, or works:
+JSON, one line after the start:
   {\"address\", \"url\", \"pid\"}, or without the gateway {\"parts\", \"pid\"} and, with
-  `metrics.listen`, \"metrics\": where /metrics is
+  `metrics.listen`, \"metrics\": URL of /metrics
 
-Exit codes: 0 it was asked to end, and has; 1 it failed; 2 the command line or a setting is wrong.")]
+Exit codes: 0 stopped by a signal; 1 failure; 2 invalid command line or setting.")]
 pub(super) struct UpArgs {
-    /// Run only these parts, separated by commas; more than one process needs stores that are shared
+    /// Run only these parts, separated by commas; several processes need shared stores
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
 }
 
-/// What a process can be.
+/// Part of the service that a process can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Gateway,
@@ -85,10 +84,10 @@ impl Part {
 pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> anyhow::Result<()> {
     check(&args.only, &config)?;
     if config.is_for_one_worker() && args.only == [Part::Gateway] {
-        return serve_alone(&config, output).await;
+        return serve_inventory_only(&config, output).await;
     }
     let runs = |part| args.only.is_empty() || args.only.contains(&part);
-    // Before anything is opened: who is refused has changed nothing.
+    // Before anything is opened, so that a refusal changes nothing.
     if runs(Part::Gateway) || !config.sharing().owned.is_empty() {
         open::not_while_served(&config)?;
     }
@@ -101,8 +100,7 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
         gateway: runs(Part::Gateway),
     };
     if config.sharing().shared.is_empty() {
-        // There is no server to wait for.
-        let worker = Worker::start(&config, Terms::default(), stages, None, stop.clone()).await?;
+        let worker = Worker::start(&config, FetchOverrides::default(), stages, None, stop.clone()).await?;
         let serving = listening
             .map(|listening| Serving::start(listening, &worker, &config, Vec::new(), &stop))
             .transpose();
@@ -114,66 +112,66 @@ pub(super) async fn run(args: UpArgs, config: Config, output: &mut Output) -> an
         return end(ended, worker, &stop).await;
     }
     let readiness = Readiness::starting(open::needs(&config, stages), stop.clone());
-    // Health is answered from here on, whatever is missing.
+    // Before the stores are open, so that health lists what is missing.
     let health = health.map(|listening| Health::begin(listening, &config, &readiness, &stop));
     let broker = open::broker_later(&config).await?;
     let serving = listening
         .map(|listening| Serving::begin(listening, &broker, &config, Vec::new(), &readiness, &stop))
         .transpose()?;
-    let mut answering = match (serving, health) {
-        (Some(serving), _) => Answering::Gateway(serving),
-        (None, Some(health)) => Answering::Health(health),
-        (None, None) => Answering::Nothing,
+    let mut endpoint = match (serving, health) {
+        (Some(serving), _) => Endpoint::Gateway(serving),
+        (None, Some(health)) => Endpoint::Health(health),
+        (None, None) => Endpoint::None,
     };
-    let started = open_all(&broker, &config, stages, &args.only, &readiness, &answering, &stop, output).await;
+    let started = open_all(&broker, &config, stages, &args.only, &readiness, &endpoint, &stop, output).await;
     let (worker, announced) = match started {
         Ok(Some(started)) => started,
         ended => {
             stop.request();
-            answering.ended().await?;
+            endpoint.ended().await?;
             broker.close().await?;
             return ended.map(drop);
         }
     };
-    let completed = match &mut answering {
-        Answering::Gateway(serving) => serving.complete(&worker, &config, &stop),
-        Answering::Health(health) => health.complete(&worker, &config, &stop),
-        Answering::Nothing => Ok(()),
+    let completed = match &mut endpoint {
+        Endpoint::Gateway(serving) => serving.complete(&worker, &config, &stop),
+        Endpoint::Health(health) => health.complete(&worker, &config, &stop),
+        Endpoint::None => Ok(()),
     };
-    let ended = match (completed, answering) {
+    let ended = match (completed, endpoint) {
         (Err(error), _) => Err(error),
-        (Ok(()), Answering::Gateway(serving)) => serve(serving, announced, &worker, &stop, output).await,
-        (Ok(()), Answering::Health(health)) => {
+        (Ok(()), Endpoint::Gateway(serving)) => serve(serving, announced, &worker, &stop, output).await,
+        (Ok(()), Endpoint::Health(health)) => {
             work(&args.only, Some(health), announced, &worker, &stop, output).await
         }
-        (Ok(()), Answering::Nothing) => work(&args.only, None, announced, &worker, &stop, output).await,
+        (Ok(()), Endpoint::None) => work(&args.only, None, announced, &worker, &stop, output).await,
     };
     end(ended, worker, &stop).await
 }
 
-/// What a process answers on.
-enum Answering {
+/// HTTP endpoint of a process.
+enum Endpoint {
     Gateway(Serving),
     Health(Health),
-    Nothing,
+    None,
 }
 
-impl Answering {
-    /// Returns once it was asked to end and has.
+impl Endpoint {
+    /// Waits for the end of the graceful shutdown.
     async fn ended(self) -> anyhow::Result<()> {
         match self {
             Self::Gateway(serving) => serving.ended().await,
             Self::Health(health) => health.ended().await,
-            Self::Nothing => Ok(()),
+            Self::None => Ok(()),
         }
     }
 }
 
-/// That the line which says where it listens was printed already.
+/// The address was printed already.
 #[derive(Debug, Clone, Copy)]
 struct Announced;
 
-/// Waits for all that is needed. When that takes long, the line that says where it listens is printed meanwhile.
+/// Waits until all stores are open. The address is printed meanwhile if that takes long.
 #[allow(clippy::too_many_arguments, reason = "each is another thing, and the one caller is above")]
 async fn open_all(
     broker: &Arc<dyn Broker>,
@@ -181,35 +179,29 @@ async fn open_all(
     stages: Runs,
     parts: &[Part],
     readiness: &Readiness,
-    answering: &Answering,
+    endpoint: &Endpoint,
     stop: &Stop,
     output: &mut Output,
 ) -> anyhow::Result<Option<(Worker, Option<Announced>)>> {
-    // URLs are accepted as soon as the broker is there, whatever else is missing.
     let urls = async {
-        if let Answering::Gateway(serving) = answering {
-            let queue = open::url_queue(config, &**broker);
-            let opening = Opening { readiness, until: Some(stop) };
-            let declared = opening::declare(broker, &[queue], &opening).await;
-            if opening::unless_asked_to_end(declared)?.is_some() {
-                serving.inventory.queue_is_declared();
-            }
+        match endpoint {
+            Endpoint::Gateway(serving) => accept_urls(serving, broker, config, readiness, stop).await,
+            _ => Ok(()),
         }
-        anyhow::Ok(())
     };
-    let worker = Worker::start_patiently(broker.clone(), config, stages, readiness, stop.clone());
+    let worker = Worker::start_when_available(broker.clone(), config, stages, readiness, stop.clone());
     let all = async { tokio::try_join!(worker, urls) };
     tokio::pin!(all);
     let mut announced = None;
     let worker = loop {
-        let listens = !matches!(answering, Answering::Nothing);
+        let listens = !matches!(endpoint, Endpoint::None);
         tokio::select! {
             opened = &mut all => break opened?.0,
-            () = tokio::time::sleep(PATIENCE), if announced.is_none() && listens => {
-                match answering {
-                    Answering::Gateway(serving) => announce(serving, output)?,
-                    Answering::Health(health) => announce_parts(parts, Some(health), "starting", output)?,
-                    Answering::Nothing => {}
+            () = tokio::time::sleep(ANNOUNCE_DELAY), if announced.is_none() && listens => {
+                match endpoint {
+                    Endpoint::Gateway(serving) => announce(serving, output)?,
+                    Endpoint::Health(health) => announce_parts(parts, Some(health), "starting", output)?,
+                    Endpoint::None => {}
                 }
                 announced = Some(Announced);
             }
@@ -218,7 +210,23 @@ async fn open_all(
     Ok(worker.map(|worker| (worker, announced)))
 }
 
-/// Serves until asked to end, or until the stages have broken.
+/// Declares the queue of the flow `inventory`: URLs are accepted as soon as the broker is available.
+async fn accept_urls(
+    serving: &Serving,
+    broker: &Arc<dyn Broker>,
+    config: &Config,
+    readiness: &Readiness,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let queue = open::url_queue(config, &**broker);
+    let declared = opening::declare(broker, &[queue], &Opening { readiness, until: Some(stop) }).await;
+    if opening::unless_stopped(declared)?.is_some() {
+        serving.inventory.queue_is_declared();
+    }
+    Ok(())
+}
+
+/// Serves until a stop is requested or a stage fails.
 async fn serve(
     serving: Serving,
     announced: Option<Announced>,
@@ -241,22 +249,22 @@ async fn end(ended: anyhow::Result<()>, mut worker: Worker, stop: &Stop) -> anyh
 
 async fn listen(config: &Config) -> anyhow::Result<Listening> {
     let address = config.gateway.listen().map_err(UsageError)?;
-    bind(address, config.gateway.access("gateway.listen")).await.map_err(refusal)
+    bind(address, config.gateway.access("gateway.listen")).await.map_err(bind_error)
 }
 
 async fn listen_for_health(config: &Config) -> anyhow::Result<Option<Listening>> {
     let Some(address) = config.metrics.listen().map_err(UsageError)? else { return Ok(None) };
-    bind(address, config.gateway.access(MetricsSettings::LISTEN)).await.map(Some).map_err(refusal)
+    bind(address, config.gateway.access(MetricsSettings::LISTEN)).await.map(Some).map_err(bind_error)
 }
 
-fn refusal(error: BindError) -> anyhow::Error {
+fn bind_error(error: BindError) -> anyhow::Error {
     match error {
         BindError::Unprotected { .. } => UsageError(error.to_string()).into(),
         other => other.into(),
     }
 }
 
-/// Works without a gateway until asked to end, or until the stages have broken.
+/// Runs the stages without a gateway until a stop is requested or a stage fails.
 async fn work(
     parts: &[Part],
     health: Option<Health>,
@@ -266,7 +274,7 @@ async fn work(
     output: &mut Output,
 ) -> anyhow::Result<()> {
     if announced.is_none() {
-        announce_parts(parts, health.as_ref(), "at work", output)?;
+        announce_parts(parts, health.as_ref(), "running", output)?;
     }
     let ended = worker.until_the_end(stop).await;
     match health {
@@ -275,7 +283,7 @@ async fn work(
     }
 }
 
-/// Says which parts run here, and where they answer for health and metrics.
+/// Prints the parts of this process, and the URL of its metrics.
 fn announce_parts(
     parts: &[Part],
     health: Option<&Health>,
@@ -285,21 +293,21 @@ fn announce_parts(
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
     let metrics = health.map(Health::metrics_url);
     if output.is_json() {
-        let mut told = json!({ "parts": names, "pid": process::id() });
+        let mut line = json!({ "parts": names, "pid": process::id() });
         if let Some(metrics) = metrics {
-            told["metrics"] = metrics.into();
+            line["metrics"] = metrics.into();
         }
-        output.line(&told.to_string())?;
+        output.line(&line.to_string())?;
     } else {
-        let metrics = metrics.map(|url| format!(", with metrics at {url}")).unwrap_or_default();
-        output.line(&format!("{} {state}{metrics}; Ctrl-C ends it", names.join(" and ")))?;
+        let metrics = metrics.map(|url| format!(", metrics at {url}")).unwrap_or_default();
+        output.line(&format!("{} {state}{metrics}; Ctrl-C stops it", names.join(" and ")))?;
     }
     output.flush()?;
     Ok(())
 }
 
-/// The gateway of a flow whose worker is another process, until asked to end.
-async fn serve_alone(config: &Config, output: &mut Output) -> anyhow::Result<()> {
+/// Serves the flow `inventory` only, whose worker is another process.
+async fn serve_inventory_only(config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let listening = listen(config).await?;
     let stop = stop_on_signals()?;
     let broker = open::broker_later(config).await?;
@@ -307,17 +315,10 @@ async fn serve_alone(config: &Config, output: &mut Output) -> anyhow::Result<()>
     let serving = Serving::begin(listening, &broker, config, Vec::new(), &readiness, &stop)?;
     announce(&serving, output)?;
     let opening = Opening { readiness: &readiness, until: Some(&stop) };
-    let declared = async {
-        let queue = open::url_queue(config, &*broker);
-        let declared = opening::declare(&broker, &[queue], &opening).await;
-        if opening::unless_asked_to_end(declared)?.is_some() {
-            serving.inventory.queue_is_declared();
-        }
-        Ok(())
-    };
-    let opened = tokio::try_join!(opening::urls_alone(config, &opening), declared);
+    let declared = accept_urls(&serving, &broker, config, &readiness, &stop);
+    let opened = tokio::try_join!(opening::inventory_only(config, &opening), declared);
     match &opened {
-        Ok((Some(urls), ())) => serving.complete_alone(urls.clone(), &readiness, config),
+        Ok((Some(urls), ())) => serving.complete_inventory_only(urls.clone(), &readiness, config),
         Ok((None, ())) => {}
         Err(_) => stop.request(),
     }
@@ -326,20 +327,20 @@ async fn serve_alone(config: &Config, output: &mut Output) -> anyhow::Result<()>
     opened.map(drop).and(ended)
 }
 
-/// Says where it listens.
+/// Prints the address of the gateway.
 fn announce(serving: &Serving, output: &mut Output) -> anyhow::Result<()> {
     let (address, url) = (serving.address, serving.url());
     if output.is_json() {
-        // On one line, so that whoever waits for it knows when it is whole.
+        // On one line, so that a reader knows when it is complete.
         output.line(&json!({ "address": address, "url": url, "pid": process::id() }).to_string())?;
     } else {
-        output.line(&format!("the API is at {url}/api/ and described at {url}/api/docs/; Ctrl-C ends it"))?;
+        output.line(&format!("API at {url}/api/, documentation at {url}/api/docs/; Ctrl-C stops it"))?;
     }
     output.flush()?;
     Ok(())
 }
 
-/// Refuses settings with which a process of these parts could not run. Asks no server.
+/// Validates the settings for a process with these parts, without connecting to a server.
 pub(super) fn check(only: &[Part], config: &Config) -> Result<(), Problems> {
     let gateway = only.is_empty() || only.contains(&Part::Gateway);
     let mut problems: Vec<Problem> =
@@ -350,7 +351,7 @@ pub(super) fn check(only: &[Part], config: &Config) -> Result<(), Problems> {
     if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
-/// What one process owns must be whole in one process.
+/// Embedded stores belong to one process, so that all parts must run in it.
 fn check_parts(only: &[Part], config: &Config) -> Result<(), String> {
     let missing: Vec<&str> =
         Part::value_variants().iter().filter(|part| !only.contains(part)).map(|part| part.name()).collect();
@@ -363,14 +364,14 @@ fn check_parts(only: &[Part], config: &Config) -> Result<(), String> {
             return Ok(());
         }
         return Err(format!(
-            "with `only_worker` a process is the gateway (--only {}) or the worker (--only {}), and nothing else",
+            "with `only_worker` a process is either the gateway (--only {}) or the worker (--only {})",
             Part::Gateway.name(),
             Part::Inventory.name()
         ));
     }
     Err(format!(
-        "--only leaves out {}, but these are embedded and owned by one process: {owned}; all parts must be in it, so \
-         leave --only out, or use stores that are shared",
+        "--only leaves out {}, but these are embedded and owned by one process: {owned}; leave --only out, or use \
+         shared stores",
         missing.join(" and ")
     ))
 }

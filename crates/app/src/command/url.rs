@@ -1,33 +1,29 @@
-//! `crawlway url`: asks for URLs, and shows what came back.
+//! `crawlway url`: submits URLs to the flow `inventory`, and shows their records.
 
 use crate::{
-    ask::{self, Place, Refused},
-    command::Given,
+    ask::{self, Target},
+    command::UrlArg,
     config::Config,
-    failure::{ExitKind, Told},
+    failure::{AlreadyReported, ExitKind},
     output::{Cell, Column, Output, Table, Tone, one_line},
-    time::time_of_flag,
+    time::parse_time_flag,
 };
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use crawlway_broker::Timestamp;
-use crawlway_gateway::{
-    Problem,
-    shape::{AcceptedUrl, UrlRecord},
-};
+use crawlway_gateway::shape::{AcceptedUrl, UrlRecord};
 use crawlway_store::inventory::{Cursor, MOST_LISTED, MOST_WITH_SOURCE, Status, Wanted};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Ask for URLs, and show the headers, cookies and sources that came back
+/// Submit URLs, and show their headers, cookies and sources
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway url add https://example.org/        put it into the queue; `crawlway up` fetches it
+  crawlway url add https://example.org/        add it to the queue; `crawlway up` fetches it
   crawlway url get https://example.org/        its record: status, headers, cookies and source
-  crawlway url list --status FAILED_PERMANENT  what could not be fetched, the newest first
+  crawlway url list --status FAILED_PERMANENT  failed URLs, newest first
 
-Exit codes: 0 it was done; 1 it failed, or there is no such record; 2 the command line or a setting
-is wrong.")]
+Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting.")]
 pub(super) struct UrlArgs {
     #[command(subcommand)]
     command: UrlCommand,
@@ -35,7 +31,7 @@ pub(super) struct UrlArgs {
 
 #[derive(Debug, Subcommand)]
 enum UrlCommand {
-    /// Ask for URLs; each is fetched by a worker, and again if it was before
+    /// Submit URLs; a worker fetches each, also if it was fetched before
     #[command(after_help = "\
 Examples:
   crawlway url add https://example.org/
@@ -43,18 +39,18 @@ Examples:
   crawlway url add --from urls.txt             one URL per line; blank lines and # comments are ignored
   sort -u urls.txt | crawlway url add -        the same from standard input
 
-A URL is accepted when the broker has it durably. Without a gateway it stays in the queue of the data
-directory until `crawlway up` runs there. If a line of a list is no URL, it is named, and nothing is
-done. When the queue is full or the broker is down, adding ends there, and the next URL is named.
+A URL is accepted once it is durable in the broker. Without a gateway it stays in the queue of the
+data directory until `crawlway up` runs there. A list with an invalid line is refused as a whole. When
+the queue is full or the broker is unavailable, the command stops and prints the next URL.
 
 JSON, a line for each if there are several:
   {\"id\", \"location\", \"url\", \"status\": \"QUEUED\", \"message_id\", \"requested_at\"}
-  {\"url\", \"error\"} of one that was refused
+  {\"url\", \"error\"} for a refused URL
 
-Exit codes: 0 all are in the queue; 1 one is not, since it was refused, the queue is full or the broker
-is down; 2 a URL or a setting is wrong.")]
+Exit codes: 0 all are in the queue; 1 one was refused, the queue is full, or the broker is
+unavailable; 2 invalid URL or setting.")]
     Add {
-        /// http or https, with a host that everybody can reach; `-` reads URLs from standard input, one per line
+        /// http or https URLs of public hosts; `-` reads them from standard input, one per line
         #[arg(value_name = "URL", required_unless_present = "from")]
         urls: Vec<String>,
         /// Read URLs from this file, one per line; may be repeated
@@ -72,63 +68,62 @@ JSON:
     \"FAILED_PERMANENT\", \"metadata\": {\"headers\", \"cookies\", \"page_source\"},
    \"processing\": {\"retry_count\", \"error_message\", \"last_attempt_at\"}, \"additional_details\",
    \"created_at\", \"updated_at\"}
-  and \"stale\": true if the store could not be asked whether it is still so.
+  and \"stale\": true if it comes from the cache, since the store is unavailable.
 
-Exit codes: 0 there is a record; 1 there is none, or it failed; 2 the URL or a setting is wrong.")]
+Exit codes: 0 success; 1 failure, or not found; 2 invalid URL or setting.")]
     Get {
-        /// The URL, or the id of its record
+        /// URL, or id of its record
         #[arg(value_name = "URL|ID")]
-        of: String,
+        id_or_url: String,
     },
-    /// List records by when they were made, the newest first
+    /// List records by time of creation, newest first
     #[command(after_help = "\
 Examples:
-  crawlway url list --from 2h                  those made in the last two hours
+  crawlway url list --from 2h                  records of the last two hours
   crawlway url list --status COMPLETED --limit 10 --source --json
 
 JSON:
-  {\"urls\": [record…], \"next\": null | cursor}, records as `crawlway url get` has them, without
-  `page_source` unless --source is given.
+  {\"urls\": [record…], \"next\": null | cursor}, records as in `crawlway url get`;
+  `page_source` only with --source.
 
-Exit codes: 0 it was done, also if there are none; 1 it failed; 2 the command line or a setting is
-wrong.")]
+Exit codes: 0 success, also for an empty list; 1 failure; 2 invalid command line or setting.")]
     List(ListArgs),
 }
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Only those made at this time or later: ISO 8601, or so long ago, such as 2h
-    #[arg(long, value_name = "TIME", value_parser = time_of_flag)]
+    /// Created at this time or later: ISO 8601, or an age such as 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_time_flag)]
     from: Option<Timestamp>,
-    /// Only those made before this time
-    #[arg(long, value_name = "TIME", value_parser = time_of_flag)]
+    /// Created before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time_flag)]
     to: Option<Timestamp>,
-    /// Only those of this status
+    /// Only records with this status
     #[arg(long, value_name = "STATUS")]
-    status: Option<Word>,
-    /// Go on after the page that ended with this
+    status: Option<StatusArg>,
+    /// Pagination cursor of the previous list
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<Cursor>,
-    /// At most so many: 1000, or 10 with --source
+    /// Maximum number, up to 1000, or up to 10 with --source
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// With the sources of the pages
+    /// Include the sources of the pages
     #[arg(long)]
     source: bool,
 }
 
-/// A status on the command line.
+/// Status on the command line.
 #[derive(Debug, Clone, Copy)]
-struct Word(Status);
+struct StatusArg(Status);
 
-impl ValueEnum for Word {
+impl ValueEnum for StatusArg {
     fn value_variants<'a>() -> &'a [Self] {
         &[
-            Word(Status::Queued),
-            Word(Status::InProgress),
-            Word(Status::Completed),
-            Word(Status::FailedRetryable),
-            Word(Status::FailedPermanent),
+            StatusArg(Status::Queued),
+            StatusArg(Status::InProgress),
+            StatusArg(Status::Completed),
+            StatusArg(Status::FailedRetryable),
+            StatusArg(Status::FailedPermanent),
         ]
     }
 
@@ -140,64 +135,64 @@ impl ValueEnum for Word {
 pub(super) async fn run(args: UrlArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     match args.command {
         UrlCommand::Add { urls, from } => {
-            // One argument is answered as one; a list may happen to have one line, and is still a list.
+            // A list with one line is still a list, and is printed as one.
             let several = urls.len() != 1 || !from.is_empty() || urls[0] == "-";
-            add(&super::given::urls(urls, &from)?, several, config, output).await
+            add(&super::url_args::urls(urls, &from)?, several, config, output).await
         }
-        UrlCommand::Get { of } => get(&of, config, output).await,
-        UrlCommand::List(wanted) => list(wanted, config, output).await,
+        UrlCommand::Get { id_or_url } => get(&id_or_url, config, output).await,
+        UrlCommand::List(args) => list(args, config, output).await,
     }
 }
 
-async fn add(given: &[Given], several: bool, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let place = Place::of(config)?;
-    let here = matches!(place, Place::Data(_));
-    let adding = ask::Adding::open(place, given.iter()).await?;
-    let added = add_all(&adding, given, several, output).await;
-    adding.close().await?;
+async fn add(args: &[UrlArg], several: bool, config: &Config, output: &mut Output) -> anyhow::Result<()> {
+    let target = Target::of(config)?;
+    let is_local = matches!(target, Target::Local(_));
+    let submitter = ask::UrlSubmitter::open(target, args.iter()).await?;
+    let added = add_all(&submitter, args, several, output).await;
+    submitter.close().await?;
     let (added, refused) = added?;
-    if here && !output.is_json() && added > 0 {
+    if is_local && !output.is_json() && added > 0 {
         output.line(if several {
-            "no gateway runs here: `crawlway up` fetches them"
+            "no gateway runs; `crawlway up` fetches them"
         } else {
-            "no gateway runs here: `crawlway up` fetches it"
+            "no gateway runs; `crawlway up` fetches it"
         })?;
     }
     output.flush()?;
-    if refused == 0 { Ok(()) } else { Err(Told(ExitKind::Failed).into()) }
+    if refused == 0 { Ok(()) } else { Err(AlreadyReported(ExitKind::Failed).into()) }
 }
 
-/// Says how many were accepted, and how many were refused for a fault of their own.
+/// Returns the numbers of accepted and of refused URLs.
 async fn add_all(
-    adding: &ask::Adding,
-    given: &[Given],
+    submitter: &ask::UrlSubmitter,
+    args: &[UrlArg],
     several: bool,
     output: &mut Output,
 ) -> anyhow::Result<(u64, u64)> {
     let (mut added, mut refused) = (0, 0);
-    for one in given {
-        match adding.add(&one.url).await {
+    for arg in args {
+        match submitter.add(&arg.url).await {
             Ok(accepted) => {
                 added += 1;
-                tell_accepted(&accepted, several, output)?;
+                print_accepted(&accepted, several, output)?;
             }
             Err(error) if several && is_refused(&error) => {
                 refused += 1;
-                let error = one.problem(&format!("{error:#}"));
+                let error = arg.problem(&format!("{error:#}"));
                 if output.is_json() {
-                    output.line(&serde_json::json!({ "url": one.url, "error": error }).to_string())?;
+                    output.line(&serde_json::json!({ "url": arg.url, "error": error }).to_string())?;
                 } else {
-                    output.line(&format!("{} is refused: {}", one_line(&one.url), one_line(&error)))?;
+                    output.line(&format!("{} was refused: {}", one_line(&arg.url), one_line(&error)))?;
                 }
             }
             Err(error) if several => {
                 output.flush()?;
-                let where_it_ended = format!(
+                let progress = format!(
                     "{added} of {} are in the queue; the next is {}",
-                    super::counted(given.len() as u64, "URL", "URLs"),
-                    one.problem(&one_line(&one.url))
+                    super::counted(args.len() as u64, "URL", "URLs"),
+                    arg.problem(&one_line(&arg.url))
                 );
-                return Err(error.context(where_it_ended));
+                return Err(error.context(progress));
             }
             Err(error) => return Err(error),
         }
@@ -208,16 +203,12 @@ async fn add_all(
     Ok((added, refused))
 }
 
-/// Whether it is the URL that is at fault, so that others may fare better.
+/// Whether the URL itself is invalid, so that the next one may be accepted.
 fn is_refused(error: &anyhow::Error) -> bool {
-    let problem = match error.downcast_ref::<Refused>() {
-        Some(refused) => Some(&refused.problem),
-        None => error.downcast_ref::<Problem>(),
-    };
-    problem.is_some_and(|problem| problem.status() == 400)
+    ask::problem_of(error).is_some_and(|problem| problem.status() == 400)
 }
 
-fn tell_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> anyhow::Result<()> {
+fn print_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> anyhow::Result<()> {
     match (output.is_json(), several) {
         (true, false) => output.json(accepted)?,
         (true, true) => output.line(&serde_json::to_string(accepted)?)?,
@@ -232,25 +223,25 @@ fn tell_accepted(accepted: &AcceptedUrl, several: bool, output: &mut Output) -> 
     Ok(())
 }
 
-async fn get(of: &str, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    let found = ask::url(Place::of(config)?, of).await?;
+async fn get(id_or_url: &str, config: &Config, output: &mut Output) -> anyhow::Result<()> {
+    let found = ask::url(Target::of(config)?, id_or_url).await?;
     match &found {
         Some(record) if output.is_json() => output.json(record)?,
-        Some(record) => tell(&serde_json::from_value(record.clone())?, output)?,
+        Some(record) => print(&serde_json::from_value(record.clone())?, output)?,
         None if output.is_json() => output.json(&Value::Null)?,
-        None => output.line(&format!("nothing is known of `{}`", one_line(of)))?,
+        None => output.line(&format!("`{}` has no record", one_line(id_or_url)))?,
     }
     output.flush()?;
-    if found.is_some() { Ok(()) } else { Err(Told(ExitKind::Failed).into()) }
+    if found.is_some() { Ok(()) } else { Err(AlreadyReported(ExitKind::Failed).into()) }
 }
 
 async fn list(args: ListArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
     let ListArgs { from, to, status, cursor, limit, source } = args;
-    let most = if source { MOST_WITH_SOURCE } else { MOST_LISTED };
-    let limit = limit.unwrap_or(most.min(50)).min(most);
-    let status = status.map(|Word(status)| status);
+    let max = if source { MOST_WITH_SOURCE } else { MOST_LISTED };
+    let limit = limit.unwrap_or(max.min(50)).min(max);
+    let status = status.map(|StatusArg(status)| status);
     let wanted = Wanted { from, to, status, after: cursor, limit, with_source: source };
-    let listed = ask::urls(Place::of(config)?, &wanted).await?;
+    let listed = ask::urls(Target::of(config)?, &wanted).await?;
     if output.is_json() {
         return Ok(output.json(&listed)?);
     }
@@ -258,9 +249,9 @@ async fn list(args: ListArgs, config: &Config, output: &mut Output) -> anyhow::R
         return Ok(output.line("no records")?);
     }
     let mut table = Table::new([
-        Column::left("made"),
+        Column::left("created"),
         Column::left("status"),
-        Column::right("failed"),
+        Column::right("failures"),
         Column::left("url"),
         Column::left("error"),
     ]);
@@ -278,7 +269,7 @@ async fn list(args: ListArgs, config: &Config, output: &mut Output) -> anyhow::R
     output.table(&table)?;
     if let Some(next) = listed.next {
         output.line("")?;
-        output.line(&format!("more: repeat it with --cursor {next}"))?;
+        output.line(&format!("more: repeat with --cursor {next}"))?;
     }
     Ok(())
 }
@@ -291,15 +282,15 @@ fn tone(status: &str) -> Tone {
     }
 }
 
-fn tell(record: &UrlRecord, output: &mut Output) -> anyhow::Result<()> {
+fn print(record: &UrlRecord, output: &mut Output) -> anyhow::Result<()> {
     let UrlRecord { id, url, status, metadata, processing, created_at, updated_at, stale, .. } = record;
     output.line(&one_line(url))?;
-    output.line(&format!("record {id}: {status}, made {created_at}, changed {updated_at}"))?;
+    output.line(&format!("record {id}: {status}, created {created_at}, updated {updated_at}"))?;
     if *stale {
-        output.line("the store cannot be asked whether this is still so")?;
+        output.line("this is from the cache, since the store is unavailable")?;
     }
     if processing.retry_count > 0 {
-        let error = processing.error_message.as_deref().unwrap_or("and then it went well");
+        let error = processing.error_message.as_deref().unwrap_or("then succeeded");
         output.line(&format!(
             "failed {}: {}",
             super::counted(processing.retry_count.into(), "time", "times"),

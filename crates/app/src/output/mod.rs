@@ -1,10 +1,10 @@
-//! What the program says: results on standard output, for people or as JSON; warnings on standard error.
+//! Output of the program: results on standard output as text or JSON, errors and warnings on standard error.
 
-mod raw;
+mod escape;
 mod table;
 mod wrap;
 
-pub(crate) use raw::json_lines;
+pub(crate) use escape::json_stdout;
 pub(crate) use table::{Cell, Column, Table};
 pub(crate) use wrap::lines as wrapped;
 
@@ -15,19 +15,19 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Whether programs read what is said on standard error too.
-static TELL_PROGRAMS: AtomicBool = AtomicBool::new(false);
+/// Whether errors and warnings are JSON lines.
+static JSON_ERRORS: AtomicBool = AtomicBool::new(false);
 
-/// Standard output, and for whom it is.
+/// Standard output, as text or JSON.
 pub(crate) struct Output {
     stdout: BufWriter<Box<dyn Write + Send>>,
     json: bool,
     colours: bool,
-    /// How many columns there are; any number if it is not a terminal.
+    /// Width of the terminal, if it is one.
     columns: Option<usize>,
 }
 
-/// How a piece of text stands out, where there are colours.
+/// Emphasis of text on a terminal with colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
     #[default]
@@ -52,55 +52,53 @@ impl Output {
         let colours = stdout.is_terminal() && !refused && !dumb;
         let columns = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
         let columns = columns.filter(|columns| *columns > 0 && stdout.is_terminal());
-        TELL_PROGRAMS.store(json, Ordering::Relaxed);
-        let stdout: Box<dyn Write + Send> = if json { json_lines() } else { Box::new(stdout) };
+        JSON_ERRORS.store(json, Ordering::Relaxed);
+        let stdout: Box<dyn Write + Send> = if json { json_stdout() } else { Box::new(stdout) };
         Self { stdout: BufWriter::new(stdout), json, colours, columns }
     }
 
-    /// Says everything on standard error from here on, since something else is written to standard output.
-    pub(crate) fn leave_standard_output(&mut self) {
+    /// Writes to standard error from now on, since standard output is used for data.
+    pub(crate) fn redirect_to_stderr(&mut self) {
         self.stdout = BufWriter::new(Box::new(io::stderr()));
         self.colours = false;
         self.columns = None;
     }
 
-    /// Whether a program reads.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Writes text that ends where it ends.
+    /// Writes text without a line break.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.stdout.write_all(text.as_bytes()).map_err(unwritten)
+        self.stdout.write_all(text.as_bytes()).map_err(write_error)
     }
 
-    /// Writes a line.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.stdout, "{text}").map_err(unwritten)
+        writeln!(self.stdout, "{text}").map_err(write_error)
     }
 
-    /// Writes a line that stands above what follows.
+    /// Writes a heading.
     pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
         let painted = table::painted(text, Tone::Heading, self.colours);
         self.line(&painted)
     }
 
-    /// Writes text as one paragraph that is indented by so much, in as many lines as the terminal needs for it.
+    /// Writes an indented paragraph, wrapped to the width of the terminal.
     pub(crate) fn paragraph(&mut self, indent: usize, text: &str) -> io::Result<()> {
         let space = " ".repeat(indent);
         let Some(columns) = self.columns else { return self.line(&format!("{space}{text}")) };
-        for line in wrap::lines(text, columns.saturating_sub(indent).max(wrap::NARROWEST)) {
+        for line in wrap::lines(text, columns.saturating_sub(indent).max(wrap::MIN_WIDTH)) {
             self.line(&format!("{space}{line}"))?;
         }
         Ok(())
     }
 
-    /// Writes a table, with its heading also when it has no rows.
+    /// Writes a table.
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
-        table.write(&mut self.stdout, self.colours).map_err(unwritten)
+        table.write(&mut self.stdout, self.colours).map_err(write_error)
     }
 
-    /// Text of a snippet: what is marked stands out where there are colours, and the HTML is taken back.
+    /// Snippet without HTML, with its marked words in bold on a terminal with colours.
     pub(crate) fn marked(&self, snippet: &str) -> String {
         let (on, off) = if self.colours { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
         let plain = snippet.replace("<mark>", on).replace("</mark>", off);
@@ -109,49 +107,48 @@ impl Output {
         characters.into_iter().fold(plain, |text, (escaped, character)| text.replace(escaped, character))
     }
 
-    /// Writes a value for programs.
+    /// Writes a value as JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.stdout, value).map_err(|error| unwritten(error.into()))?;
-        writeln!(self.stdout).map_err(unwritten)
+        serde_json::to_writer_pretty(&mut self.stdout, value).map_err(|error| write_error(error.into()))?;
+        writeln!(self.stdout).map_err(write_error)
     }
 
-    /// Makes sure that all of it is out.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.stdout.flush().map_err(unwritten)
+        self.stdout.flush().map_err(write_error)
     }
 }
 
-fn unwritten(error: io::Error) -> io::Error {
+fn write_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
-/// Says on standard error, as JSON from here on, what is wrong. For what is found out before anything else is known.
-pub(crate) fn tell_programs() {
-    TELL_PROGRAMS.store(true, Ordering::Relaxed);
+/// Writes errors as JSON from now on. For errors before an [`Output`] exists.
+pub(crate) fn use_json_for_errors() {
+    JSON_ERRORS.store(true, Ordering::Relaxed);
 }
 
-/// Says on standard error that something deserves attention, although it was done.
+/// Writes a warning to standard error.
 pub(crate) fn warn(text: &str) {
-    tell("warning", text);
+    write_message("warning", text);
 }
 
-/// Says on standard error what went wrong.
+/// Writes an error to standard error.
 pub(crate) fn error(text: &str) {
-    tell("error", text);
+    write_message("error", text);
 }
 
-/// Says on standard error what went wrong, followed by what caused it.
+/// Writes an error with its causes to standard error.
 pub(crate) fn error_with_causes(chain: &[String]) {
     match chain {
-        [text, causes @ ..] if !causes.is_empty() && TELL_PROGRAMS.load(Ordering::Relaxed) => {
-            let told = serde_json::json!({ "error": text, "causes": causes });
-            let _ = writeln!(io::stderr(), "{}", raw::escaped(&told.to_string()));
+        [text, causes @ ..] if !causes.is_empty() && JSON_ERRORS.load(Ordering::Relaxed) => {
+            let line = serde_json::json!({ "error": text, "causes": causes });
+            let _ = writeln!(io::stderr(), "{}", escape::escaped_json(&line.to_string()));
         }
         chain => error(&chain.join("\n  caused by: ")),
     }
 }
 
-/// Asks on standard error; only a clear yes on standard input is one.
+/// Asks on standard error; only `y` or `yes` on standard input confirms.
 pub(crate) fn confirm(question: &str) -> io::Result<bool> {
     let mut stderr = io::stderr();
     write!(stderr, "{question} [y/N] ")?;
@@ -161,28 +158,28 @@ pub(crate) fn confirm(question: &str) -> io::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Whether somebody is there to be asked.
+/// Whether standard input and standard error are a terminal.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Text from elsewhere on one line of a terminal: control characters, with which it could move the cursor or
-/// pretend to be output of ours, are escaped.
+/// Untrusted text on one line: control characters are escaped, so that it cannot move the cursor or imitate output of the
+/// program.
 pub(crate) fn one_line(text: &str) -> String {
-    escape(text, |c| c.is_control())
+    escape_text(text, |c| c.is_control())
 }
 
-/// The same for text that may have lines.
+/// Untrusted text that may have several lines.
 pub(crate) fn many_lines(text: &str) -> String {
-    escape(text, |c| c.is_control() && c != '\n' && c != '\t')
+    escape_text(text, |c| c.is_control() && c != '\n' && c != '\t')
 }
 
-/// Marks that change the direction of the text around them can hide what it says.
+/// Bidirectional control characters, which can hide text.
 fn reorders(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn escape(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
+fn escape_text(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if unsafe_character(c) || reorders(c) {
@@ -194,10 +191,10 @@ fn escape(text: &str, unsafe_character: impl Fn(char) -> bool) -> String {
     safe
 }
 
-fn tell(kind: &str, text: &str) {
-    // Nobody could be told that standard error is closed.
-    let _ = if TELL_PROGRAMS.load(Ordering::Relaxed) {
-        writeln!(io::stderr(), "{}", raw::escaped(&serde_json::json!({ kind: text }).to_string()))
+fn write_message(kind: &str, text: &str) {
+    // A closed standard error is ignored.
+    let _ = if JSON_ERRORS.load(Ordering::Relaxed) {
+        writeln!(io::stderr(), "{}", escape::escaped_json(&serde_json::json!({ kind: text }).to_string()))
     } else {
         writeln!(io::stderr(), "{kind}: {text}")
     };
@@ -208,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_from_elsewhere_cannot_drive_the_terminal() {
+    fn control_characters_of_untrusted_text_are_escaped() {
         assert_eq!(one_line("a\u{1b}[2Jb\nc\u{202e}é"), "a\\u{1b}[2Jb\\nc\\u{202e}é");
         assert_eq!(many_lines("a\nb\r\u{9b}c\t"), "a\nb\\r\\u{9b}c\t");
     }

@@ -1,23 +1,23 @@
-//! Tables for people: aligned columns, two spaces apart.
+//! Text tables: aligned columns, two spaces apart.
 
 use super::{Tone, one_line};
 use std::io::{self, Write};
 
-/// A table with a heading.
+/// Table with a heading.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// What a column is called, and to which side it is aligned.
+/// Title and alignment of a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     title: &'static str,
     right: bool,
 }
 
-/// One field of a table.
+/// Cell of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     text: String,
@@ -25,12 +25,12 @@ pub(crate) struct Cell {
 }
 
 impl Column {
-    /// For words.
+    /// Left-aligned, for words.
     pub(crate) const fn left(title: &'static str) -> Self {
         Self { title, right: false }
     }
 
-    /// For numbers.
+    /// Right-aligned, for numbers.
     pub(crate) const fn right(title: &'static str) -> Self {
         Self { title, right: true }
     }
@@ -41,7 +41,7 @@ impl Cell {
         Self { text: one_line(&text.into()), tone: Tone::Plain }
     }
 
-    /// Text of any length, cut to this many characters.
+    /// Text cut to this many characters.
     pub(crate) fn cut(text: &str, width: usize) -> Self {
         let mut shown: String = text.chars().take(width + 1).collect();
         if shown.chars().count() > width {
@@ -50,13 +50,13 @@ impl Cell {
         Self::new(shown)
     }
 
-    /// A number; zero is faint, so that the others are seen.
+    /// Number; zero is faint.
     pub(crate) fn number(number: u64) -> Self {
         let tone = if number == 0 { Tone::Faint } else { Tone::Plain };
         Self { text: number.to_string(), tone }
     }
 
-    /// Nothing to say.
+    /// Cell without a value.
     pub(crate) fn none() -> Self {
         Self { text: "-".to_owned(), tone: Tone::Faint }
     }
@@ -96,7 +96,7 @@ impl Table {
                 let (before, after) = if column.right { (padding, 0) } else { (0, padding) };
                 written.push_str(&" ".repeat(spaces + before));
                 written.push_str(&painted(&cell.text, cell.tone, colours));
-                // Spaces are only written once something follows them.
+                // Written only before the next cell, so that no line ends in spaces.
                 spaces = after + 2;
             }
             writeln!(to, "{written}")?;

@@ -1,11 +1,11 @@
-//! Breaking text into lines that fit a terminal: after words, and inside of what has no spaces.
+//! Wrapping of text to the width of a terminal: after words, and inside of words that are too long.
 
 use console::measure_text_width;
 
-/// Narrower than this nothing can be read, so that lines may as well be broken by the terminal.
-pub(super) const NARROWEST: usize = 20;
+/// Lower bound of the width; a narrower terminal wraps by itself.
+pub(super) const MIN_WIDTH: usize = 20;
 
-/// The lines of a text, none wider than this. Colours count for nothing, and wide characters for two.
+/// Lines of a text. Colours have no width, and wide characters count as two columns.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -21,7 +21,7 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
             used += measure_text_width(word);
             continue;
         }
-        // As in languages that are written without spaces.
+        // As in scripts without spaces.
         for character in word.chars() {
             line.push(character);
             if measure_text_width(&line) > width {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_after_words_and_inside_of_what_has_none() {
+    fn lines_break_after_words_and_inside_long_words() {
         assert_eq!(lines("one two three", 8), ["one two", "three"]);
         assert_eq!(lines("one two three", 7), ["one two", "three"]);
         assert_eq!(lines("灯台の階段で", 4), ["灯台", "の階", "段で"]);

@@ -1,8 +1,8 @@
-//! `crawlway crawl list|show|pause|resume|cancel|delete`: looking after crawls.
+//! `crawlway crawl list|show|pause|resume|cancel|delete`.
 
 use crate::{
-    ask::{Crawls, Place},
-    command::{counted, must_be_meant},
+    ask::{Crawls, Target},
+    command::{counted, require_confirmation},
     config::Config,
     output::{Cell, Column, Output, Table, Tone, can_ask, one_line},
     time::ago_text,
@@ -13,38 +13,47 @@ use crawlway_gateway::shape::{CrawlUrls, CrawlView, FrontierEntry};
 use crawlway_store::frontier::{CrawlState, EntryState};
 use std::io;
 
-const AFTER_HELP: &str = "\
-JSON: the crawl, as `crawlway crawl show` has it.
-
-Exit codes: 0 it was done; 1 there is no such crawl, it has ended, or it failed; 2 the command line or
-a setting is wrong.";
+/// Help of a subcommand that changes the state of a crawl.
+macro_rules! state_help {
+    ($verb:literal) => {
+        concat!(
+            "Example:\n  crawlway crawl ",
+            $verb,
+            " example.org\n\n",
+            "JSON: the crawl, as in `crawlway crawl show`.\n\n",
+            "Exit codes: 0 success; 1 failure, no such crawl, or the crawl has ended; 2 invalid command line or setting."
+        )
+    };
+}
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CrawlCommand {
-    /// List the crawls, the newest first
+    /// List the crawls, newest first
     #[command(after_help = "\
-JSON:
-  {\"crawls\": [crawl…], \"next\": null | NAME}, crawls as `crawlway crawl show` has them.
+Example:
+  crawlway crawl list --limit 10
 
-Exit codes: 0 it was done, also if there are none; 1 it failed; 2 the command line or a setting is
-wrong.")]
+JSON:
+  {\"crawls\": [crawl…], \"next\": null | NAME}, crawls as in `crawlway crawl show`.
+
+Exit codes: 0 success, also for an empty list; 1 failure; 2 invalid command line or setting.")]
     List {
-        /// At most so many, up to 500
+        /// Maximum number of crawls, up to 500
         #[arg(long, value_name = "N", default_value = "50")]
         limit: usize,
-        /// Only those older than this crawl, to go on where the last list ended
+        /// Pagination cursor: only crawls older than this one
         #[arg(long, value_name = "NAME")]
         after: Option<String>,
     },
-    /// Show how far a crawl is, or what became of its URLs
+    /// Show the progress of a crawl, or its URLs by outcome
     #[command(after_help = "\
 Examples:
   crawlway crawl show example.org
-  crawlway crawl show example.org --outcome dead        the URLs that were given up, and why
+  crawlway crawl show example.org --outcome dead        URLs that became dead letters
   crawlway crawl show example.org --urls --json | jq -r '.urls[].url'
 
-An outcome is one that `crawl show` counts, such as `published` or `gone`, or one of `waiting`,
-`in_flight`, `done` and `dead`.
+An outcome is one that `crawl show` counts, such as `published` or `gone`, or a state: `waiting`,
+`in_flight`, `done` or `dead`.
 
 JSON:
   {\"name\", \"state\", \"definition\", \"created_at\", \"ended_at\", \"counts\": {\"waiting\", \"in_flight\", \"done\",
@@ -53,40 +62,41 @@ JSON:
   with --urls: {\"urls\": [{\"crawl\", \"item\", \"url\", \"host\", \"depth\", \"found_on\", \"added_at\", \"state\",
     \"due\", \"crawled_at\", \"attempts\", \"outcome\", \"canonical\"}], \"next\": null | cursor}
 
-Exit codes: 0 it was done; 1 there is no such crawl, or it failed; 2 the command line or a setting is
-wrong.")]
+Exit codes: 0 success; 1 failure, or no such crawl; 2 invalid command line or setting.")]
     Show(ShowArgs),
-    /// Stop taking up URLs of a crawl; what is in flight is finished
-    #[command(after_help = AFTER_HELP)]
-    Pause(Named),
-    /// Let a crawl that was paused or cancelled run again
-    #[command(after_help = AFTER_HELP)]
-    Resume(Named),
-    /// End a crawl before it is done; what is in flight is finished
-    #[command(after_help = AFTER_HELP)]
-    Cancel(Named),
-    /// Delete a crawl and all that is known of its URLs; its pages stay in the index
+    /// Pause a crawl; requests in flight finish
+    #[command(after_help = state_help!("pause"))]
+    Pause(CrawlName),
+    /// Resume a paused or cancelled crawl
+    #[command(after_help = state_help!("resume"))]
+    Resume(CrawlName),
+    /// Cancel a crawl; requests in flight finish
+    #[command(after_help = state_help!("cancel"))]
+    Cancel(CrawlName),
+    /// Delete a crawl and its frontier; its pages stay in the index
     #[command(after_help = "\
-A crawl that is started under the same name is a new one.
+Example:
+  crawlway crawl delete example.org --yes
+
+A later crawl of the same name starts from scratch.
 
 JSON:
   {\"deleted\": NAME}
 
-Exit codes: 0 it was done; 1 there is no such crawl, or it failed; 2 the command line or a setting is
-wrong, or --yes is missing and nobody can be asked.")]
+Exit codes: 0 success; 1 failure, or no such crawl; 2 invalid command line or setting, or --yes is
+missing without a terminal.")]
     Delete {
         #[command(flatten)]
-        crawl: Named,
-        /// Do not ask
+        crawl: CrawlName,
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// A crawl.
 #[derive(Debug, Args)]
-pub(super) struct Named {
-    /// The crawl, as `crawl list` names it
+pub(super) struct CrawlName {
+    /// Name of the crawl, as in `crawl list`
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -94,17 +104,17 @@ pub(super) struct Named {
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
-    crawl: Named,
-    /// List its URLs
+    crawl: CrawlName,
+    /// List the URLs
     #[arg(long)]
     urls: bool,
-    /// List its URLs of this outcome
+    /// List the URLs with this outcome
     #[arg(long, value_name = "WORD")]
     outcome: Option<String>,
-    /// List at most so many URLs, up to 1000
+    /// Maximum number of URLs, up to 1000
     #[arg(long, value_name = "N", default_value = "50")]
     limit: usize,
-    /// Go on after the list that ended with this
+    /// Pagination cursor of the previous list
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
@@ -114,38 +124,38 @@ pub(super) async fn run(command: CrawlCommand, config: &Config, output: &mut Out
         && !can_ask()
     {
         // Refused before anything is opened.
-        return must_be_meant(false, || crawl.name.clone());
+        return require_confirmation(false, || crawl.name.clone());
     }
     let exclusive = matches!(command, CrawlCommand::Delete { .. });
-    let crawls = Crawls::open(Place::of(config)?, exclusive).await?;
-    let done = answer(command, &crawls, output).await;
+    let crawls = Crawls::open(Target::of(config)?, exclusive).await?;
+    let done = run_on(command, &crawls, output).await;
     let closed = crawls.close().await;
     done?;
     closed
 }
 
-async fn answer(command: CrawlCommand, crawls: &Crawls, output: &mut Output) -> anyhow::Result<()> {
+async fn run_on(command: CrawlCommand, crawls: &Crawls, output: &mut Output) -> anyhow::Result<()> {
     match command {
         CrawlCommand::List { limit, after } => list(crawls, limit, after.as_deref(), output).await,
         CrawlCommand::Show(args) if args.urls || args.outcome.is_some() => urls(crawls, &args, output).await,
         CrawlCommand::Show(ShowArgs { crawl, .. }) => {
             let crawl = crawls.one(&crawl.name).await?;
-            if output.is_json() { Ok(output.json(&crawl)?) } else { Ok(tell(&crawl, output)?) }
+            if output.is_json() { Ok(output.json(&crawl)?) } else { Ok(print(&crawl, output)?) }
         }
-        CrawlCommand::Pause(crawl) => set(crawls, &crawl.name, CrawlState::Paused, output).await,
-        CrawlCommand::Resume(crawl) => set(crawls, &crawl.name, CrawlState::Running, output).await,
-        CrawlCommand::Cancel(crawl) => set(crawls, &crawl.name, CrawlState::Cancelled, output).await,
-        CrawlCommand::Delete { crawl: Named { name }, yes } => {
+        CrawlCommand::Pause(crawl) => set_state(crawls, &crawl.name, CrawlState::Paused, output).await,
+        CrawlCommand::Resume(crawl) => set_state(crawls, &crawl.name, CrawlState::Running, output).await,
+        CrawlCommand::Cancel(crawl) => set_state(crawls, &crawl.name, CrawlState::Cancelled, output).await,
+        CrawlCommand::Delete { crawl: CrawlName { name }, yes } => {
             let crawl = crawls.one(&name).await?;
-            let known = counted(crawl.counts.done + crawl.counts.dead + crawl.left, "URL", "URLs");
-            must_be_meant(yes, || {
-                format!("Delete crawl {} with what is known of {known}?", one_line(&name))
+            let urls = counted(crawl.counts.done + crawl.counts.dead + crawl.left, "URL", "URLs");
+            require_confirmation(yes, || {
+                format!("Delete crawl {} with {urls} in its frontier?", one_line(&name))
             })?;
             let deleted = crawls.delete(&name).await?;
             if output.is_json() {
                 return Ok(output.json(&deleted)?);
             }
-            Ok(output.line(&format!("crawl {} is deleted; its pages stay in the index", deleted.deleted))?)
+            Ok(output.line(&format!("crawl {} was deleted; its pages stay in the index", deleted.deleted))?)
         }
     }
 }
@@ -161,9 +171,9 @@ async fn list(crawls: &Crawls, limit: usize, after: Option<&str>, output: &mut O
     let mut table = Table::new([
         Column::left("crawl"),
         Column::left("state"),
-        Column::left("begun"),
+        Column::left("started"),
         Column::right("fetched"),
-        Column::right("waiting"),
+        Column::right("pending"),
         Column::right("dead"),
         Column::left("seeds"),
     ]);
@@ -185,33 +195,33 @@ async fn list(crawls: &Crawls, limit: usize, after: Option<&str>, output: &mut O
     }
     output.table(&table)?;
     if let Some(next) = &listed.next {
-        output.line(&format!("there are more: crawlway crawl list --after {next}"))?;
+        output.line(&format!("more: crawlway crawl list --after {next}"))?;
     }
     Ok(())
 }
 
-/// Its state, in a word. What runs without a worker was interrupted.
+/// State for people: a running crawl without a worker is interrupted.
 fn state(crawl: &CrawlView) -> &str {
     if crawl.interrupted { "interrupted" } else { crawl.state.as_str() }
 }
 
-/// The first seed, and how many more there are.
+/// First seed, and the number of the others.
 fn seeds(crawl: &CrawlView) -> Option<String> {
     let seeds = &crawl.definition.as_ref()?.seeds;
     let first = seeds.first()?;
     Some(if seeds.len() == 1 { first.clone() } else { format!("{first} and {} more", seeds.len() - 1) })
 }
 
-fn tell(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
+fn print(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
     let ended = crawl.ended_at.as_ref().map(|at| format!(", ended {at}")).unwrap_or_default();
-    output.line(&format!("crawl {} is {}: begun {}{ended}", crawl.name, state(crawl), crawl.created_at))?;
+    output.line(&format!("crawl {} is {}: started {}{ended}", crawl.name, state(crawl), crawl.created_at))?;
     if crawl.interrupted {
-        output.line("no process works on it: `crawlway up`, or its own command, goes on with it")?;
+        output.line("no worker runs; `crawlway up`, or the same `crawlway crawl` command, continues it")?;
     }
     if let Some(seeds) = seeds(crawl) {
-        output.line(&format!("begins at {}", one_line(&seeds)))?;
+        output.line(&format!("seeds: {}", one_line(&seeds)))?;
     }
-    let mut table = Table::new([Column::left("outcome"), Column::right("times")]);
+    let mut table = Table::new([Column::left("outcome"), Column::right("count")]);
     for (outcome, count) in &crawl.counts.outcomes {
         table.row([Cell::new(outcome.as_str()), Cell::number(*count)]);
     }
@@ -229,12 +239,12 @@ fn tell(crawl: &CrawlView, output: &mut Output) -> io::Result<()> {
     }
     output.table(&table)?;
     if let Some(rate) = crawl.rate_per_second {
-        output.line(&format!("{rate} URLs a second"))?;
+        output.line(&format!("{rate} URLs per second"))?;
     }
     if let Some(waits_for) = &crawl.waits_for {
         output.line(waits_for)?;
     }
-    output.line(&format!("its URLs by outcome: crawlway crawl show {} --outcome WORD", crawl.name))
+    output.line(&format!("URLs by outcome: crawlway crawl show {} --outcome WORD", crawl.name))
 }
 
 async fn urls(crawls: &Crawls, args: &ShowArgs, output: &mut Output) -> anyhow::Result<()> {
@@ -248,7 +258,7 @@ async fn urls(crawls: &Crawls, args: &ShowArgs, output: &mut Output) -> anyhow::
         let crawl = crawls.one(name).await?;
         let words = crawl.counts.outcomes.keys().map(String::as_str);
         let words: Vec<&str> = words.chain(["waiting", "in_flight", "done", "dead"]).collect();
-        return Ok(output.line(&format!("no such URLs; there may be some that are {}", words.join(", ")))?);
+        return Ok(output.line(&format!("no such URLs; possible outcomes: {}", words.join(", ")))?);
     }
     let mut table = Table::new([
         Column::left("state"),
@@ -262,7 +272,7 @@ async fn urls(crawls: &Crawls, args: &ShowArgs, output: &mut Output) -> anyhow::
     }
     output.table(&table)?;
     if let Some(next) = next {
-        output.line(&format!("there are more: repeat it with --after {next}"))?;
+        output.line(&format!("more: repeat with --after {next}"))?;
     }
     Ok(())
 }
@@ -283,14 +293,19 @@ fn row(entry: &FrontierEntry) -> [Cell; 5] {
     ]
 }
 
-async fn set(crawls: &Crawls, name: &str, state: CrawlState, output: &mut Output) -> anyhow::Result<()> {
+async fn set_state(
+    crawls: &Crawls,
+    name: &str,
+    state: CrawlState,
+    output: &mut Output,
+) -> anyhow::Result<()> {
     let crawl = crawls.set_state(name, state).await?;
     if output.is_json() {
         return Ok(output.json(&crawl)?);
     }
     output.line(&format!("crawl {} is {}", crawl.name, crawl.state))?;
-    if crawl.state == CrawlState::Running && crawls.is_here() {
-        output.line("no gateway runs here: `crawlway up`, or its own command, goes on with it")?;
+    if crawl.state == CrawlState::Running && crawls.is_local() {
+        output.line("no gateway runs; `crawlway up`, or the same `crawlway crawl` command, continues it")?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! `--out`: the file that pages are written to instead of the index.
+//! `--out`: JSON lines output instead of the index.
 
-use crate::{failure::UsageError, output::json_lines, private};
+use crate::{failure::UsageError, output::json_stdout, private};
 use crawlway_flows::search::Export;
 use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
-/// A file, or standard output.
+/// File, or `-` for standard output.
 #[derive(Debug, Clone)]
 pub(super) struct Out(PathBuf);
 
@@ -13,12 +13,12 @@ impl Out {
         self.0.as_os_str() == "-"
     }
 
-    /// Opens it to be added to.
+    /// Opens the output for appending.
     pub(super) fn open(&self, recrawl_after: Duration) -> Result<Arc<Export>, UsageError> {
         if self.is_standard_output() {
-            return Ok(Arc::new(Export::to_stream("standard output", json_lines(), recrawl_after)));
+            return Ok(Arc::new(Export::to_stream("standard output", json_stdout(), recrawl_after)));
         }
-        let opened = private::named_by_the_user(|| Export::open(&self.0, recrawl_after));
+        let opened = private::with_user_umask(|| Export::open(&self.0, recrawl_after));
         opened.map(Arc::new).map_err(|error| UsageError(format!("--out: {error}")))
     }
 }

@@ -1,4 +1,4 @@
-//! How far a crawl is, on standard error: a bar on a terminal, lines elsewhere.
+//! Progress of a crawl on standard error: a bar on a terminal, lines elsewhere.
 
 use crate::quantity::rough_duration;
 use crawlway_gateway::shape::Counts;
@@ -9,44 +9,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the rate looks back.
-const WINDOW: Duration = Duration::from_secs(5);
-/// How long it is between two lines.
-const BETWEEN_LINES: Duration = Duration::from_secs(5);
+/// Length of the rate window.
+const RATE_WINDOW: Duration = Duration::from_secs(5);
+/// Interval between two lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// For whom progress is shown.
+/// Form of the progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::command) enum Watch {
-    /// Nobody but who sits at a terminal.
+pub(in crate::command) enum ProgressMode {
+    /// A bar on a terminal, nothing elsewhere.
     Terminal,
-    /// People, by lines where there is no terminal.
-    People,
-    /// Programs, by lines of JSON.
-    Programs,
-    /// Nobody.
+    /// A bar on a terminal, lines elsewhere.
+    Text,
+    /// Lines of JSON.
+    Json,
     Quiet,
 }
 
 pub(in crate::command) struct Progress {
     bar: ProgressBar,
-    /// For whom lines are written, if they are.
+    /// Lines instead of a bar.
     lines: Option<Lines>,
-    /// What becomes of pages that wait in the queue.
-    becomes: &'static str,
+    /// Next step of pending pages: `indexed` or `written`.
+    next_step: &'static str,
     began: Instant,
-    /// How much was done at which time, lately.
-    lately: Vec<(Instant, u64)>,
+    /// URLs done at each time in the rate window.
+    window: Vec<(Instant, u64)>,
 }
 
-/// Lines of progress.
+/// Progress lines.
 struct Lines {
     json: bool,
     last: Instant,
 }
 
-/// How far a crawl is at one moment.
+/// Progress line as JSON.
 #[derive(Debug, Clone, Serialize)]
-struct Moment<'a> {
+struct ProgressLine<'a> {
     seconds: u64,
     done: u64,
     waiting: u64,
@@ -58,21 +57,23 @@ struct Moment<'a> {
 }
 
 impl Progress {
-    pub(in crate::command) fn new(watch: Watch, becomes: &'static str) -> Self {
-        // A bar would be torn apart by lines of the log.
+    pub(in crate::command) fn new(mode: ProgressMode, next_step: &'static str) -> Self {
+        // Log lines would break a bar.
         let is_logged = tracing::enabled!(target: "crawlway::request", tracing::Level::INFO);
-        let bar = stderr().is_terminal() && !is_logged && matches!(watch, Watch::Terminal | Watch::People);
-        let lines = !bar && matches!(watch, Watch::People | Watch::Programs);
+        let bar = stderr().is_terminal()
+            && !is_logged
+            && matches!(mode, ProgressMode::Terminal | ProgressMode::Text);
+        let lines = !bar && matches!(mode, ProgressMode::Text | ProgressMode::Json);
         let target = if bar { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} URLs  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let began = Instant::now();
-        let lines = lines.then_some(Lines { json: watch == Watch::Programs, last: began });
-        Self { bar, lines, becomes, began, lately: Vec::new() }
+        let lines = lines.then_some(Lines { json: mode == ProgressMode::Json, last: began });
+        Self { bar, lines, next_step, began, window: Vec::new() }
     }
 
-    /// Shows how far it is, with so many pages being fetched and so many in the queue, and what it waits for.
+    /// Shows the counts, the numbers of pages being fetched and pending in the queue, and what the crawl waits for.
     pub(in crate::command) fn show(
         &mut self,
         counts: &Counts,
@@ -82,9 +83,9 @@ impl Progress {
     ) {
         let done = counts.done + counts.dead;
         let now = Instant::now();
-        self.lately.retain(|(at, _)| now - *at <= WINDOW);
-        self.lately.push((now, done));
-        let (since, before) = self.lately[0];
+        self.window.retain(|(at, _)| now - *at <= RATE_WINDOW);
+        self.window.push((now, done));
+        let (since, before) = self.window[0];
         let seconds = (now - since).as_secs_f64();
         let rate = if seconds > 0.0 { done.saturating_sub(before) as f64 / seconds } else { 0.0 };
         let left = counts.waiting + counts.in_flight;
@@ -100,15 +101,15 @@ impl Progress {
         let waits = waits_for.map(|waits_for| format!("; {waits_for}")).unwrap_or_default();
         let message = format!(
             "{rate:.0}/s, {fetching} being fetched, {in_queue} to be {}, {} dead{eta}{waits}",
-            self.becomes, counts.dead
+            self.next_step, counts.dead
         );
         self.bar.set_message(message.clone());
-        let due = self.lines.as_ref().is_some_and(|lines| now - lines.last >= BETWEEN_LINES);
+        let due = self.lines.as_ref().is_some_and(|lines| now - lines.last >= LINE_INTERVAL);
         let Some(lines) = self.lines.as_mut().filter(|_| due) else { return };
         lines.last = now;
         let elapsed = now - self.began;
         let line = if lines.json {
-            let moment = Moment {
+            let progress = ProgressLine {
                 seconds: elapsed.as_secs(),
                 done,
                 waiting: counts.waiting,
@@ -118,11 +119,11 @@ impl Progress {
                 rate_per_second: (rate * 10.0).round() / 10.0,
                 waits_for,
             };
-            serde_json::json!({ "progress": moment }).to_string()
+            serde_json::json!({ "progress": progress }).to_string()
         } else {
             format!("{}: {done} of {} URLs done, {message}", rough_duration(elapsed), done + left)
         };
-        // Who has closed standard error does not want to know.
+        // A closed standard error is ignored.
         let _ = writeln!(io::stderr(), "{line}");
     }
 

@@ -33,7 +33,7 @@ pub(super) async fn run(args: ListArgs, queues: &Queues, output: &mut Output) ->
     }
     output.table(&table)?;
     for NextDead { queue, after } in listed.next {
-        output.line(&format!("there are more: crawlway dead list {queue} --after {after}"))?;
+        output.line(&format!("more: crawlway dead list {queue} --after {after}"))?;
     }
     Ok(())
 }

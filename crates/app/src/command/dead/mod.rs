@@ -1,35 +1,35 @@
-//! `crawlway dead`: list, read, replay and drop dead letters.
+//! `crawlway dead`: list, show, replay and drop dead letters.
 
 mod change;
 mod list;
 mod show;
 
-use super::{counted, must_be_meant};
+use super::{counted, require_confirmation};
 use crate::{
-    ask::{Place, Queues},
+    ask::{Queues, Target},
     config::Config,
     output::Output,
-    time::time_of_flag,
+    time::parse_time_flag,
 };
 use clap::{ArgGroup, Args, Subcommand};
 use crawlway_broker::{Cause, DeadFilter, DeadId, QueueName, Timestamp};
 use std::num::NonZeroUsize;
 
-/// List, read, replay or drop dead letters: what was given up, and why
+/// List, show, replay or drop dead letters
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway dead list                                         of all queues
+  crawlway dead list                                         dead letters of all queues
   crawlway dead list crawler_queue --error timeout --since 1d
-  crawlway dead show crawler_queue d17                       one of them, whole
-  crawlway dead replay crawler_queue d17                     give it another try
+  crawlway dead show crawler_queue d17                       one with its headers and body
+  crawlway dead replay crawler_queue d17                     put it back into its queue
   crawlway dead drop crawler_queue --reason 'not JSON' --yes
 
-Times are UTC unless they say otherwise: 2026-11-15, 2026-11-15T09:30:00Z,
-2026-11-15T10:30:00+01:00, or an age such as 30min or 2d.
+Times are ISO 8601, by default in UTC, such as 2026-11-15, 2026-11-15T09:30:00Z or
+2026-11-15T10:30:00+01:00, or ages such as 30min or 2d.
 
-Exit codes: 0 it was done; 1 it failed, or what was named is not there; 2 the command line or a
-setting is wrong, or --yes is missing.")]
+Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting, or --yes is
+missing.")]
 pub(super) struct DeadArgs {
     #[command(subcommand)]
     command: DeadCommand,
@@ -37,63 +37,73 @@ pub(super) struct DeadArgs {
 
 #[derive(Debug, Subcommand)]
 enum DeadCommand {
-    /// List dead letters, the oldest first
+    /// List dead letters, oldest first
     #[command(after_help = "\
+Example:
+  crawlway dead list crawler_queue --since 2h
+
 JSON:
   {\"dead\": [{\"id\", \"queue\", \"cause\", \"reason\", \"attempts\", \"replays\", \"dead_at\",
     \"first_error\": null | {\"error\", \"at\"}, \"last_error\": null | {\"error\", \"at\"},
     \"message\": {\"id\", \"key\", \"group\", \"published_at\", \"body_bytes\"}}],
    \"next\": [{\"queue\", \"after\"}]}
-  `next` has each queue that has more, and what to give to --after.
+  `next` is the pagination cursor of each queue that has more, for --after.
 
-Exit codes: 0 it was done, also if there are none; 1 it failed, or there is no such queue; 2 the
-command line or a setting is wrong.")]
+Exit codes: 0 success, also for an empty list; 1 failure, or no such queue; 2 invalid command line or
+setting.")]
     List(ListArgs),
-    /// Show one dead letter whole, with its headers and its body
+    /// Show one dead letter with its headers and body
     #[command(after_help = "\
-JSON:
-  as an element of `dead list`; its \"message\" also has \"headers\" and either \"body\", which is
-  text, or \"body_base64\".
+Example:
+  crawlway dead show crawler_queue d17
 
-Exit codes: 0 it is shown; 1 it is not there, or it failed; 2 the command line or a setting is
-wrong.")]
+JSON:
+  as an element of `dead list`; \"message\" also has \"headers\" and \"body\" or \"body_base64\".
+
+Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting.")]
     Show {
-        /// The queue it was taken from
+        /// Queue of the dead letter
         queue: QueueName,
-        /// The dead letter, as `dead list` names it
+        /// Id of the dead letter, as in `dead list`
         #[arg(value_name = "ID")]
         id: String,
     },
     /// Put dead letters back into their queue, with their attempts reset
     #[command(
-        override_usage = "crawlway dead replay [OPTIONS] <QUEUE> <ID | --all | WHICH ONES>",
+        override_usage = "crawlway dead replay [OPTIONS] <QUEUE> <ID | --all | FILTER>",
         after_help = "\
-A letter leaves the dead ones only once it is safely in the queue. When the queue is full, the rest
-stays dead and the exit code is 1. That nothing matches is no failure; that ID is not there is one.
+Example:
+  crawlway dead replay crawler_queue --error timeout
+
+A dead letter is removed only after its message is durable in the queue. When the queue is full, the
+replay stops with exit code 1, and the others stay dead letters. A filter without a match is a
+success, an unknown ID a failure.
 
 JSON:
   {\"queue\", \"replayed\", \"stopped\": null | text}
 
-Exit codes: 0 it was done; 1 it failed, stopped early, or what was named is not there; 2 the
-command line or a setting is wrong."
+Exit codes: 0 success; 1 failure, stopped early, or not found; 2 invalid command line or setting."
     )]
-    Replay(WhichArgs),
-    /// Throw dead letters away for good
+    Replay(SelectionArgs),
+    /// Delete dead letters
     #[command(
-        override_usage = "crawlway dead drop [OPTIONS] <QUEUE> <ID | --all | WHICH ONES>",
+        override_usage = "crawlway dead drop [OPTIONS] <QUEUE> <ID | --all | FILTER>",
         after_help = "\
-That nothing matches is no failure; that ID is not there is one.
+Example:
+  crawlway dead drop crawler_queue --reason 'not JSON' --yes
+
+A filter without a match is a success, an unknown ID a failure.
 
 JSON:
   {\"queue\", \"dropped\"}
 
-Exit codes: 0 it was done; 1 it failed, or what was named is not there; 2 the command line or a
-setting is wrong, or --yes is missing and nobody can be asked."
+Exit codes: 0 success; 1 failure, or not found; 2 invalid command line or setting, or --yes is missing
+without a terminal."
     )]
     Drop {
         #[command(flatten)]
-        which: WhichArgs,
-        /// Do not ask
+        selection: SelectionArgs,
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -101,19 +111,19 @@ setting is wrong, or --yes is missing and nobody can be asked."
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Only those of this queue
+    /// Only this queue
     queue: Option<QueueName>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// At most this many of each queue
+    /// Maximum number per queue
     #[arg(long, value_name = "N", default_value = "50")]
     limit: NonZeroUsize,
-    /// Only those that come after this one, to go on where the last list ended
+    /// Pagination cursor of the previous list
     #[arg(long, value_name = "ID", requires = "queue")]
     after: Option<String>,
 }
 
-/// Either one, or all, or those that match.
+/// Selection: one dead letter, all, or a filter.
 #[derive(Debug, Args)]
 #[command(group(
     ArgGroup::new("which")
@@ -121,10 +131,10 @@ struct ListArgs {
         .required(true)
         .multiple(true)
 ))]
-struct WhichArgs {
-    /// The queue they were taken from
+struct SelectionArgs {
+    /// Queue of the dead letters
     queue: QueueName,
-    /// Just this one, as `dead list` names it
+    /// Id of one dead letter, as in `dead list`
     #[arg(value_name = "ID", conflicts_with_all = ["all", "cause", "reason", "error", "message_id", "since", "until"])]
     id: Option<String>,
     /// All dead letters of the queue
@@ -134,26 +144,26 @@ struct WhichArgs {
     filter: FilterArgs,
 }
 
-/// Every condition that is given must hold.
+/// Filter; all conditions must match.
 #[derive(Debug, Args)]
 struct FilterArgs {
-    /// Ended by this: all attempts failed, it took its workers with it, or its stage gave it up
-    #[arg(long, value_enum, help_heading = "Which ones")]
+    /// Cause: every attempt failed, its workers crashed, or its stage refused it
+    #[arg(long, value_enum, help_heading = "Filter")]
     cause: Option<CauseArg>,
-    /// The reason contains this text, whatever the case
-    #[arg(long, value_name = "TEXT", help_heading = "Which ones")]
+    /// Reason contains this text, case-insensitive
+    #[arg(long, value_name = "TEXT", help_heading = "Filter")]
     reason: Option<String>,
-    /// The first or the last error contains this text, whatever the case
-    #[arg(long, value_name = "TEXT", help_heading = "Which ones")]
+    /// First or last error contains this text, case-insensitive
+    #[arg(long, value_name = "TEXT", help_heading = "Filter")]
     error: Option<String>,
-    /// Those of the message with this id
-    #[arg(long, value_name = "ID", help_heading = "Which ones")]
+    /// Id of the message
+    #[arg(long, value_name = "ID", help_heading = "Filter")]
     message_id: Option<String>,
-    /// Given up at this time or later
-    #[arg(long, value_name = "TIME", value_parser = time_of_flag, help_heading = "Which ones")]
+    /// Dead since this time or later
+    #[arg(long, value_name = "TIME", value_parser = parse_time_flag, help_heading = "Filter")]
     since: Option<Timestamp>,
-    /// Given up before this time
-    #[arg(long, value_name = "TIME", value_parser = time_of_flag, help_heading = "Which ones")]
+    /// Dead before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time_flag, help_heading = "Filter")]
     until: Option<Timestamp>,
 }
 
@@ -192,18 +202,18 @@ impl FilterArgs {
 }
 
 pub(super) async fn run(args: DeadArgs, config: &Config, output: &mut Output) -> anyhow::Result<()> {
-    if let DeadCommand::Drop { which, yes: false } = &args.command
+    if let DeadCommand::Drop { selection, yes: false } = &args.command
         && !crate::output::can_ask()
     {
         // Refused before anything is opened.
-        return must_be_meant(false, || which.queue.to_string());
+        return require_confirmation(false, || selection.queue.to_string());
     }
-    let queues = Queues::open(Place::of(config)?).await?;
+    let queues = Queues::open(Target::of(config)?).await?;
     let done = match args.command {
         DeadCommand::List(args) => list::run(args, &queues, output).await,
         DeadCommand::Show { queue, id } => show::run(&queue, &id, &queues, output).await,
-        DeadCommand::Replay(which) => change::replay(which, &queues, output).await,
-        DeadCommand::Drop { which, yes } => change::drop(which, yes, &queues, output).await,
+        DeadCommand::Replay(selection) => change::replay(selection, &queues, output).await,
+        DeadCommand::Drop { selection, yes } => change::drop(selection, yes, &queues, output).await,
     };
     let closed = queues.close().await;
     done?;

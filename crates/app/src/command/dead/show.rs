@@ -8,7 +8,7 @@ use crate::{
 use crawlway_broker::{QueueName, Timestamp};
 use crawlway_gateway::shape::{Failure, Letter};
 
-/// How many characters of base64 go on a line, as in mail.
+/// Characters of base64 per line, as in MIME.
 const BASE64_LINE: usize = 76;
 
 pub(super) async fn run(
@@ -61,7 +61,7 @@ fn write(letter: &Letter, output: &mut Output) -> anyhow::Result<()> {
             output.line(&many_lines(text))?;
         }
         (_, Some(encoded)) => {
-            output.line(&format!("{:<12} {bytes} that are not text, here as base64", "body"))?;
+            output.line(&format!("{:<12} {bytes} of binary data, as base64", "body"))?;
             output.line("")?;
             for line in encoded.as_bytes().chunks(BASE64_LINE) {
                 output.line(&one_line(&String::from_utf8_lossy(line)))?;

@@ -1,4 +1,4 @@
-//! What can be asked of the pages that were crawled: three searches, and the trail of one item.
+//! Examples of what can be done with the crawled pages: three searches, and the trail of one item.
 
 use crate::worker::Worker;
 use anyhow::Context;
@@ -11,41 +11,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many hits are shown.
-const HITS: usize = 2;
+/// Number of hits shown for each search.
+const MAX_HITS: usize = 2;
 
-/// What is searched for, and what that shows.
+/// Queries, and the feature that each one shows.
 const QUERIES: [(&str, &str); 3] = [
-    ("night train", "the best pages first, near-duplicates folded"),
-    ("\"sourdough starter\" -rye", "a phrase, and without a word"),
-    ("土星 OR title:saturn", "in any script, and by title"),
+    ("night train", "ranking, with near-duplicates folded"),
+    ("\"sourdough starter\" -rye", "a phrase, and an excluded word"),
+    ("土星 OR title:saturn", "any script, and a field"),
 ];
 
-/// The page whose trail is shown: it answers 503 with a `Retry-After` at first.
-const TRAIL_OF: (&str, &str) = ("old.localhost", "/archive.htm");
+/// Host and path of the page whose trail is shown: its first response is 503 with a `Retry-After`.
+const TRAIL_PAGE: (&str, &str) = ("old.localhost", "/archive.htm");
 
-/// The last entry of a trail is written after everything else.
-const TRAIL_WITHIN: Duration = Duration::from_secs(10);
+/// Time until the trail is complete: its last entry is written after the page is indexed.
+const TRAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A search and what it finds.
+/// Search and its results.
 #[derive(Debug, Serialize)]
-pub(super) struct Searched {
+pub(super) struct SearchExample {
     pub(super) query: &'static str,
     pub(super) shows: &'static str,
     pub(super) command: String,
     pub(super) results: Results,
 }
 
-/// The trail of an item.
+/// Trail of an item.
 #[derive(Debug, Serialize)]
-pub(super) struct Followed {
+pub(super) struct TrailExample {
     pub(super) url: String,
     pub(super) command: String,
     #[serde(flatten)]
     pub(super) trails: Trails,
 }
 
-/// How other commands ask for what the demo has.
+/// Command lines for the demo's data directory.
 #[derive(Debug, Clone)]
 pub(super) struct Shell {
     program: String,
@@ -53,7 +53,7 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    /// Commands as they can be typed where this program was started.
+    /// Command lines that start the program by the name that the user gave it.
     pub(super) fn new(data: &Path) -> Self {
         let program = std::env::args_os().next().map(|name| quoted(&name.to_string_lossy()));
         Self {
@@ -62,14 +62,14 @@ impl Shell {
         }
     }
 
-    /// A command with these arguments about this data.
+    /// Command line with these arguments and `--data`.
     pub(super) fn line(&self, arguments: &[&str]) -> String {
         let arguments: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
         format!("{} {} --data {}", self.program, arguments.join(" "), self.data)
     }
 }
 
-/// A word as a shell takes it for one.
+/// Word quoted for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -78,36 +78,36 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Makes the searches.
-pub(super) async fn searches(index: &dyn PageIndex, shell: &Shell) -> anyhow::Result<Vec<Searched>> {
-    let mut searched = Vec::new();
+/// Runs the searches.
+pub(super) async fn searches(index: &dyn PageIndex, shell: &Shell) -> anyhow::Result<Vec<SearchExample>> {
+    let mut examples = Vec::new();
     for (query, shows) in QUERIES {
-        let search = Search { limit: HITS, ..Search::new(query) };
+        let search = Search { limit: MAX_HITS, ..Search::new(query) };
         let results = Results::from(index.search(&search).await?);
-        let limit = HITS.to_string();
+        let limit = MAX_HITS.to_string();
         let command = shell.line(&["search", query, "--limit", &limit]);
-        searched.push(Searched { query, shows, command, results });
+        examples.push(SearchExample { query, shows, command, results });
     }
-    Ok(searched)
+    Ok(examples)
 }
 
-/// Follows the item, once its trail is complete.
-pub(super) async fn trail(worker: &Worker, web: &Web, shell: &Shell) -> anyhow::Result<Followed> {
-    let (host, path) = TRAIL_OF;
+/// Reads the trail of the item once it is complete.
+pub(super) async fn trail(worker: &Worker, web: &Web, shell: &Shell) -> anyhow::Result<TrailExample> {
+    let (host, path) = TRAIL_PAGE;
     let url = format!("http://{host}:{}{path}", web.port());
     let began = Instant::now();
     let item = loop {
         let trails = worker.records.trails.of_subject(&url, 1).await?;
         let item = trails.into_iter().next().and_then(ItemTrail::new);
-        if item.as_ref().is_some_and(|item| item.closed) || began.elapsed() > TRAIL_WITHIN {
+        if item.as_ref().is_some_and(|item| item.closed) || began.elapsed() > TRAIL_TIMEOUT {
             break item;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     let frontier = worker.records.frontier.find(&url).await?.into_iter().map(FrontierEntry::from).collect();
-    let item = item.with_context(|| format!("nothing is known of `{url}`"))?;
+    let item = item.with_context(|| format!("`{url}` has no trail"))?;
     let command = shell.line(&["trail", &url]);
-    Ok(Followed { url, command, trails: Trails { items: vec![item], frontier } })
+    Ok(TrailExample { url, command, trails: Trails { items: vec![item], frontier } })
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+    fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
         assert_eq!(quoted("lighthouse"), "lighthouse");
         assert_eq!(quoted("http://a.test:80/x.htm"), "http://a.test:80/x.htm");
         assert_eq!(quoted("\"two words\" -one"), "'\"two words\" -one'");

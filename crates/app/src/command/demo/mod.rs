@@ -1,20 +1,21 @@
-//! `crawlway demo`: everything at once, against a small web that it serves itself.
+//! `crawlway demo`: all flows at work on a small web that the demo serves itself.
 
+mod data;
 mod examples;
-mod found;
-mod home;
-mod kept;
-mod manners;
+mod inventory;
+mod politeness;
+mod report;
 mod settings;
-mod told;
+mod summary;
 
 use super::crawl;
 use crate::{
     config::Config,
-    failure::{ExitKind, Told, UsageError},
+    failure::{AlreadyReported, ExitKind, UsageError},
     output::Output,
+    private,
     serving::Serving,
-    worker::{Runs, Terms, Worker, stop_on_signals},
+    worker::{FetchOverrides, Runs, Worker, stop_on_signals},
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -23,170 +24,160 @@ use crawlway_fetch::{Allowed, resolve::FixedNames};
 use crawlway_flow::Stop;
 use crawlway_flows::search::{Asked, Definition, Stages};
 use crawlway_gateway::{BindError, Listening, bind};
+use data::DataDirectory;
 use examples::Shell;
-use home::Home;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
     time::Instant,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
-/// Crawl a small web of the demo's own, and show what can be done with it
+/// Access log of the small web's servers, in the data directory.
+const ACCESS_LOG: &str = "web-access.jsonl";
+
+/// Crawl a small web that the demo serves itself, and show what to try next
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  crawlway demo                    crawl, show what was found, and stay up to be tried
-  crawlway demo --exit             the same, and end: 0 if all was found that had to be
-  crawlway demo --data DIR         keep what was crawled in this new directory
+  crawlway demo                    crawl, show the results, and keep running
+  crawlway demo --exit             crawl, show the results, and end
+  crawlway demo --data DIR         keep the data in this new directory
 
-It serves a small web on 127.0.0.1 (names such as news.localhost, which browsers open too) and
-crawls it with the defaults, but for a few waits that are shorter since the hosts are its own; it
-says which. Nothing beyond this machine is asked, and settings of this place count only for
-`gateway.listen` and `[log]`. If that port is taken, the API is at another one. Without --data
-everything is in a temporary directory, named at the beginning, which is removed at the end; only
-SIGKILL, or Ctrl-C twice, leaves it behind.
+The demo serves a small web on 127.0.0.1, with host names such as news.localhost, which browsers open
+too. It crawls this web with the default settings, except for a few shorter delays, which it lists. It
+connects to nothing outside this machine. Of your settings only `gateway.listen` and `[log]` apply.
+If the port of `gateway.listen` is in use, the API listens on another one.
 
-JSON, one document once the crawl is over:
-  {\"as_planned\", \"web\": {\"address\", \"start\", \"hosts\", \"pages\"}, \"data\": {\"directory\", \"kept\"},
+Without --data everything is in a temporary directory. The demo prints its path, and removes it at the
+end. Only SIGKILL, or Ctrl-C three times, leaves it behind.
+
+JSON, one document once the crawl is finished:
+  {\"web\": {\"address\", \"start\", \"hosts\"}, \"data\": {\"directory\", \"kept\", \"access_log\"},
    \"gateway\": {\"url\", \"docs\", \"instead_of\"}, \"settings\": [{\"key\", \"value\", \"default\", \"why\"}],
-   \"crawl\": as of `crawl`, \"found\": {…}, \"hosts\": [{\"host\", \"pages\", \"requests\", \"at_once\",
+   \"crawl\": as in `crawl`, \"found\": {…}, \"hosts\": [{\"host\", \"pages\", \"requests\", \"at_once\",
    \"answers_in_ms\", \"promised_gap_ms\", \"asked_for_it\", \"smallest_gap_ms\", \"done_after_ms\"}],
-   \"searches\": [{\"query\", \"shows\", \"command\", \"results\": as of `search`}],
-   \"trail\": {\"url\", \"command\", and as of `trail`}, \"inventory\": {\"url\", \"command\",
-   \"record\": as of `url get`}, \"differences\": {\"missing\": [URL], …}}
+   \"searches\": [{\"query\", \"shows\", \"command\", \"results\": as in `search`}],
+   \"trail\": {\"url\", \"command\", and as in `trail`}, \"inventory\": {\"url\", \"command\",
+   \"record\": as in `url get`}}
 
-Exit codes: 0 all was found that had to be, and nothing else; 1 it was not, or it failed; 2 the
-command line or a setting is wrong; 3 it was asked to stop before the crawl was over.")]
+Exit codes: 0 success; 1 failure; 2 invalid command line or setting; 3 stopped before the crawl was
+finished.")]
 pub(super) struct DemoArgs {
-    /// End once the results are shown, instead of staying up
+    /// End after the results are shown
     #[arg(long)]
     exit: bool,
 }
 
-/// How a demo has ended.
+/// How a demo ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    AsPlanned,
-    Differently,
-    /// Before the crawl was over.
+enum Ending {
+    Finished,
+    /// Before the crawl was finished.
     Stopped,
 }
 
 pub(super) async fn run(
     args: DemoArgs,
-    data: Option<PathBuf>,
-    theirs: Config,
+    data_flag: Option<PathBuf>,
+    user: Config,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    // First of all, so that nothing is left behind by who changes their mind early.
+    // Before the temporary directory exists, so that a signal cannot leave it behind.
     let stop = stop_on_signals()?;
-    stop_on_hangup(&stop)?;
-    let home = Home::new(data.as_deref())?;
-    let ended = crawl_and_serve(&home, args.exit, &theirs, &stop, output).await;
-    let (path, kept) = (home.path().to_owned(), home.is_kept());
-    home.leave()?;
-    let ended = ended?;
+    let data = DataDirectory::new(data_flag.as_deref())?;
+    let ending = crawl_and_serve(&data, args.exit, &user, &stop, output).await;
+    let (path, kept) = (data.path().to_owned(), data.is_kept());
+    data.close()?;
+    let ending = ending?;
     if !output.is_json() {
-        told::end(&path, kept, ended == Ended::Stopped, output)?;
+        report::end(&path, kept, ending == Ending::Stopped, output)?;
     }
     output.flush()?;
-    match ended {
-        Ended::AsPlanned => Ok(()),
-        Ended::Differently => Err(Told(ExitKind::Failed).into()),
-        Ended::Stopped => Err(Told(ExitKind::Stopped).into()),
+    match ending {
+        Ending::Finished => Ok(()),
+        Ending::Stopped => Err(AlreadyReported(ExitKind::Stopped).into()),
     }
-}
-
-/// Who closes the terminal's window wants it to end, too.
-fn stop_on_hangup(stop: &Stop) -> anyhow::Result<()> {
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        hangup.recv().await;
-        stop.request();
-    });
-    Ok(())
 }
 
 async fn crawl_and_serve(
-    home: &Home,
+    data: &DataDirectory,
     exit: bool,
-    theirs: &Config,
+    user: &Config,
     stop: &Stop,
     output: &mut Output,
-) -> anyhow::Result<Ended> {
-    let config = settings::settings(theirs, home.path())?;
-    let listen = settings::listen(theirs, &config).map_err(UsageError)?;
-    let server = Web::builder(Plan::demo()).serve().await.context("cannot serve the small web")?;
-    let (listening, taken) = listen_somewhere(listen, &config).await?;
+) -> anyhow::Result<Ending> {
+    let config = settings::settings(user, data.path())?;
+    let listen = settings::listen(user, &config).map_err(UsageError)?;
+    private::data_directory(data.path())?;
+    let web = Web::builder(Plan::demo()).log_file(data.path().join(ACCESS_LOG));
+    let server = web.serve().await.context("cannot serve the small web")?;
+    let (listening, taken) = listen_or_any_port(listen, &config).await?;
     if !output.is_json() {
-        told::begin(server.web(), home, output)?;
+        report::begin(server.web(), data, output)?;
         output.flush()?;
     }
     let runs = Runs { search: Stages { crawl: true, index: true }, inventory: true, gateway: true };
-    let mut worker = Worker::start(&config, terms(&server)?, runs, None, stop.clone()).await?;
-    let ended = async {
-        let serving = Serving::start(listening, &worker, &config, terms(&server)?.allow, stop)?;
-        let scene =
-            Scene { worker: &worker, serving: &serving, taken, server: &server, home, config: &config, stop };
-        let shown = show(&scene, exit, output).await;
+    let mut worker = Worker::start(&config, fetch_overrides(&server)?, runs, None, stop.clone()).await?;
+    let ending = async {
+        let serving = Serving::start(listening, &worker, &config, fetch_overrides(&server)?.allow, stop)?;
+        let demo =
+            Demo { worker: &worker, serving: &serving, taken, server: &server, data, config: &config, stop };
+        let shown = show(&demo, exit, output).await;
         if exit || shown.is_err() {
             stop.request();
         }
         let served = serving.until_the_end(&worker, stop).await;
-        shown.and_then(|ended| served.map(|()| ended))
+        shown.and_then(|ending| served.map(|()| ending))
     }
     .await;
-    // It may not have come to serving.
+    // Without a gateway nothing else has requested it.
     stop.request();
     let drained = worker.drain().await;
     let closed = worker.close().await;
-    let ended = ended?;
+    let ending = ending?;
     drained.and(closed)?;
-    Ok(ended)
+    Ok(ending)
 }
 
-/// The small web's names lead to its one address, which is the only one that may be asked; no other name leads
-/// anywhere.
-fn terms(server: &Server) -> anyhow::Result<Terms> {
+/// Host names that resolve to loopback, and the port of the small web as the only private address that may be fetched.
+fn fetch_overrides(server: &Server) -> anyhow::Result<FetchOverrides> {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let names = server.web().hosts().map(|host| (host.to_owned(), vec![local])).collect();
     let allowed: Allowed = format!("{local}/32:{}", server.web().port()).parse()?;
-    Ok(Terms { allow: vec![allowed], robots: true, resolver: Some(Arc::new(FixedNames { names })) })
+    Ok(FetchOverrides { allow: vec![allowed], robots: true, resolver: Some(Arc::new(FixedNames { names })) })
 }
 
-/// Listens there, or at any free port of the same address if that one is taken; then also which was.
-async fn listen_somewhere(
+/// Listens on this address, or on a free port if its port is in use; then also returns the address that was in use.
+async fn listen_or_any_port(
     address: SocketAddr,
     config: &Config,
 ) -> anyhow::Result<(Listening, Option<SocketAddr>)> {
     match bind(address, config.gateway.access("gateway.listen")).await {
         Ok(listening) => Ok((listening, None)),
         Err(BindError::Io { .. }) => {
-            let anywhere = SocketAddr::new(address.ip(), 0);
-            Ok((bind(anywhere, config.gateway.access("gateway.listen")).await?, Some(address)))
+            let any_port = SocketAddr::new(address.ip(), 0);
+            Ok((bind(any_port, config.gateway.access("gateway.listen")).await?, Some(address)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// All parts of a demo that is up.
-struct Scene<'a> {
+/// All parts of a running demo.
+struct Demo<'a> {
     worker: &'a Worker,
     serving: &'a Serving,
-    /// Where the gateway was to listen, if that was taken.
+    /// The preferred address of the gateway, if its port was in use.
     taken: Option<SocketAddr>,
     server: &'a Server,
-    home: &'a Home,
+    data: &'a DataDirectory,
     config: &'a Config,
     stop: &'a Stop,
 }
 
-/// Crawls, compares with the plan, and says what came of it.
-async fn show(scene: &Scene<'_>, exit: bool, output: &mut Output) -> anyhow::Result<Ended> {
-    let Scene { worker, serving, taken, server, home, config, stop } = *scene;
+/// Crawls, runs the examples, and prints the report.
+async fn show(demo: &Demo<'_>, exit: bool, output: &mut Output) -> anyhow::Result<Ending> {
+    let Demo { worker, serving, taken, server, data, config, stop } = *demo;
     let web = server.web();
     let definition = Definition {
         sitemaps: true,
@@ -196,47 +187,40 @@ async fn show(scene: &Scene<'_>, exit: bool, output: &mut Output) -> anyhow::Res
         ..Definition::of_seeds(web.truth().start.iter().cloned())
     };
     let began = Instant::now();
-    let started = crawl::crawl(worker, Asked::new(definition), None, crawl::Watch::Terminal, stop).await?;
+    let started =
+        crawl::crawl(worker, Asked::new(definition), None, crawl::ProgressMode::Terminal, stop).await?;
     let took = began.elapsed();
     if stop.is_requested() {
-        return Ok(Ended::Stopped);
+        return Ok(Ending::Stopped);
     }
     let Some(crawl) = worker.records.frontier.crawl(&started.crawl.id).await? else {
-        bail!("the crawl `{}` is unknown to its own frontier", started.crawl.id);
+        bail!("crawl `{}` is not in the frontier", started.crawl.id);
     };
-    let Some(index) = &worker.index else { bail!("the demo has no index") };
-    let Some(log) = server.log() else { bail!("the small web has no log") };
-    let visits = log.visits();
-    let (found, mut differences, pages) = found::look(worker, &**index, &crawl, web, &visits).await?;
-    let hosts = manners::look(web, log, worker.request.pace.gap, &found::by_host(&pages));
-    differences.hurried =
-        hosts.iter().filter(|manners| !manners.kept()).map(|manners| manners.host.clone()).collect();
-    let shell = Shell::new(home.path());
-    let Some(kept) = kept::keep(serving, config, web, &shell, stop).await? else {
-        return Ok(Ended::Stopped);
+    let Some(index) = &worker.index else { bail!("the demo has no search index") };
+    let Some(log) = server.log() else { bail!("the small web has no access log") };
+    let (found, pages) = summary::summarise(worker, &**index, &crawl, web, &log.visits()).await?;
+    let hosts = politeness::measure(web, log, worker.request.pace.gap, &pages);
+    let shell = Shell::new(data.path());
+    let Some(inventory) = inventory::run(serving, config, web, &shell, stop).await? else {
+        return Ok(Ending::Stopped);
     };
-    if !kept.is_whole() {
-        differences.not_kept.push(kept.url.clone());
-    }
-    let report = told::Report {
-        as_planned: differences.is_empty(),
-        web: told::WebTold::new(web, server),
-        data: told::DataTold { directory: home.path().to_owned(), kept: home.is_kept() },
-        gateway: told::GatewayTold::new(serving, taken),
-        settings: settings::OWN,
-        crawl: crawl::crawled(worker, &started, crawl, took),
+    let report = report::Report {
+        web: report::WebInfo::new(web, server),
+        data: report::DataInfo::new(data),
+        gateway: report::GatewayInfo::new(serving, taken),
+        settings: settings::OVERRIDES,
+        crawl: crawl::local_report(worker, &started, crawl, took),
         found,
         hosts,
         searches: examples::searches(&**index, &shell).await?,
         trail: examples::trail(worker, web, &shell).await?,
-        inventory: kept,
-        differences,
+        inventory,
     };
     if output.is_json() {
         output.json(&report)?;
     } else {
-        report.tell(took, exit, &shell, output)?;
+        report.print(took, exit, &shell, output)?;
     }
     output.flush()?;
-    Ok(if report.as_planned { Ended::AsPlanned } else { Ended::Differently })
+    Ok(Ending::Finished)
 }

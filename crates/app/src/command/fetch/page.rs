@@ -1,4 +1,4 @@
-//! What a page becomes: title, description, language, text, links and fingerprint, as the crawler sees them.
+//! Parsed page: title, description, language, text, links and SimHash, as the crawler extracts them.
 
 use crate::output::{Output, one_line};
 use crawlway_content::{NormalUrl, Page, ParseOptions, index_text, parse_bytes, simhash::to_signed};
@@ -6,13 +6,13 @@ use crawlway_fetch::{Fetched, robots::AGENT};
 use serde::Serialize;
 use std::{collections::HashSet, io};
 
-/// How many lines of text people are shown, and how much of each.
-const LINES: usize = 10;
-const WIDTH: usize = 100;
+/// Lines of text that are printed, and characters of each.
+const MAX_LINES: usize = 10;
+const MAX_WIDTH: usize = 100;
 
-/// What a page becomes.
+/// Parsed page.
 #[derive(Debug, Serialize)]
-pub(super) struct Becomes {
+pub(super) struct ParsedPage {
     url: String,
     title: String,
     description: Option<String>,
@@ -20,13 +20,13 @@ pub(super) struct Becomes {
     text: String,
     links: Vec<String>,
     simhash: i64,
-    /// The text with its case and its lines, for people.
+    /// Text with its case and lines, for people.
     #[serde(skip)]
     lines: String,
 }
 
-impl Becomes {
-    pub(super) fn of(bytes: &[u8], content_type: Option<&str>, url: &NormalUrl) -> Self {
+impl ParsedPage {
+    pub(super) fn parse(bytes: &[u8], content_type: Option<&str>, url: &NormalUrl) -> Self {
         let options = ParseOptions { agent: Some(AGENT.to_owned()), ..ParseOptions::default() };
         let Page { title, description, language, links, text, simhash, .. } =
             parse_bytes(bytes, content_type, url, &options);
@@ -48,7 +48,7 @@ impl Becomes {
         }
     }
 
-    pub(super) fn tell(&self, output: &mut Output) -> io::Result<()> {
+    pub(super) fn print(&self, output: &mut Output) -> io::Result<()> {
         let none = || "-".to_owned();
         let or_none = |text: &Option<String>| text.as_deref().map_or_else(none, one_line);
         let title = if self.title.is_empty() { none() } else { one_line(&self.title) };
@@ -59,7 +59,7 @@ impl Becomes {
         output.line(&format!("simhash      {}", self.simhash))?;
         output.line(&format!("text         {} characters", self.lines.chars().count()))?;
         let mut lines = self.lines.lines();
-        for line in lines.by_ref().take(LINES) {
+        for line in lines.by_ref().take(MAX_LINES) {
             output.line(&format!("  {}", shortened(line)))?;
         }
         match lines.count() {
@@ -69,7 +69,7 @@ impl Becomes {
     }
 }
 
-/// Whether an answer is something that text can be taken from.
+/// Whether text can be extracted from a response.
 pub(super) fn is_html(fetched: &Fetched) -> bool {
     let kind = fetched.content_type().unwrap_or("text/html");
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -77,7 +77,7 @@ pub(super) fn is_html(fetched: &Fetched) -> bool {
 }
 
 fn shortened(line: &str) -> String {
-    let mut short: String = line.chars().take(WIDTH).collect();
+    let mut short: String = line.chars().take(MAX_WIDTH).collect();
     if short.len() < line.len() {
         short.push('…');
     }

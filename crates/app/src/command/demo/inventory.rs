@@ -1,8 +1,8 @@
-//! One URL kept whole: posted to the gateway, fetched by the worker of the flow `inventory`, and read back.
+//! Example of the flow `inventory`: a URL posted to the gateway, fetched by the worker, and its record read back.
 
 use super::examples::Shell;
 use crate::{
-    ask::{self, Client, Place},
+    ask::{self, Client, Target},
     config::Config,
     output::{Output, one_line},
     serving::Serving,
@@ -19,33 +19,33 @@ use std::{
 };
 use url::Url;
 
-/// The page that is asked for: it sets a cookie.
+/// Host and path of the URL: a page that sets a cookie.
 const PAGE: (&str, &str) = ("shop.localhost", "/");
 
-/// It takes as long as a fetch.
-const WITHIN: Duration = Duration::from_secs(20);
+/// Time that the fetch may take.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A URL and what was kept of it.
+/// URL and its record.
 #[derive(Debug, Serialize)]
-pub(super) struct KeptUrl {
-    pub(super) url: String,
-    pub(super) command: String,
-    pub(super) record: Value,
+pub(super) struct InventoryExample {
+    url: String,
+    command: String,
+    record: Value,
 }
 
-/// Posts the URL and reads its record back once it is finished; none if it was asked to end meanwhile.
-pub(super) async fn keep(
+/// Posts the URL and reads its record once it is finished; none if a stop was requested meanwhile.
+pub(super) async fn run(
     serving: &Serving,
     config: &Config,
     web: &Web,
     shell: &Shell,
     stop: &Stop,
-) -> anyhow::Result<Option<KeptUrl>> {
+) -> anyhow::Result<Option<InventoryExample>> {
     let (host, path) = PAGE;
     let url = format!("http://{host}:{}{path}", web.port());
     let client = Client::new(Url::parse(&serving.url())?, &config.gateway);
-    let gateway = || Place::Gateway(client.clone());
-    ask::Adding::open(gateway(), std::iter::empty()).await?.add(&url).await?;
+    let gateway = || Target::Remote(client.clone());
+    ask::UrlSubmitter::open(gateway(), std::iter::empty()).await?.add(&url).await?;
     let began = Instant::now();
     loop {
         if stop.is_requested() {
@@ -55,33 +55,24 @@ pub(super) async fn keep(
         let status = record["status"].as_str().and_then(Status::from_word);
         if status.is_some_and(Status::is_finished) {
             let command = shell.line(&["url", "get", &url]);
-            return Ok(Some(KeptUrl { url, command, record }));
+            return Ok(Some(InventoryExample { url, command, record }));
         }
-        if began.elapsed() > WITHIN {
-            bail!("`{url}` was accepted and is not finished after {} s: {record}", WITHIN.as_secs());
+        if began.elapsed() > RECORD_TIMEOUT {
+            bail!("`{url}` was accepted, but is not fetched after {} s: {record}", RECORD_TIMEOUT.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-impl KeptUrl {
-    /// Whether it is there with what the page has.
-    pub(super) fn is_whole(&self) -> bool {
-        let metadata = &self.record["metadata"];
-        self.record["status"] == Status::Completed.as_str()
-            && metadata["cookies"]["basket"]["value"] == "empty"
-            && metadata["headers"]["content-type"].is_string()
-            && metadata["page_source"].as_str().is_some_and(|source| source.contains("</html>"))
-    }
-
-    /// Says it to people.
-    pub(super) fn tell(&self, output: &mut Output) -> io::Result<()> {
-        output.heading("One URL kept whole: posted, fetched and read back")?;
+impl InventoryExample {
+    /// Prints the record for people.
+    pub(super) fn print(&self, output: &mut Output) -> io::Result<()> {
+        output.heading("Inventory: one URL posted, fetched, and its record read back")?;
         output.line(&format!("$ {}", self.command))?;
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let metadata = &self.record["metadata"];
         let details = &self.record["additional_details"];
-        let status = format!("{}, answered {}", text(&self.record["status"]), text(&details["status_code"]));
+        let status = format!("{}, HTTP {}", text(&self.record["status"]), text(&details["status_code"]));
         let fields = |of: &Value| -> Vec<String> {
             let none = Map::new();
             let fields = of.as_object().unwrap_or(&none);

@@ -1,9 +1,12 @@
-//! What a demo that goes to its end finds and says.
+//! Results and output of a demo that runs to its end.
 
-use crate::lab::{Lab, commands};
+use crate::{
+    lab::{Lab, commands},
+    truth,
+};
 use serde_json::{Value, json};
 
-/// What differs from run to run is taken out: ports, times, and how the work was shared out.
+/// Report without what differs from run to run: ports, times, and the numbers of requests.
 fn stable(document: &Value, directory: &str) -> Value {
     let port = document["web"]["address"].as_str().unwrap().split(':').nth(1).unwrap().to_owned();
     let gateway = document["gateway"]["url"].as_str().unwrap().to_owned();
@@ -14,8 +17,8 @@ fn stable(document: &Value, directory: &str) -> Value {
     stable["crawl"] = json!({ "state": stable["crawl"]["state"], "indexed": stable["crawl"]["indexed"] });
     for host in stable["hosts"].as_array_mut().unwrap() {
         let host = host.as_object_mut().unwrap();
-        for vague in ["requests", "answers_in_ms", "smallest_gap_ms", "done_after_ms"] {
-            assert!(host.remove(vague).is_some_and(|value| value.is_u64()), "{vague}");
+        for unstable in ["requests", "answers_in_ms", "smallest_gap_ms", "done_after_ms"] {
+            assert!(host.remove(unstable).is_some_and(|value| value.is_u64()), "{unstable}");
         }
     }
     for search in stable["searches"].as_array_mut().unwrap() {
@@ -40,47 +43,50 @@ fn stable(document: &Value, directory: &str) -> Value {
 }
 
 #[test]
-fn everything_is_found_and_nothing_is_left_behind() {
+fn the_report_is_complete_and_no_file_is_left_behind() {
     let lab = Lab::new();
     let (code, document) = lab.json(&["demo", "--exit", "--json"]);
     assert_eq!(code, Some(0), "{document:#}");
     let directory = document["data"]["directory"].as_str().unwrap();
     assert!(directory.contains("crawlway-demo-"), "{directory}");
-    assert_eq!((lab.left_behind(), lab.written()), (Vec::new(), Vec::new()));
+    assert_eq!((lab.temporary_files(), lab.files()), (Vec::new(), Vec::new()));
     insta::assert_snapshot!(serde_json::to_string_pretty(&stable(&document, directory)).unwrap());
 }
 
 #[test]
-fn what_is_kept_can_be_searched_afterwards() {
+fn the_crawl_is_complete_and_polite_and_the_printed_commands_work() {
     let lab = Lab::new();
     let kept = lab.path("kept");
     let ran = lab.run(&["demo", "--exit", "--data", kept.to_str().unwrap()]);
-    let said = String::from_utf8(ran.stdout).unwrap();
-    assert_eq!(ran.status.code(), Some(0), "{said}");
-    assert!(said.contains("318  pages in the index") && said.contains("nothing is missing"), "{said}");
-    assert!(said.ends_with(&format!("kept {}\n", kept.display())), "{said}");
-    assert_eq!((lab.left_behind().len(), lab.written().len()), (0, 1));
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("318  pages in the search index"), "{printed}");
+    assert!(printed.ends_with(&format!("kept {}\n", kept.display())), "{printed}");
+    assert_eq!((lab.temporary_files().len(), lab.files().len()), (0, 1));
 
-    let shown = commands(&said);
-    assert_eq!(shown.len(), 8, "{said}");
-    shown.into_iter().for_each(|command| lab.type_in(command));
+    let port = printed.split("http://news.localhost:").nth(1).unwrap().split('/').next().unwrap();
+    truth::check(&lab, &kept, port.parse().unwrap());
+
+    let commands = commands(&printed);
+    assert_eq!(commands.len(), 8, "{printed}");
+    commands.into_iter().for_each(|command| lab.run_in_shell(command));
     let ran = lab.run(&["search", "\"golden loaf\"", "--json", "--data", kept.to_str().unwrap()]);
     let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(found["total"], 2, "{found}");
 
     let ran = lab.run(&["demo", "--exit", "--data", kept.to_str().unwrap()]);
-    let told = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!(ran.status.code(), Some(2), "{told}");
-    assert!(told.contains("is not empty, and the demo begins with nothing"), "{told}");
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{error}");
+    assert!(error.contains("is not empty; the demo needs a new directory"), "{error}");
 }
 
 #[test]
-fn settings_of_the_place_do_not_count_but_for_where_to_listen() {
+fn the_users_settings_do_not_apply_except_for_the_address() {
     let lab = Lab::new();
-    // Records elsewhere, and a pace at which the crawl would take hours.
+    // Records on a server, and a minimum delay with which the crawl would take hours.
     let settings = "data_dir = \"theirs\"\nonly_process = true\n[records]\nkind = \"postgresql\"\n[fetch]\ngap = \"1min\"\n";
     std::fs::write(lab.path("crawlway.toml"), settings).unwrap();
     let (code, document) = lab.json(&["demo", "--exit", "--json"]);
-    assert_eq!((code, &document["as_planned"]), (Some(0), &json!(true)), "{document:#}");
-    assert_eq!(lab.written(), [lab.path("crawlway.toml")]);
+    assert_eq!((code, &document["found"]["pages"]), (Some(0), &json!(318)), "{document:#}");
+    assert_eq!(lab.files(), [lab.path("crawlway.toml")]);
 }

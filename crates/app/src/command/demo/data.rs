@@ -1,4 +1,4 @@
-//! Where the demo keeps its data: in a directory that goes with it, or in one that somebody asked for.
+//! Data directory of the demo: a temporary one, or the one of `--data`.
 
 use crate::failure::UsageError;
 use anyhow::{Context, bail};
@@ -8,41 +8,39 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A data directory that was empty.
+/// Data directory that is empty at the start.
 #[derive(Debug)]
-pub(super) enum Home {
+pub(super) enum DataDirectory {
     /// Removed at the end. A SIGKILL leaves it behind.
     Temporary(TempDir),
-    /// Kept.
+    /// Named by `--data`, and kept.
     Kept(PathBuf),
 }
 
-impl Home {
-    /// The directory that was asked for, which must be empty or new, since the demo is compared with what it must find
-    /// and paces itself for hosts of its own; or a temporary one.
-    pub(super) fn new(asked_for: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(directory) = asked_for else {
+impl DataDirectory {
+    /// The directory of `--data`, which must be empty or new, since the demo's short delays are for its own hosts only;
+    /// else a temporary one.
+    pub(super) fn new(data_flag: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(directory) = data_flag else {
             let made = tempfile::Builder::new().prefix("crawlway-demo-").tempdir();
             return Ok(Self::Temporary(
-                made.context("cannot make a temporary directory; name one with --data")?,
+                made.context("cannot create a temporary directory; name one with --data")?,
             ));
         };
         match fs::read_dir(directory) {
             Ok(mut files) => {
                 if files.next().is_some() {
                     bail!(UsageError(format!(
-                        "`{}` is not empty, and the demo begins with nothing; name a new directory with --data, or leave \
-                         it out",
+                        "`{}` is not empty; the demo needs a new directory: name one with --data, or leave --data out",
                         directory.display()
                     )));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => bail!(UsageError(format!("cannot look at `{}`: {error}", directory.display()))),
+            Err(error) => bail!(UsageError(format!("cannot read `{}`: {error}", directory.display()))),
         }
-        // Other commands are to be told where it is, wherever they are run.
-        let whole = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        Ok(Self::Kept(whole))
+        // Absolute, since the commands that the demo prints may be run in another working directory.
+        Ok(Self::Kept(std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -56,8 +54,8 @@ impl Home {
         matches!(self, Self::Kept(_))
     }
 
-    /// Removes it, unless it is to be kept.
-    pub(super) fn leave(self) -> anyhow::Result<()> {
+    /// Removes a temporary directory.
+    pub(super) fn close(self) -> anyhow::Result<()> {
         let Self::Temporary(directory) = self else { return Ok(()) };
         let path = directory.path().to_owned();
         directory.close().with_context(|| format!("cannot remove `{}`; remove it by hand", path.display()))

@@ -1,15 +1,15 @@
-//! How a fetch is told: for people line by line, for programs as one object.
+//! Printed result of a fetch, for people and as JSON.
 
-use super::becomes::Becomes;
+use super::page::ParsedPage;
 use crate::output::{Output, one_line};
 use crawlway_content::NormalUrl;
 use crawlway_fetch::{FetchError, Fetched};
 use serde::Serialize;
 use std::{io, time::Duration};
 
-/// An answer as programs see it.
+/// Response as JSON.
 #[derive(Serialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct FetchReport<'a> {
     asked: &'a str,
     url: &'a str,
     status: u16,
@@ -20,7 +20,7 @@ pub(super) struct Answer<'a> {
     sent_bytes: usize,
     body_bytes: usize,
     timing_ms: Timing,
-    page: Option<&'a Becomes>,
+    page: Option<&'a ParsedPage>,
 }
 
 #[derive(Serialize)]
@@ -39,8 +39,8 @@ struct Timing {
     total: f64,
 }
 
-impl<'a> Answer<'a> {
-    pub(super) fn new(asked: &'a NormalUrl, fetched: &'a Fetched, page: Option<&'a Becomes>) -> Self {
+impl<'a> FetchReport<'a> {
+    pub(super) fn new(asked: &'a NormalUrl, fetched: &'a Fetched, page: Option<&'a ParsedPage>) -> Self {
         let timing = fetched.timing;
         Self {
             asked: asked.as_str(),
@@ -69,9 +69,9 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// A failure as programs see it.
+/// Failed fetch as JSON.
 #[derive(Serialize)]
-pub(super) struct Failed<'a> {
+pub(super) struct FailureReport<'a> {
     error: Failure<'a>,
 }
 
@@ -84,7 +84,7 @@ struct Failure<'a> {
     not_before: Option<String>,
 }
 
-impl<'a> From<&'a FetchError> for Failed<'a> {
+impl<'a> From<&'a FetchError> for FailureReport<'a> {
     fn from(error: &'a FetchError) -> Self {
         Self {
             error: Failure {
@@ -98,21 +98,21 @@ impl<'a> From<&'a FetchError> for Failed<'a> {
     }
 }
 
-/// Tells people how the answer came about.
-pub(super) fn tell(fetched: &Fetched, output: &mut Output) -> io::Result<()> {
+/// Prints redirects, address, timing and headers for people.
+pub(super) fn print(fetched: &Fetched, output: &mut Output) -> io::Result<()> {
     for hop in &fetched.hops {
         output.line(&format!("{} {}", hop.status.as_u16(), hop.url))?;
     }
     output.line(&format!("{} {}", fetched.status.as_u16(), fetched.url))?;
     output.line("")?;
     output.line(&format!("from         {} over {:?}", fetched.address, fetched.version))?;
-    output.line(&format!("body         {} bytes, {} as sent", fetched.body.len(), fetched.sent_bytes))?;
+    output.line(&format!("body         {} bytes, {} on the wire", fetched.body.len(), fetched.sent_bytes))?;
     let timing = fetched.timing;
     let parts = [
-        ("gate", timing.gate),
-        ("look-up", timing.lookup),
-        ("dial", timing.dial),
-        ("tls", timing.tls),
+        ("rate limiter", timing.gate),
+        ("DNS", timing.lookup),
+        ("connect", timing.dial),
+        ("TLS", timing.tls),
         ("first byte", timing.first_byte),
         ("total", timing.total),
     ];
@@ -131,7 +131,7 @@ fn headers(fetched: &Fetched) -> impl Iterator<Item = (&str, String)> {
     fetched.headers.iter().map(move |(name, value)| (name.as_str(), text(value.as_bytes())))
 }
 
-/// Milliseconds with three places.
+/// Milliseconds, rounded to microseconds.
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

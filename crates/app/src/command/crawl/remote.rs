@@ -1,15 +1,15 @@
-//! A crawl by a gateway, which this process starts and follows.
+//! Crawl in a gateway, started and followed by this process.
 
 use super::{
     CrawlArgs,
-    here::since,
+    local::increase,
     progress::Progress,
-    told::{Crawled, seconds},
+    report::{CrawlReport, seconds},
 };
 use crate::{
-    ask::{Client, Refused},
+    ask::Client,
     failure::UsageError,
-    output::{self, Output, warn},
+    output::{Output, warn},
     quantity::exact_duration,
     worker::stop_on_signals,
 };
@@ -20,11 +20,11 @@ use crawlway_store::frontier::CrawlState;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// How often the gateway is asked how far the crawl is.
-const LOOK: Duration = Duration::from_millis(250);
+/// Interval at which the gateway is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -> anyhow::Result<()> {
-    refuse_what_it_decides(&args, client)?;
+    refuse_local_flags(&args, client)?;
     let stop = stop_on_signals()?;
     let began = Instant::now();
     let asked = json!({
@@ -39,21 +39,20 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         "max_pages": args.max_pages,
         "recrawl_after": args.recrawl_after.map(exact_duration),
     });
-    let begun: Accepted = client.post(&client.address(["api", "crawls"]), &asked).await?;
+    let begun: Accepted = client.post(&client.url(["api", "crawls"]), &asked).await?;
     let queue = crawler_queue();
-    let shown: Queue = client.get(&client.address(["api", "queues", queue.as_str()])).await?;
+    let shown: Queue = client.get(&client.url(["api", "queues", queue.as_str()])).await?;
     if shown.paused {
         warn(&format!("queue `{queue}` is paused: pages stay in it until `crawlway queues resume {queue}`"));
     }
-    let address = client.address(["api", "crawls", &begun.name]);
-    let mut progress = Progress::new(args.watch(output), "indexed");
+    let url = client.url(["api", "crawls", &begun.name]);
+    let mut progress = Progress::new(args.progress_mode(output), "indexed");
     let (crawl, followed) = loop {
-        let crawl: CrawlView = match client.get(&address).await {
-            Err(error) if is_missing(&error) => bail!("crawl {} was deleted meanwhile", begun.name),
-            answer => answer.with_context(|| {
-                format!("crawl {} was begun, and goes on whenever the gateway runs", begun.name)
-            })?,
-        };
+        let crawl: Option<CrawlView> = client
+            .get_optional(&url)
+            .await
+            .with_context(|| format!("crawl {} was started; it continues in the gateway", begun.name))?;
+        let Some(crawl) = crawl else { bail!("crawl {} was deleted meanwhile", begun.name) };
         let waits_for = crawl.waits_for.as_deref();
         progress.show(&crawl.counts, crawl.counts.in_flight, crawl.to_be_indexed.unwrap_or(0), waits_for);
         if crawl.state.has_ended() && !crawl.reading_sitemaps && crawl.to_be_indexed.unwrap_or(0) == 0 {
@@ -63,17 +62,17 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
             break (crawl, false);
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = stop.requested() => {}
         }
     };
     progress.end();
-    let shown: Queue = client.get(&client.address(["api", "queues", queue.as_str()])).await?;
-    let since = |outcome: &str| since(&crawl.counts.outcomes, &begun.outcomes, outcome);
-    let (indexed, skipped) = (since("published"), since("seen"));
+    let shown: Queue = client.get(&client.url(["api", "queues", queue.as_str()])).await?;
+    let increase = |outcome: &str| increase(&crawl.counts.outcomes, &begun.outcomes, outcome);
+    let (indexed, skipped) = (increase("published"), increase("seen"));
     let ended = matches!(crawl.state, CrawlState::Finished | CrawlState::Limited);
-    let (finished, name) = (followed && ended, crawl.name.clone());
-    let told = Crawled {
+    let (complete, name) = (followed && ended, crawl.name.clone());
+    let report = CrawlReport {
         crawl: crawl.name,
         state: crawl.state,
         new: begun.new,
@@ -91,39 +90,34 @@ pub(super) async fn run(args: CrawlArgs, client: &Client, output: &mut Output) -
         out: None,
         was_not_indexed: false,
         sitemaps_unread: false,
-        rest: format!(
-            "it goes on in the gateway; the same command follows it, and this pauses it: crawlway crawl pause {name}"
+        how_to_continue: format!(
+            "the crawl continues in the gateway; the same command follows it, `crawlway crawl pause {name}` pauses it"
         ),
     };
     if !followed && output.is_json() {
-        output::warn(&told.rest);
+        warn(&report.how_to_continue);
     }
-    told.end(finished, output)
+    report.finish(complete, output)
 }
 
-/// Whether the gateway has answered that there is no such thing.
-fn is_missing(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.status() == 404)
-}
-
-/// Another process's settings decide on which terms it fetches, and its files are its own.
-fn refuse_what_it_decides(args: &CrawlArgs, client: &Client) -> anyhow::Result<()> {
-    let decided = [
+/// Refuses flags for settings that are the gateway's, and for files of this process.
+fn refuse_local_flags(args: &CrawlArgs, client: &Client) -> anyhow::Result<()> {
+    let flags = [
         ("--allow", "fetch.allow", !args.allow.is_empty()),
         ("--no-robots", "", args.no_robots),
         ("--in-flight", "fetch.in_flight", args.in_flight.is_some()),
         ("--gap", "fetch.gap", args.gap.is_some()),
         ("--out", "", args.out.is_some()),
     ];
-    let given: Vec<_> = decided.into_iter().filter(|(_, _, given)| *given).collect();
+    let given: Vec<_> = flags.into_iter().filter(|(_, _, given)| *given).collect();
     let Some((flag, setting, _)) = given.first() else { return Ok(()) };
     let instead = if setting.is_empty() {
-        "stop the gateway first, or crawl into another data directory with --data".to_owned()
+        "stop the gateway first, or use another data directory with --data".to_owned()
     } else {
-        format!("leave it out and set `{setting}` where the gateway runs, or stop the gateway first")
+        format!("set `{setting}` where the gateway runs, or stop the gateway first")
     };
     bail!(UsageError(format!(
-        "{flag} is not for the gateway at {}, which would crawl; {instead}",
-        client.shown()
+        "{flag} does not apply to a crawl in the gateway at {}; {instead}",
+        client.base_url()
     )))
 }
