@@ -100,7 +100,7 @@ fn stores_are_shared_all_or_none() {
         rabbitmq,
         ("CRAWLWAY_RECORDS__KIND", "postgresql"),
         ("CRAWLWAY_SEEN__KIND", "redis"),
-        ("CRAWLWAY_GATE__KIND", "redis"),
+        ("CRAWLWAY_RATE_LIMIT__KIND", "redis"),
         ("CRAWLWAY_SEARCH__INDEX", "postgresql"),
     ];
     home.run_with("config check", &all).ok();
@@ -108,12 +108,12 @@ fn stores_are_shared_all_or_none() {
     let refused = home.run_with("config check", &all[4..]).refused(2);
     assert!(refused.contains("`search.index` is \"postgresql\""), "{refused}");
     // So can the gate be.
-    let gate = ("CRAWLWAY_GATE__KIND", "postgresql");
+    let gate = ("CRAWLWAY_RATE_LIMIT__KIND", "postgresql");
     let with_gate: Vec<_> =
         all.iter().map(|setting| if setting.0 == gate.0 { gate } else { *setting }).collect();
     home.run_with("config check", &with_gate).ok();
     let refused = home.run_with("config check", &[gate]).refused(2);
-    assert!(refused.contains("`gate.kind` is \"postgresql\""), "{refused}");
+    assert!(refused.contains("`rate_limit.kind` is \"postgresql\""), "{refused}");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_server_without_an_address_is_reported_with_its_setting() {
         ),
         ("[records]\nkind = \"postgresql\"", "`records.postgresql.url` is empty"),
         ("[seen]\nkind = \"redis\"", "`seen.kind` is \"redis\", but `redis.url` is empty"),
-        ("[gate]\nkind = \"redis\"", "`gate.kind` is \"redis\", but `redis.url` is empty"),
+        ("[gate]\nkind = \"redis\"", "`rate_limit.kind` is \"redis\", but `redis.url` is empty"),
         ("[inventory]\nstore = \"mongodb\"", "`inventory.mongodb.url` is empty"),
     ] {
         home.write("crawlway.toml", &format!("only_process = true\n{settings}\n"));

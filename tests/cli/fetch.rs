@@ -65,7 +65,7 @@ fn site() -> SocketAddr {
 }
 
 /// No minimum delay, to save time.
-const NO_DELAY: (&str, &str) = ("CRAWLWAY_FETCH__GAP", "0s");
+const NO_DELAY: (&str, &str) = ("CRAWLWAY_FETCH__MIN_DELAY", "0s");
 
 fn fetch(home: &Home, address: SocketAddr, line: &str) -> Ran {
     home.run_with(&format!("fetch --allow 127.0.0.1/32:{} {line}", address.port()), &[NO_DELAY])

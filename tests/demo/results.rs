@@ -84,7 +84,7 @@ fn the_crawl_is_complete_and_polite_and_the_printed_commands_work() {
 fn the_users_settings_do_not_apply_except_for_the_address() {
     let lab = Lab::new();
     // Records on a server, and a minimum delay with which the crawl would take hours.
-    let settings = "data_dir = \"theirs\"\nonly_process = true\n[records]\nkind = \"postgresql\"\n[fetch]\ngap = \"1min\"\n";
+    let settings = "data_dir = \"theirs\"\nonly_process = true\n[records]\nkind = \"postgresql\"\n[fetch]\nmin_delay = \"1min\"\n";
     std::fs::write(lab.path("crawlway.toml"), settings).unwrap();
     let (code, document) = lab.json(&["demo", "--exit", "--json"]);
     assert_eq!((code, &document["found"]["pages"]), (Some(0), &json!(318)), "{document:#}");

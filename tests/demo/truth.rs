@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// `fetch.gap` of the demo's settings.
+/// `fetch.min_delay` of the demo's settings.
 const MIN_DELAY: Duration = Duration::from_millis(50);
 
 /// Tolerance for the rounding of two clocks.

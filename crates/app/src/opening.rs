@@ -187,7 +187,7 @@ pub(crate) async fn stores(
     Ok(Stores {
         seen: seen.unwrap_or_else(|| records.seen_here()),
         urls: urls.unwrap_or_else(|| records.urls_here()),
-        gate: gate.or(gate_with_records).context("no rate limiter was opened; check `gate.kind`")?,
+        gate: gate.or(gate_with_records).context("no rate limiter was opened; check `rate_limit.kind`")?,
         records,
         index,
         lock,

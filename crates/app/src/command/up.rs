@@ -29,7 +29,7 @@ Examples:
 
 The API is documented at /api/docs/ on that address. While the gateway runs, `gateway.json` in the
 data directory has its address. SIGTERM or Ctrl-C is a graceful shutdown: items in flight are finished
-or returned to their queue (`search.drain`). Any address but loopback needs `gateway.token`.
+or returned to their queue (`search.drain_timeout`). Any address but loopback needs `gateway.token`.
 
 With shared stores, several processes can each run some of the parts:
   crawlway up --only gateway

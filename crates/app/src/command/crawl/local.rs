@@ -49,7 +49,7 @@ pub(super) async fn run(args: CrawlArgs, mut config: Config, output: &mut Output
     }
     // Refused before anything is opened.
     let definition = definition.checked().map_err(|error| UsageError(error.to_string()))?;
-    config.fetch.override_pace(args.in_flight, args.gap).map_err(UsageError)?;
+    config.fetch.override_pace(args.per_host_concurrency, args.min_delay).map_err(UsageError)?;
     let file = args.out.as_ref().map(|out| out.open(definition.recrawl_after)).transpose()?;
     if args.out.as_ref().is_some_and(Out::is_standard_output) {
         output.redirect_to_stderr();

@@ -123,12 +123,12 @@ pub(super) struct CrawlArgs {
     /// Ignore robots.txt
     #[arg(long)]
     no_robots: bool,
-    /// Maximum concurrency per host; overrides `fetch.in_flight`
+    /// Maximum concurrency per host; overrides `fetch.per_host_concurrency`
     #[arg(long, value_name = "N")]
-    in_flight: Option<NonZeroUsize>,
-    /// Minimum delay between two requests to a host; overrides `fetch.gap`
+    per_host_concurrency: Option<NonZeroUsize>,
+    /// Minimum delay between two requests to a host; overrides `fetch.min_delay`
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    gap: Option<Duration>,
+    min_delay: Option<Duration>,
     /// Do not show progress
     #[arg(long, short)]
     quiet: bool,

@@ -105,8 +105,8 @@ fn refuse_local_flags(args: &CrawlArgs, client: &Client) -> anyhow::Result<()> {
     let flags = [
         ("--allow", "fetch.allow", !args.allow.is_empty()),
         ("--no-robots", "", args.no_robots),
-        ("--in-flight", "fetch.in_flight", args.in_flight.is_some()),
-        ("--gap", "fetch.gap", args.gap.is_some()),
+        ("--per-host-concurrency", "fetch.per_host_concurrency", args.per_host_concurrency.is_some()),
+        ("--min-delay", "fetch.min_delay", args.min_delay.is_some()),
         ("--out", "", args.out.is_some()),
     ];
     let given: Vec<_> = flags.into_iter().filter(|(_, _, given)| *given).collect();

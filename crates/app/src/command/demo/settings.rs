@@ -16,19 +16,19 @@ pub(super) struct SettingOverride {
 /// All overrides.
 pub(super) const OVERRIDES: [SettingOverride; 3] = [
     SettingOverride {
-        key: "fetch.gap",
+        key: "fetch.min_delay",
         value: "50ms",
         default: "1s",
         why: "the hosts are the demo's own; other hosts get a second between two requests",
     },
     SettingOverride {
-        key: "gate.back_off",
+        key: "rate_limit.backoff_delay",
         value: "500ms",
         default: "5s",
         why: "the hosts recover at once; a longer Retry-After is still honoured",
     },
     SettingOverride {
-        key: "search.retry_after",
+        key: "search.retry_delay",
         value: "100ms",
         default: "1s",
         why: "the failures here are part of the demo",
