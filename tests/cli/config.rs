@@ -273,7 +273,7 @@ fn a_server_without_an_address_is_reported_with_its_setting() {
         ),
         ("[records]\nkind = \"postgresql\"", "`records.postgresql.url` is empty"),
         ("[seen]\nkind = \"redis\"", "`seen.kind` is \"redis\", but `redis.url` is empty"),
-        ("[gate]\nkind = \"redis\"", "`rate_limit.kind` is \"redis\", but `redis.url` is empty"),
+        ("[rate_limit]\nkind = \"redis\"", "`rate_limit.kind` is \"redis\", but `redis.url` is empty"),
         ("[inventory]\nstore = \"mongodb\"", "`inventory.mongodb.url` is empty"),
     ] {
         home.write("crawlway.toml", &format!("only_process = true\n{settings}\n"));
@@ -312,7 +312,7 @@ fn read_only_commands_need_no_redis_and_no_mongodb() {
     // No server listens there.
     home.write(
         "crawlway.toml",
-        "only_process = true\n[seen]\nkind = \"redis\"\n[gate]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1:1\"\n\
+        "only_process = true\n[seen]\nkind = \"redis\"\n[rate_limit]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1:1\"\n\
          [inventory]\nstore = \"mongodb\"\n[inventory.mongodb]\nurl = \"mongodb://127.0.0.1:1\"\n",
     );
     home.run("queues").ok();

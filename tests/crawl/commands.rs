@@ -281,7 +281,7 @@ fn wrong_questions_are_told_what_is_wrong() {
     std::fs::write(
         &many,
         "[broker]\nkind = \"rabbitmq\"\n[broker.rabbitmq]\nhost = \"127.0.0.1\"\nport = 9\n[records]\nkind = \"postgresql\"\n\
-         [seen]\nkind = \"redis\"\n[gate]\nkind = \"redis\"\n[search]\nindex = \"postgresql\"\n",
+         [seen]\nkind = \"redis\"\n[rate_limit]\nkind = \"redis\"\n[search]\nindex = \"postgresql\"\n",
     )
     .unwrap();
     let many = many.to_string_lossy().into_owned();

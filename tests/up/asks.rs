@@ -19,8 +19,8 @@ fn site(runtime: &Runtime, plan: Plan) -> (Server, Lab) {
 fn lab(server: &Server) -> Lab {
     let port = server.web().port();
     Lab::new(&format!(
-        "[fetch]\ngap = \"0s\"\nallow = [\"127.0.0.0/8:{port}\"]\n\
-         [gate]\nback_off = \"5ms\"\nlongest_back_off = \"10ms\"\nbreaker_failures = 0"
+        "[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.0/8:{port}\"]\n\
+         [rate_limit]\nbackoff_delay = \"5ms\"\nmax_backoff_delay = \"10ms\"\nbreaker_failures = 0"
     ))
 }
 
@@ -282,7 +282,7 @@ fn who_stops_watching_a_crawl_does_not_stop_the_crawl() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Web::builder(Plan::bench(40)).serve()).unwrap();
     let port = server.web().port();
-    let lab = Lab::new(&format!("[fetch]\ngap = \"1h\"\nallow = [\"127.0.0.0/8:{port}\"]"));
+    let lab = Lab::new(&format!("[fetch]\nmin_delay = \"1h\"\nallow = [\"127.0.0.0/8:{port}\"]"));
     let up = lab.up();
     for (before, json, signal) in [(0, false, Signal::INT), (1, true, Signal::TERM)] {
         let mut line = crawl(&server, &["--name", if json { "second" } else { "first" }]);

@@ -11,7 +11,7 @@ fn in_the_middle_of_a_crawl_it_ends_when_asked_and_the_next_one_goes_on() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Web::builder(Plan::bench(200)).serve()).unwrap();
     let port = server.web().port();
-    let lab = Lab::new(&format!("[fetch]\ngap = \"5ms\"\nallow = [\"127.0.0.0/8:{port}\"]"));
+    let lab = Lab::new(&format!("[fetch]\nmin_delay = \"5ms\"\nallow = [\"127.0.0.0/8:{port}\"]"));
     let mut up = lab.up();
     let (_, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().truth().start }));
     let crawl = format!("/api/crawls/{}", accepted["name"].as_str().unwrap());

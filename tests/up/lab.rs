@@ -34,7 +34,7 @@ impl Lab {
     pub(crate) fn new(settings: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let all = format!(
-            "{settings}\n[search]\nindex_linger = \"20ms\"\nindex_batch = 200\nretry_after = \"20ms\"\n"
+            "{settings}\n[search]\nindex_linger = \"20ms\"\nindex_batch = 200\nretry_delay = \"20ms\"\n"
         );
         std::fs::write(home.path().join("crawlway.toml"), all).unwrap();
         Self { home, variables: Vec::new() }

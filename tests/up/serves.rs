@@ -11,7 +11,7 @@ fn a_crawl_over_http_becomes_searchable_and_survives_a_restart() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Web::builder(Plan::bench(40)).serve()).unwrap();
     let port = server.web().port();
-    let lab = Lab::new(&format!("[fetch]\ngap = \"0s\"\nallow = [\"127.0.0.0/8:{port}\"]"));
+    let lab = Lab::new(&format!("[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.0/8:{port}\"]"));
     let mut up = lab.up();
     assert_eq!(up.get("/health/ready").0, 200);
     let (status, accepted) = up.post("/api/crawls", &json!({ "seeds": server.web().truth().start }));

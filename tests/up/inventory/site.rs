@@ -50,8 +50,8 @@ impl Site {
     /// A data directory whose settings let the site be fetched, without a pause.
     pub(crate) fn lab(&self, settings: &str) -> Lab {
         Lab::new(&format!(
-            "{settings}\n[fetch]\ngap = \"0s\"\nallow = [\"127.0.0.1/32:{}\"]\n[gate]\nback_off = \"10ms\"\n\
-             longest_back_off = \"20ms\"\nbreaker_failures = 0\n[log]\nlevel = \"error\"\n",
+            "{settings}\n[fetch]\nmin_delay = \"0s\"\nallow = [\"127.0.0.1/32:{}\"]\n[rate_limit]\nbackoff_delay = \"10ms\"\n\
+             max_backoff_delay = \"20ms\"\nbreaker_failures = 0\n[log]\nlevel = \"error\"\n",
             self.port
         ))
     }
