@@ -1,4 +1,4 @@
-//! A stage that does as the test says. An item carries its body as text; its effect is a text as well.
+//! Scripted stage. Items and effects are texts.
 
 use super::queue;
 use crawlway_broker::{Delivery, Outgoing};
@@ -17,7 +17,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// A stage that does this to each batch.
+    /// Stage that runs this on each batch.
     pub(crate) fn batch<F>(
         name: &'static str,
         run: impl Fn(Vec<Item<String>>) -> F + Send + Sync + 'static,
@@ -29,7 +29,7 @@ impl Script {
         Self { name, run: Box::new(move |batch| Box::pin(run(batch))), apply: Box::new(apply) }
     }
 
-    /// A stage that does this to each item.
+    /// Stage that runs this on each item.
     pub(crate) fn each<F>(name: &'static str, run: impl Fn(Item<String>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Done> + Send + 'static,
@@ -41,7 +41,7 @@ impl Script {
         })
     }
 
-    /// Sets what applies effects.
+    /// Sets the function that applies effects.
     pub(crate) fn applying<F>(mut self, apply: impl Fn(Vec<String>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), EffectError>> + Send + 'static,
@@ -84,10 +84,10 @@ impl Stage for Script {
 }
 
 pub(crate) fn done() -> Done {
-    Ok(Output::nothing("looked_at"))
+    Ok(Output::empty("looked_at"))
 }
 
-/// Sends the item on to this queue, with its own name as the effect.
+/// Passes the item on to this queue, with its text as the effect.
 pub(crate) fn passed_on(item: &Item<String>, to: &str) -> Done {
     let outgoing = Outgoing::to_queue(&queue(to), item.value.clone()).id(item.id.clone());
     Ok(Output {
@@ -107,6 +107,6 @@ pub(crate) fn permanent(reason: &str) -> Done {
     Err(StageError::Permanent { reason: reason.to_owned() })
 }
 
-pub(crate) fn ours(error: &str) -> Done {
-    Err(StageError::Ours { error: error.to_owned() })
+pub(crate) fn unavailable(error: &str) -> Done {
+    Err(StageError::Unavailable { error: error.to_owned() })
 }
