@@ -11,38 +11,42 @@ use std::sync::{
 /// Environment variable that names the fail point.
 pub const VARIABLE: &str = "FAIL_POINT_OF_CRAWLWAY";
 
-/// Steps of the runner, in order, each with a fail point after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// The item is received.
-    Taken,
-    /// The stage has run.
-    Ran,
-    /// The output is published.
-    Published,
-    /// The effects are applied.
-    Applied,
-    /// The trail is written.
-    Trailed,
-    /// The item is settled.
-    Settled,
+/// Declares the fail points of a stage: an enum whose variants have a name in
+/// [`VARIABLE`](crate::fail::VARIABLE), with all of them in `ALL`.
+#[macro_export]
+macro_rules! fail_points {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            /// All fail points, in order.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// Name in the environment variable.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    };
 }
 
-impl Step {
-    /// All steps, in order.
-    pub const ALL: [Step; 6] =
-        [Step::Taken, Step::Ran, Step::Published, Step::Applied, Step::Trailed, Step::Settled];
-
-    /// Name in [`VARIABLE`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Step::Taken => "taken",
-            Step::Ran => "ran",
-            Step::Published => "published",
-            Step::Applied => "applied",
-            Step::Trailed => "trailed",
-            Step::Settled => "settled",
-        }
+fail_points! {
+    /// Steps of the runner, each with a fail point after it.
+    Step {
+        /// The item is received.
+        Taken = "taken",
+        /// The stage has run.
+        Ran = "ran",
+        /// The output is published.
+        Published = "published",
+        /// The effects are applied.
+        Applied = "applied",
+        /// The trail is written.
+        Trailed = "trailed",
+        /// The item is settled.
+        Settled = "settled",
     }
 }
 

@@ -44,8 +44,10 @@ pub trait Stage: Send + Sync + 'static {
         context: &Context,
     ) -> Vec<Result<Output<Self::Effect, Self::Note>, StageError>>;
 
-    /// Applies effects in order. Repeated as a whole after [`EffectError::Unavailable`].
-    async fn after_publish(&self, effects: &[&Self::Effect], context: &Context) -> Result<(), EffectError>;
+    /// Applies effects in order. Repeated as a whole after [`EffectError::Unavailable`]. By default there are none.
+    async fn after_publish(&self, _effects: &[&Self::Effect], _context: &Context) -> Result<(), EffectError> {
+        Ok(())
+    }
 }
 
 /// Item that a stage processes.

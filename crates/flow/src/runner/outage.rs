@@ -162,13 +162,4 @@ mod tests {
         assert!(wait.now_or_never().is_some());
         assert!(!outage.is_on());
     }
-
-    #[tokio::test]
-    async fn one_probe_at_a_time() {
-        let outage = Outage::default();
-        outage.failed(Instant::now());
-        outage.wait().await;
-        outage.probing();
-        assert!(outage.wait().now_or_never().is_none(), "a probe is under way");
-    }
 }

@@ -25,7 +25,7 @@ fn recording(batches: &Batches) -> Script {
 }
 
 #[tokio::test]
-async fn a_full_batch_goes_at_once_and_another_after_its_linger() {
+async fn a_full_batch_runs_at_once_and_another_lingers_until_a_flush() {
     let (world, spec) = World::with_queue().await;
     let batches = Arc::default();
     world.publish("q", ["a", "b", "c", "d", "e", "f"]).await;
@@ -50,7 +50,7 @@ async fn a_full_batch_goes_at_once_and_another_after_its_linger() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_not_full_goes_after_its_linger() {
+async fn an_incomplete_batch_runs_after_its_linger() {
     let (world, spec) = World::with_queue().await;
     let batches = Arc::default();
     world.publish("q", ["a", "b"]).await;
@@ -62,7 +62,7 @@ async fn a_batch_that_is_not_full_goes_after_its_linger() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_that_fails_while_a_batch_lingers_is_left_in_peace() {
+async fn a_source_that_fails_while_a_batch_lingers_is_retried_with_backoff() {
     let (world, spec) = World::with_queue().await;
     let batches = Arc::default();
     world.publish("q", ["a"]).await;
@@ -77,16 +77,16 @@ async fn a_source_that_fails_while_a_batch_lingers_is_left_in_peace() {
 }
 
 #[tokio::test]
-async fn a_suspect_runs_alone() {
+async fn an_item_runs_alone_from_its_third_attempt_on() {
     let spec = spec("q").max_attempts(5);
     let world = World::new(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a", "bomb", "b"]).await;
     let batches: Batches = Arc::default();
-    let noted = batches.clone();
+    let recorded = batches.clone();
     let stage = Script::batch("stage", move |batch| {
         let count = batch.len();
         let values: Vec<_> = batch.into_iter().map(|item| (item.value, item.attempt)).collect();
-        noted.lock().unwrap().push(values.clone());
+        recorded.lock().unwrap().push(values.clone());
         async move {
             assert!(values.iter().all(|(value, _)| value != "bomb"), "boom");
             (0..count).map(|_| done()).collect()
@@ -105,20 +105,11 @@ async fn a_suspect_runs_alone() {
 }
 
 #[tokio::test]
-async fn a_slow_item_holds_up_no_other() {
+async fn a_slow_item_blocks_no_other() {
     let (world, spec) = World::with_queue().await;
     let release = Arc::new(Semaphore::new(0));
-    let waiting = release.clone();
-    let stage = Script::each("stage", move |item| {
-        let release = waiting.clone();
-        async move {
-            if item.value == "slow" {
-                release.acquire().await.unwrap().forget();
-            }
-            done()
-        }
-    });
     world.publish("q", ["slow"]).await;
+    let stage = Script::blocked(&release, Some("slow"));
     let flow = world.run(stage, &spec, Settings { concurrency: 2, ..quick() });
     world.publish("q", (0..20).map(|number| number.to_string())).await;
     eventually("all others are done", async || {
@@ -133,7 +124,7 @@ async fn a_slow_item_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn an_item_that_cannot_be_published_holds_up_no_other() {
+async fn an_unpublished_item_blocks_no_other() {
     let (first, full, free) = (spec("first"), spec("full"), spec("free"));
     let full = full.max_length(crawlway_broker::MaxLength::Exact(1));
     let world = World::new(&[first.clone(), full, free]).await;
@@ -156,15 +147,15 @@ async fn an_item_that_cannot_be_published_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn nothing_is_taken_while_a_queue_further_down_is_too_long() {
+async fn nothing_is_received_while_the_downstream_queue_is_too_long() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ["a", "b", "c"]).await;
     world.publish("second", ["x", "y"]).await;
     let ran = Arc::new(AtomicBool::new(false));
-    let noted = ran.clone();
+    let recorded = ran.clone();
     let stage = Script::each("stage", move |_| {
-        noted.store(true, SeqCst);
+        recorded.store(true, SeqCst);
         async { done() }
     });
     let backpressure = Some(Backpressure { queue: queue("second"), max_pending: 2 });

@@ -19,34 +19,23 @@ fn short_drain() -> Settings {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_is_finished_and_nothing_new_is_taken() {
+async fn items_in_flight_are_finished_and_no_more_are_received() {
     let (world, spec) = World::with_queue().await;
-    let (release, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
-    let (waiting, counted) = (release.clone(), runs.clone());
-    let stage = Script::each("stage", move |_| {
-        counted.fetch_add(1, SeqCst);
-        let release = waiting.clone();
-        async move {
-            release.acquire().await.unwrap().forget();
-            done()
-        }
-    });
+    let release = Arc::new(Semaphore::new(0));
     world.publish("q", ids(10)).await;
     let settings = Settings { concurrency: 4, drain: TIMEOUT * 10, ..quick() };
-    let flow = world.run(stage, &spec, settings);
-    eventually("four run", async || runs.load(SeqCst) == 4).await;
+    let flow = world.run(Script::blocked(&release, None), &spec, settings);
+    eventually("four run", async || flow.meter.read().running == 4).await;
     world.stop.request();
     release.add_permits(100);
-    let meter = flow.meter.clone();
-    flow.ended().await;
-    assert_eq!(runs.load(SeqCst), 4);
-    assert_eq!(meter.read().outcomes["looked_at"], 4);
+    let reading = flow.ended().await;
+    assert_eq!((reading.outcomes["looked_at"], reading.ended()), (4, 4));
     let depth = world.depth("q").await;
     assert_eq!((depth.ready, depth.in_flight), (6, 0));
 }
 
 #[tokio::test]
-async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
+async fn a_stuck_item_is_handed_back_and_redelivered_with_the_same_attempt() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
     let stage = Script::each("stage", async |item| {
@@ -57,9 +46,7 @@ async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
         world.trails.of("a").len() == 1 && flow.meter.read().running == 1
     })
     .await;
-    let meter = flow.meter.clone();
-    flow.end().await;
-    let reading = meter.read();
+    let reading = flow.end().await;
     assert_eq!((reading.running, reading.finishing), (0, 0));
     let trail = world.trails.of("a");
     assert_eq!(trail.len(), 2);
@@ -76,7 +63,7 @@ async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
 }
 
 #[tokio::test]
-async fn what_is_being_finished_is_not_handed_back_as_well() {
+async fn an_item_that_is_being_finished_is_not_handed_back() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ["a", "stuck"]).await;
@@ -101,9 +88,8 @@ async fn what_is_being_finished_is_not_handed_back_as_well() {
     world.stop.request();
     eventually("what is stuck is handed over", async || flow.meter.read().running == 0).await;
     release.add_permits(1);
-    let meter = flow.meter.clone();
-    flow.ended().await;
-    assert_eq!((meter.read().fenced, meter.read().ended()), (0, 2), "each is settled once");
+    let reading = flow.ended().await;
+    assert_eq!((reading.fenced, reading.ended()), (0, 2), "each is settled once");
     assert_eq!(world.trails.ends("a"), [End::Passed]);
     assert_eq!(world.trails.ends("stuck"), [End::Deferred]);
 }
@@ -123,17 +109,16 @@ async fn items_that_cannot_be_published_are_handed_back() {
         reading.finishing == 4 && reading.running == 4
     })
     .await;
-    let meter = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
     let depth = world.depth("first").await;
     assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (20, 0, 0));
-    assert_eq!((meter.read().running, meter.read().finishing), (0, 0));
+    assert_eq!((reading.running, reading.finishing), (0, 0));
     assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred && entry.subject.is_some()));
     assert_eq!(world.trails.all().len(), 8);
 }
 
 #[tokio::test]
-async fn what_has_no_trail_is_handed_back_and_not_settled_for_good() {
+async fn an_item_without_a_trail_is_handed_back() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ids(3)).await;
     world.trails.down.store(true, SeqCst);
@@ -143,7 +128,7 @@ async fn what_has_no_trail_is_handed_back_and_not_settled_for_good() {
         _ => done(),
     });
     let flow = world.run(stage, &spec, short_drain());
-    eventually("it is tried", async || world.trails.calls.load(SeqCst) > 0).await;
+    eventually("it is attempted", async || world.trails.calls.load(SeqCst) > 0).await;
     flow.end().await;
     let depth = world.depth("q").await;
     assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (3, 0, 0));
@@ -167,14 +152,14 @@ async fn items_whose_effects_cannot_be_applied_are_handed_back() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ids(3)).await;
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = tries.clone();
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = attempts.clone();
     let stage = Script::each("stage", async |item| passed_on(&item, "second")).applying(move |_| {
         counted.fetch_add(1, SeqCst);
         async { Err(EffectError::Unavailable("switched off".into())) }
     });
     let flow = world.run(stage, &first, short_drain());
-    eventually("it is tried", async || tries.load(SeqCst) > 0).await;
+    eventually("it is attempted", async || attempts.load(SeqCst) > 0).await;
     flow.end().await;
     let depth = world.depth("first").await;
     assert_eq!((depth.waiting(), depth.in_flight), (3, 0));
@@ -182,22 +167,21 @@ async fn items_whose_effects_cannot_be_applied_are_handed_back() {
 }
 
 #[tokio::test]
-async fn it_ends_also_when_the_broker_is_down() {
+async fn the_shutdown_completes_while_the_broker_is_down() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ids(3)).await;
     let stage = Script::each("stage", async |_| std::future::pending().await);
     let flow = world.run(stage, &spec, short_drain());
     eventually("they run", async || flow.meter.read().running == 3).await;
     world.broker.down(true);
-    let meter = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
     // Their leases bring them back.
     assert_eq!(world.depth("q").await.in_flight, 3);
-    assert_eq!((meter.read().running, meter.read().finishing, meter.read().ended()), (0, 0, 0));
+    assert_eq!((reading.running, reading.finishing, reading.ended()), (0, 0, 0));
 }
 
 #[tokio::test]
-async fn it_ends_also_when_a_call_never_returns() {
+async fn the_shutdown_completes_when_a_call_never_returns() {
     let (world, spec) = World::with_queue().await;
     world.trails.hangs.store(true, SeqCst);
     world.publish("q", ["a"]).await;
@@ -208,7 +192,7 @@ async fn it_ends_also_when_a_call_never_returns() {
 }
 
 #[tokio::test]
-async fn it_ends_while_it_is_held_back_and_while_there_is_nothing_to_do() {
+async fn the_shutdown_completes_under_backpressure() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("second", ["x"]).await;
@@ -221,7 +205,7 @@ async fn it_ends_while_it_is_held_back_and_while_there_is_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn a_runner_that_breaks_stops_the_others() {
+async fn a_runner_that_panics_stops_the_others() {
     #[derive(Debug)]
     struct Broken;
 

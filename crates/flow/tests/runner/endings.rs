@@ -14,18 +14,18 @@ use std::{
 };
 
 #[tokio::test]
-async fn an_item_goes_through_two_stages_under_one_id_and_in_order() {
+async fn an_item_passes_two_stages_under_one_id_with_its_steps_in_order() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second.clone()]).await;
     world.publish("first", ["a"]).await;
     let applied = Arc::new(Mutex::new(Vec::new()));
-    let (noted, broker, trails) = (applied.clone(), world.broker.clone(), world.trails.clone());
+    let (recorded, broker, trails) = (applied.clone(), world.broker.clone(), world.trails.clone());
     let fetch = Script::each("fetch", async |item| passed_on(&item, "second")).applying(move |effects| {
         // Published, but neither recorded nor settled.
         assert!(broker.publishes.load(SeqCst) >= 2);
         assert_eq!(trails.of("a").iter().filter(|entry| entry.stage == "fetch").count(), 0);
         assert_eq!(broker.settles.load(SeqCst), 0);
-        noted.lock().unwrap().extend(effects);
+        recorded.lock().unwrap().extend(effects);
         async { Ok(()) }
     });
     // The second stage waits for the trail of the first one, so that their settlements do not mix.
@@ -45,8 +45,7 @@ async fn an_item_goes_through_two_stages_under_one_id_and_in_order() {
     eventually("the trail is closed", async || world.trails.ends("a").contains(&End::Done)).await;
     world.until_empty("first").await;
     world.until_empty("second").await;
-    let reading = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
     let trail: Vec<_> =
         world.trails.of("a").into_iter().map(|e| (e.stage, e.end, e.outcome, e.attempt)).collect();
     assert_eq!(
@@ -61,14 +60,13 @@ async fn an_item_goes_through_two_stages_under_one_id_and_in_order() {
     assert_eq!(entry.subject.as_deref(), Some("about a"));
     assert!(!world.trails.is_open("a"));
     assert_eq!(*applied.lock().unwrap(), ["a"]);
-    let reading = reading.read();
     assert_eq!((reading.running, reading.finishing, reading.fenced, reading.ended()), (0, 0, 0, 1));
     assert_eq!(reading.outcomes["sent_on"], 1);
     assert_eq!(reading.took.iter().map(|(_, count)| count).sum::<u64>(), 1);
 }
 
 #[tokio::test]
-async fn an_item_whose_offspring_go_on_under_other_ids_is_done() {
+async fn an_item_whose_output_has_other_ids_is_done() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ["a"]).await;
@@ -85,24 +83,23 @@ async fn an_item_whose_offspring_go_on_under_other_ids_is_done() {
 }
 
 #[tokio::test]
-async fn a_transient_failure_is_tried_again_and_counts() {
+async fn a_transient_failure_is_retried_and_counted() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
     let stage =
         Script::each("stage", async |item| if item.attempt < 3 { transient("not today") } else { done() });
     let flow = world.run(stage, &spec, quick());
     world.until_empty("q").await;
-    let meter = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
     let trail: Vec<_> = world.trails.all().into_iter().map(|e| (e.end, e.attempt, e.error)).collect();
     let error = Some("not today".to_owned());
     assert_eq!(trail, [(End::Retried, 1, error.clone()), (End::Retried, 2, error), (End::Done, 3, None)]);
-    assert_eq!(meter.read().outcomes.into_iter().collect::<Vec<_>>(), [("looked_at", 1), ("retried", 2)]);
-    assert_eq!(meter.read().outages, 0);
+    assert_eq!(reading.outcomes.into_iter().collect::<Vec<_>>(), [("looked_at", 1), ("retried", 2)]);
+    assert_eq!(reading.outages, 0);
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_success_is_a_note_and_no_error() {
+async fn the_detail_of_a_success_is_a_note_and_no_error() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
     let stage = Script::each("stage", async |_| {
@@ -116,33 +113,33 @@ async fn what_is_said_of_a_success_is_a_note_and_no_error() {
 }
 
 #[tokio::test]
-async fn an_item_that_the_stage_counts_itself_goes_back_at_once_and_never_dies_of_it() {
+async fn a_requeued_item_counts_no_attempt_at_the_source() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
-    let tries = Arc::new(AtomicU32::new(0));
-    let most = spec.max_attempts + 3;
+    let attempts = Arc::new(AtomicU32::new(0));
+    let max = spec.max_attempts + 3;
     let stage = Script::each("stage", move |item| {
         assert_eq!(item.attempt, 1, "the source counts nothing");
-        let tries = tries.fetch_add(1, SeqCst) + 1;
-        item.failures.set(tries - 1);
+        let attempt = attempts.fetch_add(1, SeqCst) + 1;
+        item.failures.set(attempt - 1);
         async move {
-            if tries < most { Err(StageError::Requeue { error: "not today".to_owned() }) } else { done() }
+            if attempt < max { Err(StageError::Requeue { error: "not today".to_owned() }) } else { done() }
         }
     });
     let flow = world.run(stage, &spec, quick());
     world.until_empty("q").await;
     flow.end().await;
-    let mut expected = vec![End::Retried; most as usize - 1];
+    let mut expected = vec![End::Retried; max as usize - 1];
     expected.push(End::Done);
     assert_eq!(world.trails.ends("a"), expected);
     let trail = world.trails.of("a");
     assert!(trail[..1].iter().all(|entry| entry.error.as_deref() == Some("not today")));
     let attempts: Vec<u32> = trail.iter().map(|entry| entry.attempt).collect();
-    assert_eq!(attempts, (1..=most).collect::<Vec<_>>(), "the trail knows what the stage counts");
+    assert_eq!(attempts, (1..=max).collect::<Vec<_>>(), "the trail has the count of the stage");
 }
 
 #[tokio::test]
-async fn after_the_last_attempt_it_is_dead_with_its_first_and_last_error() {
+async fn after_the_last_attempt_an_item_is_a_dead_letter_with_its_first_and_last_error() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
     let stage = Script::each("stage", async |item| transient(&format!("failure {}", item.attempt)));
@@ -158,7 +155,7 @@ async fn after_the_last_attempt_it_is_dead_with_its_first_and_last_error() {
 }
 
 #[tokio::test]
-async fn a_permanent_failure_is_dead_at_once_with_its_reason() {
+async fn a_permanent_failure_is_a_dead_letter_at_once() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
     let flow = world.run(Script::each("stage", async |_| permanent("no price")), &spec, quick());
@@ -171,7 +168,7 @@ async fn a_permanent_failure_is_dead_at_once_with_its_reason() {
 }
 
 #[tokio::test]
-async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
+async fn a_deferred_item_is_redelivered_at_its_time_and_counts_no_attempt() {
     let spec = spec("q").lease(Duration::from_secs(7_200));
     let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a"]).await;
@@ -186,7 +183,7 @@ async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
         }
     });
     let flow = world.run(stage, &spec, quick());
-    eventually("it is put off", async || world.depth("q").await.delayed == 1).await;
+    eventually("it is deferred", async || world.depth("q").await.delayed == 1).await;
     clock.advance(Duration::from_secs(19));
     remains("it waits", async || attempts.lock().unwrap().len() == 1).await;
     clock.advance(Duration::from_secs(1));
@@ -198,7 +195,7 @@ async fn what_is_not_due_comes_at_its_time_and_counts_nothing() {
 }
 
 #[tokio::test]
-async fn no_deferral_is_longer_than_thirty_seconds_so_that_an_earlier_turn_is_not_missed() {
+async fn no_deferral_exceeds_thirty_seconds() {
     let spec = spec("q").lease(Duration::from_secs(7_200));
     let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a"]).await;
@@ -211,7 +208,7 @@ async fn no_deferral_is_longer_than_thirty_seconds_so_that_an_earlier_turn_is_no
     });
     let flow = world.run(stage, &spec, quick());
     for asked in 1..4 {
-        eventually("it is put off", async || {
+        eventually("it is deferred", async || {
             attempts.lock().unwrap().len() == asked && world.depth("q").await.delayed == 1
         })
         .await;
@@ -223,15 +220,14 @@ async fn no_deferral_is_longer_than_thirty_seconds_so_that_an_earlier_turn_is_no
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_dead_with_the_reason_while_the_others_go_on() {
+async fn an_invalid_item_is_a_dead_letter_and_affects_no_other() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a", "invalid-1", "b", "unspeakable-1", "c"]).await;
     let settings = crawlway_flow::Settings { batch: 8, linger: Duration::ZERO, ..quick() };
     let flow = world.run(Script::each("stage", async |_| done()), &spec, settings);
     eventually("both are dead", async || world.depth("q").await.dead == 2).await;
     world.until_empty("q").await;
-    let meter = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
     for item in ["a", "b", "c"] {
         assert_eq!(world.trails.ends(item), [End::Done]);
     }
@@ -243,12 +239,11 @@ async fn what_cannot_be_read_is_dead_with_the_reason_while_the_others_go_on() {
     // A panic while decoding may be a fault of the process: the item gets all its attempts.
     assert_eq!((dead[1].0.as_str(), dead[1].1.attempts), ("unspeakable-1", 4));
     assert!(dead[1].1.last_error.as_ref().unwrap().error.contains("cannot say unspeakable-1"));
-    let reading = meter.read();
     assert_eq!((reading.running, reading.finishing), (0, 0));
 }
 
 #[tokio::test]
-async fn a_panic_counts_as_an_attempt_and_the_loop_goes_on() {
+async fn a_panic_is_a_failed_attempt_and_the_runner_goes_on() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["bomb", "a"]).await;
     let stage = Script::each("stage", async |item| {
@@ -266,7 +261,7 @@ async fn a_panic_counts_as_an_attempt_and_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn a_stage_that_miscounts_has_nothing_settled_by_guess() {
+async fn a_wrong_number_of_results_fails_the_whole_batch() {
     let (world, spec) = World::with_queue().await;
     world.publish("q", ["a", "b", "c"]).await;
     let calls = Arc::new(AtomicU32::new(0));
@@ -285,7 +280,7 @@ async fn a_stage_that_miscounts_has_nothing_settled_by_guess() {
 }
 
 #[tokio::test]
-async fn what_no_broker_takes_makes_only_its_own_item_dead() {
+async fn invalid_output_makes_only_its_own_item_a_dead_letter() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ["a", "bad", "b"]).await;

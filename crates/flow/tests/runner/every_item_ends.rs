@@ -103,8 +103,7 @@ async fn every_item_ends(seed: u64, batch: usize) {
     world.until_empty("second").await;
     over.store(true, SeqCst);
     faults.await.unwrap();
-    let meter = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
 
     let mut dead = BTreeMap::new();
     for name in ["first", "second"] {
@@ -125,7 +124,6 @@ async fn every_item_ends(seed: u64, batch: usize) {
     }
     let known: BTreeSet<_> = world.trails.all().into_iter().map(|entry| entry.item).collect();
     assert_eq!(known.len(), ITEMS);
-    let reading = meter.read();
     assert_eq!((reading.running, reading.finishing, reading.fenced), (0, 0, 0));
     let first_stage = world.trails.all().iter().filter(|entry| entry.stage == "one").count();
     assert_eq!(reading.ended(), first_stage as u64, "the meter and the trails agree");

@@ -23,25 +23,17 @@ async fn let_leases_pass(world: &World, clock: &ManualClock) {
         // The first of the two may have been under way when the clock was moved.
         let beats = world.broker.extends.load(SeqCst) + 2;
         clock.advance(LEASE * 2 / 3);
-        eventually("the lease is renewed", async || world.broker.extends.load(SeqCst) >= beats).await;
+        eventually("the lease is extended", async || world.broker.extends.load(SeqCst) >= beats).await;
     }
 }
 
 #[tokio::test]
-async fn a_lease_is_kept_while_the_stage_works_longer_than_it() {
+async fn a_lease_is_extended_while_the_stage_runs() {
     let spec = spec("q").lease(LEASE);
     let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     let release = Arc::new(Semaphore::new(0));
-    let waiting = release.clone();
-    let stage = Script::each("stage", move |_| {
-        let release = waiting.clone();
-        async move {
-            release.acquire().await.unwrap().forget();
-            done()
-        }
-    });
     world.publish("q", ["a"]).await;
-    let flow = world.run(stage, &spec, quick());
+    let flow = world.run(Script::blocked(&release, None), &spec, quick());
     eventually("it runs", async || flow.meter.read().running == 1).await;
     let_leases_pass(&world, &clock).await;
     release.add_permits(1);
@@ -55,7 +47,7 @@ async fn a_lease_is_kept_while_the_stage_works_longer_than_it() {
 }
 
 #[tokio::test]
-async fn a_lease_is_kept_while_a_batch_lingers_and_while_the_trails_are_down() {
+async fn a_lease_is_extended_while_a_batch_lingers_and_while_the_trails_are_down() {
     let spec = spec("q").lease(LEASE);
     let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.trails.down.store(true, SeqCst);
@@ -65,7 +57,7 @@ async fn a_lease_is_kept_while_a_batch_lingers_and_while_the_trails_are_down() {
     eventually("it lingers", async || world.depth("q").await.in_flight == 1).await;
     let_leases_pass(&world, &clock).await;
     world.publish("q", ["b"]).await;
-    eventually("they cannot be noted", async || world.trails.calls.load(SeqCst) > 0).await;
+    eventually("they cannot be recorded", async || world.trails.calls.load(SeqCst) > 0).await;
     let_leases_pass(&world, &clock).await;
     world.trails.down.store(false, SeqCst);
     world.until_empty("q").await;
@@ -75,7 +67,7 @@ async fn a_lease_is_kept_while_a_batch_lingers_and_while_the_trails_are_down() {
 }
 
 #[tokio::test]
-async fn a_lease_is_kept_while_the_next_queue_is_full() {
+async fn a_lease_is_extended_while_the_next_queue_is_full() {
     let first = spec("first").lease(LEASE);
     let second = spec("second").max_length(MaxLength::Exact(1));
     let (world, clock) = World::with_manual_clock(&[first.clone(), second]).await;
@@ -92,7 +84,7 @@ async fn a_lease_is_kept_while_the_next_queue_is_full() {
 }
 
 /// Stage in which the first run of each item waits for its release. Records the attempts.
-fn first_one_waits(release: &Arc<Semaphore>, attempts: &Arc<Mutex<Vec<u32>>>) -> Script {
+fn first_run_blocked(release: &Arc<Semaphore>, attempts: &Arc<Mutex<Vec<u32>>>) -> Script {
     let (release, attempts) = (release.clone(), attempts.clone());
     let seen = Mutex::new(HashSet::new());
     Script::each("stage", move |item| {
@@ -114,7 +106,7 @@ async fn a_worker_that_lost_its_lease_without_notice_is_fenced() {
     let (world, clock) = World::with_manual_clock(&[first.clone(), spec("second")]).await;
     let (release, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
     world.publish("first", ["a"]).await;
-    let flow = world.run(first_one_waits(&release, &attempts), &first, quick());
+    let flow = world.run(first_run_blocked(&release, &attempts), &first, quick());
     eventually("it runs", async || flow.meter.read().running == 1).await;
     world.broker.no_extend.store(true, SeqCst);
     clock.advance(LEASE * 2);
@@ -126,7 +118,7 @@ async fn a_worker_that_lost_its_lease_without_notice_is_fenced() {
     let reading = flow.meter.read();
     assert_eq!((reading.ended(), reading.running, reading.finishing), (1, 0, 0), "counted once");
     flow.end().await;
-    // What a zombie publishes may be a duplicate, and is never a loss.
+    // A zombie may publish a duplicate; nothing is lost.
     assert_eq!(world.depth("second").await.ready, 2);
 }
 
@@ -136,17 +128,17 @@ async fn a_worker_that_knows_of_its_lost_lease_publishes_nothing() {
     let (world, clock) = World::with_manual_clock(&[first.clone(), spec("second")]).await;
     let (release, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
     world.publish("first", ["a"]).await;
-    let flow = world.run(first_one_waits(&release, &attempts), &first, quick());
+    let flow = world.run(first_run_blocked(&release, &attempts), &first, quick());
     eventually("it runs", async || flow.meter.read().running == 1).await;
     world.broker.no_extend.store(true, SeqCst);
     clock.advance(LEASE * 2);
     eventually("it comes again, and is done", async || flow.meter.read().ended() == 1).await;
     world.broker.no_extend.store(false, SeqCst);
-    // Another one keeps the heart beating. When the second beat is through, what the first one told is known.
+    // Another item keeps the heartbeat going. After the second beat, the result of the first one is known.
     world.publish("first", ["b"]).await;
     eventually("both run", async || flow.meter.read().running == 2).await;
     let beats = world.broker.extends.load(SeqCst) + 2;
-    eventually("a beat tells", async || world.broker.extends.load(SeqCst) >= beats).await;
+    eventually("a heartbeat", async || world.broker.extends.load(SeqCst) >= beats).await;
     release.add_permits(2);
     eventually("the first one is fenced", async || flow.meter.read().fenced == 1).await;
     world.until_empty("first").await;
@@ -156,7 +148,7 @@ async fn a_worker_that_knows_of_its_lost_lease_publishes_nothing() {
 }
 
 #[tokio::test]
-async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
+async fn leases_are_not_extended_after_the_runner_is_dropped() {
     let spec = spec("q").lease(LEASE);
     let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a"]).await;
@@ -171,7 +163,7 @@ async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
     eventually("it runs", async || runs.load(SeqCst) == 1).await;
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    // Whatever was under way when it was ended may still come through.
+    // A call in progress may still complete.
     tokio::time::sleep(LEASE).await;
     let beats = world.broker.extends.load(SeqCst);
     tokio::time::sleep(LEASE).await;
@@ -181,7 +173,7 @@ async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
 }
 
 #[tokio::test]
-async fn the_trail_of_an_item_that_died_with_its_worker_is_closed_by_the_next_process() {
+async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_process() {
     let spec = spec("q").lease(LEASE).max_solo_crashes(2);
     let mut world = World::new(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a", "b"]).await;

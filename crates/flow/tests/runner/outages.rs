@@ -17,7 +17,7 @@ fn sending_on() -> Script {
 }
 
 #[tokio::test]
-async fn while_the_broker_is_down_items_wait_and_then_go_on() {
+async fn items_wait_while_the_broker_is_down() {
     let first = spec("first");
     let world = World::new(&[first.clone(), spec("second")]).await;
     world.publish("first", ids(5)).await;
@@ -25,26 +25,25 @@ async fn while_the_broker_is_down_items_wait_and_then_go_on() {
     let flow = world.run(sending_on(), &first, quick());
     eventually("all wait", async || flow.meter.read().finishing == 5).await;
     world.broker.down(true);
-    let tries = world.broker.publishes.load(SeqCst);
-    remains("nothing is noted", async || world.trails.all().is_empty()).await;
-    assert!(world.broker.publishes.load(SeqCst) < tries + 20, "it is not tried all the time");
+    let attempts = world.broker.publishes.load(SeqCst);
+    remains("nothing is recorded", async || world.trails.all().is_empty()).await;
+    assert!(world.broker.publishes.load(SeqCst) < attempts + 20, "it backs off");
     world.broker.down(false);
     world.until_empty("first").await;
     // A queue that was empty during the outage is received from again without delay.
     world.publish("first", ["late"]).await;
     world.until_empty("first").await;
-    let meter = flow.meter.clone();
-    flow.end().await;
+    let reading = flow.end().await;
     assert_eq!(world.depth("second").await.ready, 6);
     for entry in world.trails.all() {
         assert_eq!((entry.end, entry.attempt), (End::Passed, 1));
     }
     assert_eq!(world.trails.all().len(), 6);
-    assert!(meter.read().outages > 0);
+    assert!(reading.outages > 0);
 }
 
 #[tokio::test]
-async fn a_full_queue_lets_items_through_as_it_drains() {
+async fn items_wait_for_room_in_a_full_queue() {
     let (first, second) = (spec("first"), spec("second").max_length(MaxLength::Exact(1)));
     let world = World::new(&[first.clone(), second.clone()]).await;
     world.publish("first", ids(12)).await;
@@ -74,9 +73,9 @@ async fn while_the_trails_are_down_nothing_is_settled() {
     world.trails.down.store(true, SeqCst);
     world.publish("first", ids(3)).await;
     let flow = world.run(sending_on(), &first, quick());
-    eventually("it is tried", async || world.trails.calls.load(SeqCst) > 0).await;
+    eventually("it is attempted", async || world.trails.calls.load(SeqCst) > 0).await;
     remains("nothing is settled", async || world.broker.settles.load(SeqCst) == 0).await;
-    assert!(world.trails.calls.load(SeqCst) < 20, "it is not tried all the time");
+    assert!(world.trails.calls.load(SeqCst) < 20, "it backs off");
     world.trails.down.store(false, SeqCst);
     world.until_empty("first").await;
     flow.end().await;
@@ -85,7 +84,7 @@ async fn while_the_trails_are_down_nothing_is_settled() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_refused_takes_no_other_with_it() {
+async fn an_invalid_trail_entry_affects_no_other() {
     let (world, spec) = World::with_queue().await;
     *world.trails.refused.lock().unwrap() = Some("item-1".into());
     world.publish("q", ids(3)).await;
@@ -99,43 +98,43 @@ async fn an_entry_that_is_refused_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn while_nothing_can_be_settled_items_wait_and_are_then_settled_together() {
+async fn items_that_could_not_be_settled_are_settled_together_later() {
     let (world, spec) = World::with_queue().await;
     world.broker.no_settle.store(true, SeqCst);
     world.publish("q", ids(30)).await;
     let settings = Settings { batch: 30, concurrency: 30, linger: TIMEOUT, ..quick() };
     let flow = world.run(Script::each("stage", async |_| done()), &spec, settings);
-    eventually("it is tried", async || world.broker.settles.load(SeqCst) >= 3).await;
+    eventually("it is attempted", async || world.broker.settles.load(SeqCst) >= 3).await;
     world.broker.no_settle.store(false, SeqCst);
     world.until_empty("q").await;
     // Settled one by one, each with its own back-off, it would have taken dozens of calls.
     assert!(world.broker.settles.load(SeqCst) < 10);
     flow.end().await;
-    assert!(ids(30).iter().all(|id| world.trails.ends(id) == [End::Done]), "noted once");
+    assert!(ids(30).iter().all(|id| world.trails.ends(id) == [End::Done]), "recorded once");
 }
 
 #[tokio::test]
-async fn while_effects_cannot_be_applied_items_wait() {
+async fn items_wait_while_effects_cannot_be_applied() {
     let first = spec("first");
     let world = World::new(&[first.clone(), spec("second")]).await;
     let (down, applied) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Vec::new())));
-    let (switch, noted, tries) = (down.clone(), applied.clone(), Arc::new(AtomicU32::new(0)));
-    let counted = tries.clone();
+    let (switch, recorded, attempts) = (down.clone(), applied.clone(), Arc::new(AtomicU32::new(0)));
+    let counted = attempts.clone();
     let stage = sending_on().applying(move |effects| {
         counted.fetch_add(1, SeqCst);
         let answer = if switch.load(SeqCst) {
             Err(EffectError::Unavailable("switched off".into()))
         } else {
-            noted.lock().unwrap().extend(effects);
+            recorded.lock().unwrap().extend(effects);
             Ok(())
         };
         async { answer }
     });
     world.publish("first", ids(3)).await;
     let flow = world.run(stage, &first, quick());
-    eventually("it is tried", async || tries.load(SeqCst) > 0).await;
-    remains("nothing is noted", async || world.trails.calls.load(SeqCst) == 0).await;
-    assert!(tries.load(SeqCst) < 20, "it is not tried all the time");
+    eventually("it is attempted", async || attempts.load(SeqCst) > 0).await;
+    remains("nothing is recorded", async || world.trails.calls.load(SeqCst) == 0).await;
+    assert!(attempts.load(SeqCst) < 20, "it backs off");
     down.store(false, SeqCst);
     world.until_empty("first").await;
     flow.end().await;
@@ -146,7 +145,7 @@ async fn while_effects_cannot_be_applied_items_wait() {
 }
 
 #[tokio::test]
-async fn an_effect_that_fails_for_good_harms_only_its_own_item() {
+async fn a_permanent_effect_error_affects_only_its_own_item() {
     let first = spec("first");
     let world = World::new(&[first.clone(), spec("second")]).await;
     world.publish("first", ["a", "never", "panic", "b"]).await;
@@ -190,7 +189,7 @@ async fn during_an_outage_of_the_stage_one_item_at_a_time_probes() {
     let flow = world.run(stage, &spec, quick());
     eventually("the first ones have found out", async || runs.load(SeqCst) >= 16).await;
     let before = runs.load(SeqCst);
-    remains("few are tried", async || runs.load(SeqCst) < before + 15).await;
+    remains("few probe", async || runs.load(SeqCst) < before + 15).await;
     down.store(false, SeqCst);
     world.until_empty("q").await;
     flow.end().await;

@@ -50,7 +50,7 @@ async fn replayed_items_keep_their_ids_and_their_trails() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_put_back_is_still_dead_and_its_trail_says_so() {
+async fn a_letter_that_could_not_be_replayed_stays_dead_with_a_closed_trail() {
     let (world, clock) = with_dead_letters(3).await;
     world.broker.no_replay.store(true, SeqCst);
     assert!(matches!(replay_all(&world).await, Err(ReplayError::Broker(_))));
@@ -74,8 +74,8 @@ async fn without_trails_nothing_is_replayed() {
 }
 
 #[tokio::test]
-async fn those_that_die_again_meanwhile_are_left_for_the_next_time() {
-    // The clock stands still, so that the time of death cannot tell them apart.
+async fn items_that_die_again_during_a_replay_are_not_replayed_twice() {
+    // The clock does not move, so the times of death are equal.
     let (world, _) = with_dead_letters(300).await;
     let spec = spec("q");
     let flow = world.run(Script::each("stage", async |_| permanent("again")), &spec, quick());

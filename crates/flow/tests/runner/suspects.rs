@@ -67,7 +67,7 @@ async fn lose(mut world: World, name: &str, times: u32) -> World {
 
 #[tokio::test]
 async fn suspects_run_in_halving_groups() {
-    for (losses, most) in [(0, 16), (1, 8), (2, 4), (3, 2), (4, 1)] {
+    for (losses, max) in [(0, 16), (1, 8), (2, 4), (3, 2), (4, 1)] {
         let spec = spec("q").prefetch(32);
         let world = World::new(std::slice::from_ref(&spec)).await;
         world.publish("q", (0..16).map(|n| format!("{n}"))).await;
@@ -76,7 +76,7 @@ async fn suspects_run_in_halving_groups() {
         let flow = world.run(watch.stage("stage"), &spec, Settings { concurrency: 16, ..quick() });
         world.until_empty("q").await;
         flow.end().await;
-        assert_eq!(watch.max(), most, "after {losses} lost workers");
+        assert_eq!(watch.max(), max, "after {losses} lost workers");
         assert!(world.dead("q").await.is_empty());
     }
 }
@@ -100,7 +100,7 @@ async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stag
     flow.end().await;
     assert_eq!(watch.beside("suspect"), Vec::<String>::new());
     assert!(watch.max() > 4, "the others ran side by side");
-    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are told");
+    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are in its trail");
 }
 
 #[tokio::test]

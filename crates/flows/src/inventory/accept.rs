@@ -40,7 +40,7 @@ pub enum NotAccepted {
     Url(#[from] UrlError),
     /// Address that the SSRF guard forbids.
     #[error(
-        "url with address {address} is refused, expected a host that everybody can reach; allow that range in `fetch.allow` if it is meant"
+        "url with address {address} is refused, expected a public address; allow its range in `fetch.allow` if it is intended"
     )]
     Address {
         /// Address.

@@ -8,9 +8,7 @@ use super::{
 };
 use crawlway_broker::{Delivery, MessageId, Outgoing, QueueName};
 use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
-use crawlway_flow::{
-    Context, EffectError, FailureCounter, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail,
-};
+use crawlway_flow::{Context, FailureCounter, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
     inventory::{self, Attempt, Begun, Ended, Status},
@@ -25,31 +23,17 @@ const BLOCKING_FROM_BYTES: usize = 256 << 10;
 /// Delay of a deferral without a time of its own.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Fail points of this stage, beside those of the runner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InventoryStep {
-    /// The record is in progress.
-    Begun,
-    /// The response is received.
-    Fetched,
-    /// The record is completed.
-    Completed,
-    /// The record has failed, temporarily or permanently.
-    Failed,
-}
-
-impl InventoryStep {
-    /// All steps, in order.
-    pub const ALL: [InventoryStep; 4] = [Self::Begun, Self::Fetched, Self::Completed, Self::Failed];
-
-    /// Name in [`VARIABLE`](crawlway_flow::fail::VARIABLE).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Begun => "begun",
-            Self::Fetched => "fetched",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-        }
+crawlway_flow::fail_points! {
+    /// Fail points of this stage, beside those of the runner.
+    InventoryStep {
+        /// The record is in progress.
+        Begun = "begun",
+        /// The response is received.
+        Fetched = "fetched",
+        /// The record is completed.
+        Completed = "completed",
+        /// The record has failed, temporarily or permanently.
+        Failed = "failed",
     }
 }
 
@@ -312,9 +296,5 @@ impl Stage for FetchStage {
 
     async fn run(&self, batch: Vec<Item<UrlRequest>>, context: &Context) -> Vec<Result<Done, StageError>> {
         join_all(batch.into_iter().map(|item| self.process(item, context))).await
-    }
-
-    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
-        Ok(())
     }
 }

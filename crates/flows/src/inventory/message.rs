@@ -65,7 +65,7 @@ const FIELDS: [Field; 3] = [
 pub(super) fn decode(body: &[u8]) -> Result<UrlRequest, Invalid> {
     let UrlMessage { url, requested_at, message_id } = body::read(body, MAX_BYTES, &FIELDS)?;
     let url = normalise(&url, &UrlOptions::default())
-        .map_err(|error| Invalid(format!("`url` is not one that can be asked for: {error}")))?;
+        .map_err(|error| Invalid(format!("`url` is not one that can be requested: {error}")))?;
     let requested_at = Timestamp::from_iso(&requested_at).ok_or_else(|| {
         Invalid(format!(
             "`requested_at` is {}; expected ISO 8601 such as \"2026-11-15T09:30:00Z\"",
@@ -131,7 +131,7 @@ mod tests {
             (without("url"), "`url` is missing; expected a text"),
             (without("message_id"), "`message_id` is missing"),
             (with("url", json!(7)), "`url` is 7; expected a text"),
-            (with("url", json!("ftp://a.example/")), "`url` is not one that can be asked for"),
+            (with("url", json!("ftp://a.example/")), "`url` is not one that can be requested"),
             (with("url", json!("https://user:pw@a.example/")), "credentials"),
             (with("requested_at", json!("now")), "`requested_at` is \"now\"; expected ISO 8601"),
             (with("message_id", json!("")), "`message_id` is \"\"; expected 1 to 128 bytes"),

@@ -3,7 +3,7 @@
 use super::message::{self, CheckedPage, Metadata, PageMessage};
 use crawlway_broker::Delivery;
 use crawlway_clock::Timestamp;
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
+use crawlway_flow::{Context, Invalid, Item, Output, Stage, StageError};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::{
@@ -287,10 +287,6 @@ impl Stage for ExportStage {
             Err(error) => error.to_string(),
         };
         (0..count).map(|_| Err(StageError::Unavailable { error: error.clone() })).collect()
-    }
-
-    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
-        Ok(())
     }
 }
 

@@ -3,29 +3,17 @@
 use super::message::{self, CheckedPage};
 use crawlway_broker::Delivery;
 use crawlway_content::simhash::simhash;
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{Context, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{IndexedPage, PageIndex, StoreError};
 use std::sync::Arc;
 
-/// Fail points of this stage, beside those of the runner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexStep {
-    /// The pages are decoded, and about to be written.
-    Read,
-    /// The pages are durable.
-    Committed,
-}
-
-impl IndexStep {
-    /// All steps, in order.
-    pub const ALL: [IndexStep; 2] = [Self::Read, Self::Committed];
-
-    /// Name in [`VARIABLE`](crawlway_flow::fail::VARIABLE).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Committed => "committed",
-        }
+crawlway_flow::fail_points! {
+    /// Fail points of this stage, beside those of the runner.
+    IndexStep {
+        /// The pages are decoded, and about to be written.
+        Read = "read",
+        /// The pages are durable.
+        Committed = "committed",
     }
 }
 
@@ -87,10 +75,6 @@ impl Stage for IndexStage {
             Err(error) => Err(StageError::Unavailable { error: error.to_string() }),
         };
         written.into_iter().map(ended).collect()
-    }
-
-    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
-        Ok(())
     }
 }
 

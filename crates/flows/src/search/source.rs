@@ -43,7 +43,7 @@ pub(super) struct CrawlJob {
 pub(super) struct CrawlNote {
     pub(super) facts: PageFacts,
     /// Whether its host was requested, so that the minimum delay applies.
-    pub(super) asked: bool,
+    pub(super) requested: bool,
     /// Whether the URL has no page.
     pub(super) no_page: bool,
 }
@@ -139,7 +139,7 @@ impl FrontierSource {
             Verdict::Done => Ending::Done {
                 outcome: settlement.outcome.to_owned(),
                 facts: settlement.note.facts.clone(),
-                rest: if settlement.note.asked { rest } else { Duration::ZERO },
+                rest: if settlement.note.requested { rest } else { Duration::ZERO },
             },
             Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
             Verdict::Requeue => Ending::Defer { until: self.clock.now() },
@@ -289,9 +289,9 @@ mod tests {
                 let receipt = taken.iter().find(job).unwrap().receipt.clone();
                 let (outcome, note) = if settled == page {
                     let facts = PageFacts { canonical: Some(gone.to_owned()), ..PageFacts::default() };
-                    ("left_out", CrawlNote { facts, asked: true, no_page: false })
+                    ("left_out", CrawlNote { facts, requested: true, no_page: false })
                 } else {
-                    ("gone", CrawlNote { no_page: true, asked: true, ..CrawlNote::default() })
+                    ("gone", CrawlNote { no_page: true, requested: true, ..CrawlNote::default() })
                 };
                 let verdict = Verdict::Done;
                 source.settle(&[Settlement { receipt, verdict, outcome, note, defers_group: true }]).await;

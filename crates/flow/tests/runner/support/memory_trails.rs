@@ -72,20 +72,20 @@ impl Trails for MemoryTrails {
         Ok(self.of(item))
     }
 
-    async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
+    async fn of_subject(&self, subject: &str, max: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
         let all = self.all();
         let items: BTreeSet<_> =
             all.iter().filter(|entry| entry.subject.as_deref() == Some(subject)).collect_items();
-        Ok(items.iter().take(most).map(|item| self.of(item)).collect())
+        Ok(items.iter().take(max).map(|item| self.of(item)).collect())
     }
 
-    async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
+    async fn open(&self, max: usize) -> Result<Vec<String>, StoreError> {
         let all = self.all();
         let items = all.iter().collect_items();
-        Ok(items.into_iter().filter(|item| self.is_open(item)).take(most).collect())
+        Ok(items.into_iter().filter(|item| self.is_open(item)).take(max).collect())
     }
 
-    async fn expire(&self, _before: Timestamp, _most: usize) -> Result<u64, StoreError> {
+    async fn expire(&self, _before: Timestamp, _max: usize) -> Result<u64, StoreError> {
         Ok(0)
     }
 }

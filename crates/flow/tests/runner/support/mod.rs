@@ -11,7 +11,7 @@ pub(crate) use script::{Done, Script, done, passed_on, permanent, transient, una
 use crawlway_broker::{Broker, DeadFilter, DeadLetter, Depth, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use crawlway_clock::{Backoff, Clock, ManualClock, Timestamp};
-use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Reading, Settings, Stop};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
@@ -155,16 +155,17 @@ impl World {
 }
 
 impl RunningFlow {
-    /// Shuts down gracefully.
-    pub(crate) async fn end(self) {
+    /// Shuts down gracefully. Returns the final metrics.
+    pub(crate) async fn end(self) -> Reading {
         self.stop.request();
-        self.ended().await;
+        self.ended().await
     }
 
-    /// Waits for the end of the shutdown.
-    pub(crate) async fn ended(self) {
+    /// Waits for the end of the shutdown. Returns the final metrics.
+    pub(crate) async fn ended(self) -> Reading {
         let ran = tokio::time::timeout(TIMEOUT, self.task).await.expect("it ends in time").unwrap();
         assert_eq!(ran, Ran::ToTheEnd);
+        self.meter.read()
     }
 }
 

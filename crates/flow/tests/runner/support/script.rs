@@ -5,6 +5,7 @@ use crawlway_broker::{Delivery, Outgoing};
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
 use futures::future::{BoxFuture, join_all};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 pub(crate) type Done = Result<Output<String, ()>, StageError>;
 type Run = dyn Fn(Vec<Item<String>>) -> BoxFuture<'static, Vec<Done>> + Send + Sync;
@@ -38,6 +39,20 @@ impl Script {
         Self::batch(name, move |batch| {
             let run = run.clone();
             async move { join_all(batch.into_iter().map(|item| run(item))).await }
+        })
+    }
+
+    /// Stage whose runs of this item, or of all, wait for a permit.
+    pub(crate) fn blocked(permits: &Arc<Semaphore>, item: Option<&'static str>) -> Self {
+        let permits = permits.clone();
+        Self::each("stage", move |blocked| {
+            let permits = permits.clone();
+            async move {
+                if item.is_none_or(|item| blocked.value == item) {
+                    permits.acquire().await.unwrap().forget();
+                }
+                done()
+            }
         })
     }
 

@@ -32,7 +32,7 @@ impl PageCrawl<'_> {
         let host_delay = Backoff::new(options.host_retry, options.longest_retry).delay(self.attempt.max(1));
         let response = classify(fetched, &self.url, is_conditional, host_delay, self.clock)?;
         self.now = self.clock.now();
-        self.note.asked = true;
+        self.note.requested = true;
         self.note.facts.fetched = true;
         self.note.facts.crawled_at = Some(self.now);
         self.mark_seen(&self.job.url.clone());
@@ -57,7 +57,7 @@ impl PageCrawl<'_> {
             self.remove(self.job.url.clone());
         }
         if !requested {
-            self.note.asked = false;
+            self.note.requested = false;
             self.note.facts.fetched = false;
             self.note.facts.crawled_at = None;
             self.effect().seen.clear();

@@ -63,31 +63,17 @@ use settings::SettingsCache;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// Fail points of this stage, beside those of the runner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CrawlStep {
-    /// The URL is claimed.
-    Claimed,
-    /// The response is received.
-    Fetched,
-    /// The links are in the frontier.
-    LinksStored,
-    /// The URL is marked as seen.
-    MarkedSeen,
-}
-
-impl CrawlStep {
-    /// All steps, in order.
-    pub const ALL: [CrawlStep; 4] = [Self::Claimed, Self::Fetched, Self::LinksStored, Self::MarkedSeen];
-
-    /// Name in [`VARIABLE`](crawlway_flow::fail::VARIABLE).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Claimed => "claimed",
-            Self::Fetched => "fetched",
-            Self::LinksStored => "links_stored",
-            Self::MarkedSeen => "marked_seen",
-        }
+crawlway_flow::fail_points! {
+    /// Fail points of this stage, beside those of the runner.
+    CrawlStep {
+        /// The URL is claimed.
+        Claimed = "claimed",
+        /// The response is received.
+        Fetched = "fetched",
+        /// The links are in the frontier.
+        LinksStored = "links_stored",
+        /// The URL is marked as seen.
+        MarkedSeen = "marked_seen",
     }
 }
 
