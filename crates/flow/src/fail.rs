@@ -42,9 +42,9 @@ fail_points! {
         /// The output is published.
         Published = "published",
         /// The effects are applied.
-        Applied = "applied",
+        EffectsApplied = "applied",
         /// The trail is written.
-        Trailed = "trailed",
+        TrailWritten = "trailed",
         /// The item is settled.
         Settled = "settled",
     }

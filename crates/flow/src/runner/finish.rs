@@ -106,7 +106,7 @@ impl<S: Stage> Engine<S> {
         }
         fail::passed(self.stage.name(), fail::Step::Published.name());
         self.apply_effects(&mut items).await;
-        fail::passed(self.stage.name(), fail::Step::Applied.name());
+        fail::passed(self.stage.name(), fail::Step::EffectsApplied.name());
         let outage_delay = self.update_outage(&items);
         let (entries, mut settlements): (Vec<_>, Vec<_>) =
             items.into_iter().map(|item| self.conclude(item, outage_delay)).unzip();
@@ -121,7 +121,7 @@ impl<S: Stage> Engine<S> {
                 settlement.note = S::Note::default();
             }
         }
-        fail::passed(self.stage.name(), fail::Step::Trailed.name());
+        fail::passed(self.stage.name(), fail::Step::TrailWritten.name());
         let took = entries.iter().map(|entry| Duration::from_millis(entry.took_ms)).collect();
         self.settle(settlements, took).await;
         fail::passed(self.stage.name(), fail::Step::Settled.name());

@@ -101,7 +101,7 @@ impl Flow {
                 // Panics of stages are caught, so this is a bug of the runner. The other stages depend on it, so the
                 // process must be restarted.
                 tracing::error!(flow = self.parts.flow, %error, "the runner panicked; shutting down");
-                ran = Ran::Broke;
+                ran = Ran::Panicked;
                 self.stop.request();
             }
         }
@@ -116,5 +116,5 @@ pub enum Ran {
     /// Graceful shutdown.
     ToTheEnd,
     /// A runner panicked, and the other stages were shut down.
-    Broke,
+    Panicked,
 }

@@ -251,6 +251,6 @@ async fn a_runner_that_panics_stops_the_others() {
         .stage(Script::each("sound", async |_| done()), world.source(&spec), quick())
         .stage(Script::each("broken", async |_| done()), Broken, quick());
     let ran = tokio::time::timeout(TIMEOUT, flow.run()).await.expect("the other one ends, too");
-    assert_eq!(ran, crawlway_flow::Ran::Broke);
+    assert_eq!(ran, crawlway_flow::Ran::Panicked);
     assert!(world.stop.is_requested());
 }

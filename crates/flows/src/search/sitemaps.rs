@@ -36,7 +36,7 @@ pub async fn add_sitemaps(
 ) -> Result<(u64, Vec<String>), StoreError> {
     let stored = frontier.crawl(crawl).await?.map(|crawl| crawl.definition).unwrap_or_default();
     let read_before = serde_json::from_str::<Definition>(&stored).map(|stored| stored.state.sitemaps_read);
-    let mut reading = Reading {
+    let mut reader = SitemapReader {
         frontier,
         fetcher,
         crawl,
@@ -53,21 +53,21 @@ pub async fn add_sitemaps(
         let mut again_at: Option<Timestamp> = None;
         let mut again = Vec::new();
         for mut site in sites {
-            match reading.read_site(&mut site, round).await? {
-                Read::All => {}
-                Read::Deferred(at) => {
+            match reader.read_site(&mut site, round).await? {
+                Progress::All => {}
+                Progress::Deferred(at) => {
                     again_at = Some(again_at.map_or(at, |earlier| at.min(earlier)));
                     again.push(site);
                 }
-                Read::Cancelled => return Ok((reading.added, reading.errors)),
+                Progress::Cancelled => return Ok((reader.added, reader.errors)),
             }
         }
         let Some(at) = again_at else { break };
         sites = again;
-        reading.checkpoint().await?;
+        reader.checkpoint().await?;
         tokio::time::sleep(at.since(Timestamp::now()).clamp(Duration::from_secs(1), MAX_RETRY_DELAY)).await;
-        if reading.is_cancelled().await? {
-            return Ok((reading.added, reading.errors));
+        if reader.is_cancelled().await? {
+            return Ok((reader.added, reader.errors));
         }
     }
     let all_read = |stored: &mut Definition| {
@@ -75,7 +75,7 @@ pub async fn add_sitemaps(
         stored.state.sitemaps_read.clear();
     };
     update_definition(frontier, crawl, all_read).await?;
-    Ok((reading.added, reading.errors))
+    Ok((reader.added, reader.errors))
 }
 
 /// Sitemaps of one site.
@@ -98,7 +98,7 @@ impl Site {
 }
 
 /// Progress on the sitemaps of a site.
-enum Read {
+enum Progress {
     All,
     /// More can be read from this time on.
     Deferred(Timestamp),
@@ -106,7 +106,7 @@ enum Read {
     Cancelled,
 }
 
-struct Reading<'a> {
+struct SitemapReader<'a> {
     frontier: &'a dyn Frontier,
     fetcher: &'a Fetcher,
     crawl: &'a CrawlId,
@@ -119,9 +119,9 @@ struct Reading<'a> {
     errors: Vec<String>,
 }
 
-impl Reading<'_> {
+impl SitemapReader<'_> {
     /// Reads the files of a site until all are read or one is deferred.
-    async fn read_site(&mut self, site: &mut Site, round: u32) -> Result<Read, StoreError> {
+    async fn read_site(&mut self, site: &mut Site, round: u32) -> Result<Progress, StoreError> {
         let started = match site.walk.take() {
             Some(walk) => Ok(walk),
             None => self.fetcher.sitemap_walk(&site.request, SitemapCaps::default()).await,
@@ -152,14 +152,14 @@ impl Reading<'_> {
                 Err(error) => self.errors.push(format!("{}: {error}", file.url)),
             }
             if self.is_cancelled().await? {
-                return Ok(Read::Cancelled);
+                return Ok(Progress::Cancelled);
             }
         }
         if failed.is_empty() {
-            return Ok(Read::All);
+            return Ok(Progress::All);
         }
         failed.into_iter().for_each(|file| walk.again(file));
-        Ok(Read::Deferred(Timestamp::now() + MAX_RETRY_DELAY))
+        Ok(Progress::Deferred(Timestamp::now() + MAX_RETRY_DELAY))
     }
 
     /// Adds the pages of a file to the frontier.
@@ -182,12 +182,12 @@ impl Reading<'_> {
     }
 
     /// Progress after a failed request: deferred by rate limit or outage, or ended with an error.
-    fn failed(&mut self, error: &FetchError) -> Read {
+    fn failed(&mut self, error: &FetchError) -> Progress {
         if matches!(error.code, Code::RobotsWait | Code::GateWait | Code::GateOpen) {
-            return Read::Deferred(error.not_before.unwrap_or(Timestamp::now() + MAX_RETRY_DELAY));
+            return Progress::Deferred(error.not_before.unwrap_or(Timestamp::now() + MAX_RETRY_DELAY));
         }
         self.errors.push(error.to_string());
-        Read::All
+        Progress::All
     }
 
     /// Stores which files were read.

@@ -235,28 +235,12 @@ async fn open_crawl(
     };
     let mut was_not_indexed = false;
     if let Ok(before) = serde_json::from_str::<Definition>(&stored.definition) {
+        was_not_indexed = before.state.not_indexed && asked.file.is_none();
         // URLs dropped because too many were pending are found again in the stored links.
         let has_room = frontier.policy().most_waiting(definition.max_pages) > stored.counts.waiting;
         let has_dropped = stored.counts.left_out.contains_key(TOO_MANY_WAITING);
-        definition.state.rescan =
-            before.state.rescan || !before.has_same_scope(&definition) || has_dropped && has_room;
-        was_not_indexed = before.state.not_indexed && asked.file.is_none();
-        // Until all pages are reopened.
-        definition.state.not_indexed |= was_not_indexed;
-        if was_not_indexed {
-            definition.state.fresh_since = Some(now.as_millis());
-        }
-        // An earlier fresh start may be incomplete.
-        definition.state.fresh_since = definition.state.fresh_since.or(before.state.fresh_since);
-        // An interrupted start continues with its unread sitemaps, unless they may have changed since.
-        let given_at = Timestamp::from_millis(before.state.seeds_given_at);
-        let continues = before.state.sitemaps_unread && now.since(given_at) < definition.recrawl_after;
-        if continues && !definition.state.rescan && !asked.fresh {
-            definition.state.sitemaps_read = before.state.sitemaps_read;
-        }
-        definition.state.joined_hosts = before.state.joined_hosts;
-        let is_longer = definition.recrawl_after > before.recrawl_after;
-        definition.state.marked_since = if is_longer { now.as_millis() } else { before.state.marked_since };
+        definition.state.rescan = has_dropped && has_room;
+        carry_over(&mut definition, before, asked, now);
     }
     let new = NewTerms {
         replaces: stored.revision,
@@ -264,6 +248,29 @@ async fn open_crawl(
         max_pages: definition.max_pages,
     };
     Ok(frontier.set_terms(id, &new).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
+}
+
+/// Carries the state of an earlier start over to the new definition.
+fn carry_over(definition: &mut Definition, before: Definition, asked: &Asked, now: Timestamp) {
+    let is_same_scope = before.has_same_scope(definition);
+    let is_longer = definition.recrawl_after > before.recrawl_after;
+    let (state, before) = (&mut definition.state, before.state);
+    state.rescan |= before.rescan || !is_same_scope;
+    if before.not_indexed && asked.file.is_none() {
+        // Until all pages are reopened.
+        state.not_indexed = true;
+        state.fresh_since = Some(now.as_millis());
+    }
+    // An earlier fresh start may be incomplete.
+    state.fresh_since = state.fresh_since.or(before.fresh_since);
+    // An interrupted start continues with its unread sitemaps, unless they may have changed since.
+    let given_at = Timestamp::from_millis(before.seeds_given_at);
+    let continues = before.sitemaps_unread && now.since(given_at) < definition.recrawl_after;
+    if continues && !state.rescan && !asked.fresh {
+        state.sitemaps_read = before.sitemaps_read;
+    }
+    state.joined_hosts = before.joined_hosts;
+    state.marked_since = if is_longer { now.as_millis() } else { before.marked_since };
 }
 
 /// Replays the dead letters of a crawl, and returns their number. Without `fresh`, URLs that crashed their workers stay dead

@@ -148,42 +148,18 @@ impl Search {
         let (broker, clock) = (parts.broker.clone(), parts.clock.clone());
         let mut flow = Flow::new(parts, stop);
         if stages.crawl {
-            let plan = Prefetch::of(settings);
+            let prefetch = Prefetch::of(settings);
+            let (frontier, min_delay) = (stores.frontier.clone(), settings.crawl.request.pace.gap);
+            let source = FrontierSource::new(frontier, clock, prefetch.per_host, min_delay, changed.clone());
             let mut options = settings.crawl.clone();
-            options.request.waiting = plan.waiting;
-            let source = FrontierSource::new(
-                stores.frontier.clone(),
-                clock,
-                plan.per_host,
-                settings.crawl.request.pace.gap,
-                changed.clone(),
-            );
+            options.request.waiting = prefetch.waiting;
             let (name, max_bytes) = (queue.name.clone(), settings.largest_message);
             let stage = CrawlStage::new(fetcher, stores, name, max_bytes, options, settings.fetch_at_once);
-            let backpressure = Backpressure { queue: queue.name.clone(), max_pending: settings.most_waiting };
-            flow = flow.stage(
-                stage,
-                source,
-                Settings {
-                    concurrency: plan.concurrency,
-                    retry: Backoff::new(settings.first_retry, settings.last_retry),
-                    drain: settings.drain,
-                    backpressure: Some(backpressure),
-                    ..Settings::default()
-                },
-            );
+            flow = flow.stage(stage, source, crawl_settings(settings, queue, prefetch.concurrency));
         }
         if let (true, Some(pages)) = (stages.index, &stores.pages) {
             let source = QueueSource::new(broker, queue.clone());
-            let batches = Settings {
-                concurrency: settings.index_batch * 2,
-                batch: settings.index_batch,
-                linger: settings.index_linger,
-                finish_batch: settings.index_batch,
-                drain: settings.drain,
-                ..Settings::default()
-            };
-            let max_bytes = settings.largest_message;
+            let (batches, max_bytes) = (index_settings(settings), settings.largest_message);
             flow = match pages {
                 PagesInto::Index(index) => {
                     flow.stage(IndexStage::new(index.clone(), max_bytes), source, batches)
@@ -210,5 +186,27 @@ impl Search {
     /// Runs the stages until a graceful shutdown is complete.
     pub async fn run(self) -> Ran {
         self.flow.run().await
+    }
+}
+
+fn crawl_settings(settings: &SearchSettings, queue: &QueueSpec, concurrency: usize) -> Settings {
+    let backpressure = Backpressure { queue: queue.name.clone(), max_pending: settings.most_waiting };
+    Settings {
+        concurrency,
+        retry: Backoff::new(settings.first_retry, settings.last_retry),
+        drain: settings.drain,
+        backpressure: Some(backpressure),
+        ..Settings::default()
+    }
+}
+
+fn index_settings(settings: &SearchSettings) -> Settings {
+    Settings {
+        concurrency: settings.index_batch * 2,
+        batch: settings.index_batch,
+        linger: settings.index_linger,
+        finish_batch: settings.index_batch,
+        drain: settings.drain,
+        ..Settings::default()
     }
 }
