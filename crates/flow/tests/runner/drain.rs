@@ -101,7 +101,7 @@ async fn items_that_cannot_be_published_are_handed_back() {
     world.publish("second", ["in the way"]).await;
     world.publish("first", ids(20)).await;
     let stage = Script::each("stage", async |item| passed_on(&item, "second"));
-    // So few at a time that some wait in each place there is.
+    // Small bounds, so that items are pending in every step.
     let settings = Settings { finish_batch: 2, concurrency: 4, ..short_drain() };
     let flow = world.run(stage, &first, settings);
     eventually("no more are taken", async || {
@@ -175,7 +175,7 @@ async fn the_shutdown_completes_while_the_broker_is_down() {
     eventually("they run", async || flow.meter.read().running == 3).await;
     world.broker.down(true);
     let reading = flow.end().await;
-    // Their leases bring them back.
+    // Redelivered when their leases end.
     assert_eq!(world.depth("q").await.in_flight, 3);
     assert_eq!((reading.running, reading.finishing, reading.ended()), (0, 0, 0));
 }

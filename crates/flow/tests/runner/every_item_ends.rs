@@ -66,7 +66,7 @@ async fn every_item_ends(seed: u64, batch: usize) {
         })
         .applying(move |_| {
             let answer = match effects.below(20) {
-                // Only where nothing goes on: an item that was sent on and then given up ends twice, as it must.
+                // Only in the last stage: an item that is passed on and then dead ends twice.
                 0 if to.is_none() => Err(EffectError::Permanent("cannot be".into())),
                 1 => Err(EffectError::Unavailable("switched off".into())),
                 _ => Ok(()),

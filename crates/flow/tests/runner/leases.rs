@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_millis(300);
 /// Lets several leases pass, with a heartbeat in each.
 async fn let_leases_pass(world: &World, clock: &ManualClock) {
     for _ in 0..6 {
-        // The first of the two may have been under way when the clock was moved.
+        // Two, since the first may have started before the clock was moved.
         let beats = world.broker.extends.load(SeqCst) + 2;
         clock.advance(LEASE * 2 / 3);
         eventually("the lease is extended", async || world.broker.extends.load(SeqCst) >= beats).await;

@@ -169,7 +169,7 @@ async fn a_permanent_effect_error_affects_only_its_own_item() {
     }
     let never = world.trails.of("never");
     assert_eq!((never.len(), never[0].end, never[0].error.as_deref()), (1, End::Dead, Some("too long")));
-    // A panic gets all its attempts.
+    // An item that panics gets all its attempts.
     assert_eq!(world.trails.of("panic").len(), 4);
     assert!(!world.trails.is_open("panic"));
 }

@@ -111,7 +111,7 @@ async fn an_item_that_kills_its_process_alone_becomes_a_dead_letter_and_no_other
     let mut world = lose(world, "q", ALONE_AFTER).await;
     world.publish("q", ["a", "b"]).await;
     for _ in 0..2 {
-        // The runner is ended in the middle of it, as by a kill: nothing is settled or handed back.
+        // The runner is aborted, as by a crash: nothing is settled or handed back.
         let stage = Script::each("stage", |item| async move {
             if item.id.as_str() == "poison" {
                 std::future::pending::<()>().await;

@@ -69,9 +69,9 @@ async fn on_shared_backends_a_site_that_is_down_for_ten_minutes_is_crawled_later
     backends.clear().await;
 }
 
-/// RabbitMQ's deferrals take real time, so that the clock of the rate limiter is moved only when the item is back.
+/// Deferrals on RabbitMQ take real time, so the clock of the rate limiter moves only when the item is redelivered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_shared_stores_a_url_waits_for_its_robots_txt_and_counts_nothing() {
+async fn on_shared_backends_a_url_waits_for_its_robots_txt_and_counts_no_attempt() {
     let backends = Backends::new("outage-inventory").await;
     let (world, site) = (backends.world().await, Site::up());
     site.robots_answers(503);
