@@ -1,79 +1,87 @@
-//! Fail points: places at which a test has the process killed, as by `kill -9`.
+//! Fail points: places at which a test lets the process kill itself, as by `kill -9`.
 //!
-//! The variable `FAIL_POINT_OF_CRAWLWAY` names one, `stage.step` or `stage.step#n` for the n-th time it is passed. Only debug
-//! builds heed it.
+//! The environment variable `FAIL_POINT_OF_CRAWLWAY` names one: `stage.step`, or `stage.step#n` for its n-th pass. Release
+//! builds ignore it.
 
 use std::sync::{
     OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
-/// The variable that names where to die.
+/// Environment variable that names the fail point.
 pub const VARIABLE: &str = "FAIL_POINT_OF_CRAWLWAY";
 
-/// The steps of an item's way through any stage, in order. A process may die after each of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// It was taken from its source.
-    Taken,
-    /// The stage has done its work.
-    Ran,
-    /// What came out is published.
-    Published,
-    /// The effects are applied.
-    Applied,
-    /// The trail is written.
-    Trailed,
-    /// The item is settled.
-    Settled,
+/// Declares the fail points of a stage: an enum whose variants have a name in
+/// [`VARIABLE`](crate::fail::VARIABLE), with all of them in `ALL`.
+#[macro_export]
+macro_rules! fail_points {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            /// All fail points, in order.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// Name in the environment variable.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    };
 }
 
-impl Step {
-    /// All of them, in order.
-    pub const ALL: [Step; 6] =
-        [Step::Taken, Step::Ran, Step::Published, Step::Applied, Step::Trailed, Step::Settled];
-
-    /// Its name in [`VARIABLE`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Step::Taken => "taken",
-            Step::Ran => "ran",
-            Step::Published => "published",
-            Step::Applied => "applied",
-            Step::Trailed => "trailed",
-            Step::Settled => "settled",
-        }
+fail_points! {
+    /// Steps of the runner, each with a fail point after it.
+    Step {
+        /// The item is received.
+        Taken = "taken",
+        /// The stage has run.
+        Ran = "ran",
+        /// The output is published.
+        Published = "published",
+        /// The effects are applied.
+        EffectsApplied = "applied",
+        /// The trail is written.
+        TrailWritten = "trailed",
+        /// The item is settled.
+        Settled = "settled",
     }
 }
 
-/// Kills this process at once if it was to die here.
+/// Kills this process if [`VARIABLE`] names this fail point.
 pub fn passed(stage: &str, step: &str) {
     if !cfg!(debug_assertions) {
         return;
     }
-    let Some(plan) = plan() else { return };
-    if plan.stage == stage && plan.step == step && plan.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-        // SIGKILL, so that nothing is tidied up, exactly as when somebody else sends it.
+    let Some(point) = configured() else { return };
+    if point.stage == stage && point.step == step && point.passes_left.fetch_sub(1, Ordering::SeqCst) == 1 {
+        // SIGKILL, so that no clean-up runs.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
 
 #[derive(Debug)]
-struct Plan {
+struct FailPoint {
     stage: String,
     step: String,
-    left: AtomicU64,
+    passes_left: AtomicU64,
 }
 
-fn plan() -> Option<&'static Plan> {
-    static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
-    PLAN.get_or_init(|| read(&std::env::var(VARIABLE).ok()?)).as_ref()
+fn configured() -> Option<&'static FailPoint> {
+    static CONFIGURED: OnceLock<Option<FailPoint>> = OnceLock::new();
+    CONFIGURED.get_or_init(|| parse(&std::env::var(VARIABLE).ok()?)).as_ref()
 }
 
-fn read(text: &str) -> Option<Plan> {
-    let (place, time) = text.split_once('#').unwrap_or((text, "1"));
+fn parse(text: &str) -> Option<FailPoint> {
+    let (place, pass) = text.split_once('#').unwrap_or((text, "1"));
     let (stage, step) = place.split_once('.')?;
-    Some(Plan { stage: stage.into(), step: step.into(), left: AtomicU64::new(time.parse().ok()?) })
+    Some(FailPoint {
+        stage: stage.into(),
+        step: step.into(),
+        passes_left: AtomicU64::new(pass.parse().ok()?),
+    })
 }
 
 #[cfg(test)]
@@ -81,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_with_and_without_its_number() {
-        let plan = read("crawl.published").unwrap();
-        assert_eq!((plan.stage.as_str(), plan.step.as_str()), ("crawl", "published"));
-        assert_eq!(plan.left.into_inner(), 1);
-        assert_eq!(read("index.ran#7").unwrap().left.into_inner(), 7);
+    fn a_fail_point_is_parsed_with_and_without_its_number() {
+        let point = parse("crawl.published").unwrap();
+        assert_eq!((point.stage.as_str(), point.step.as_str()), ("crawl", "published"));
+        assert_eq!(point.passes_left.into_inner(), 1);
+        assert_eq!(parse("index.ran#7").unwrap().passes_left.into_inner(), 7);
         for wrong in ["", "crawl", "crawl.ran#x"] {
-            assert!(read(wrong).is_none(), "{wrong}");
+            assert!(parse(wrong).is_none(), "{wrong}");
         }
     }
 }

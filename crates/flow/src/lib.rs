@@ -1,32 +1,32 @@
-//! Stages and the runner, which is the only code that receives, settles and retries.
+//! Stages and the runner, the only code that receives, settles and retries items.
 //!
 //! ```text
-//! source ─▶ decode ─▶ run ─▶ publish ─▶ effects ─▶ trail ─▶ settle
-//!   ▲         │        │        │          │         │        │
-//!   │         └ dead   │        └──────────┴─────────┴────────┴─ ours is out of order: the item waits
-//!   └── retry, defer ◀─┘
+//! receive ─▶ decode ─▶ run ─▶ publish ─▶ effects ─▶ trail ─▶ settle
+//!    ▲         │        │        │          │         │        │
+//!    │         └ dead   │        └──────────┴─────────┴────────┴─ infrastructure unavailable: retried with back-off
+//!    └── retry, defer ◀─┘
 //! ```
 //!
-//! A stage says what is done to an item and nothing else. The order above is what makes a kill at any moment harmless:
-//! what comes out is durable before anything says that it was made, and the item is settled last of all.
+//! A stage only processes items. The order of the steps makes a crash between any two of them harmless: output is
+//! durable before an effect or a trail mentions it, and the item is settled last.
 
 mod coalesce;
-mod exclusive;
 pub mod fail;
-mod lost;
+mod lost_workers;
 mod meter;
 mod replay;
 mod runner;
+mod solo;
 mod source;
 mod stage;
 mod stop;
 
-pub use coalesce::Coalesce;
-pub use exclusive::Exclusive;
-pub use lost::{ItemsOf, close_trails_of_the_lost};
+pub use coalesce::Coalescer;
+pub use lost_workers::{ItemsOf, close_trails_of_the_lost};
 pub use meter::{BUCKETS_MS, Meter, Reading};
 pub use replay::{ReplayError, replay};
-pub use runner::{Flow, HoldBack, MAX_DEFER, Parts, Ran, Settings, retry_delay};
-pub use source::{Ended, QueueSource, Source, Wait};
-pub use stage::{Context, Counted, EffectError, Invalid, Item, Output, Stage, StageError};
+pub use runner::{Backpressure, Flow, MAX_DEFER, Parts, Ran, Settings};
+pub use solo::Exclusive;
+pub use source::{QueueSource, ReceiveWait, Settlement, Source};
+pub use stage::{Context, EffectError, FailureCounter, Invalid, Item, Output, Stage, StageError};
 pub use stop::Stop;

@@ -1,4 +1,4 @@
-//! What a stage has done so far, for progress bars and metrics.
+//! Metrics of a stage.
 
 use parking_lot::Mutex;
 use std::{
@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// Upper bounds of the time an item spends in a stage, in milliseconds, for histograms.
+/// Upper bounds of the histogram buckets for the duration of an attempt, in milliseconds.
 pub const BUCKETS_MS: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 30_000];
 
-/// Counts what a stage does. Shared by all tasks of the stage.
+/// Gauges, counters and a histogram of one stage, shared by all of its tasks.
 #[derive(Debug, Default)]
 pub struct Meter {
     running: AtomicU64,
@@ -22,34 +22,34 @@ pub struct Meter {
     took_ms: AtomicU64,
 }
 
-/// What a meter shows at one moment.
+/// Snapshot of a [`Meter`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// Items that the stage works on.
+    /// Gauge of items that the stage is running.
     pub running: u64,
-    /// Items whose work is done and that are being published, noted and settled.
+    /// Gauge of items between run and settle.
     pub finishing: u64,
-    /// Items that were lost to another worker before they could be settled.
+    /// Counter of items that were fenced before they could be settled.
     pub fenced: u64,
-    /// How often something of ours was out of order.
+    /// Counter of failures of unavailable infrastructure.
     pub outages: u64,
-    /// How often an attempt ended with which outcome.
+    /// Counter of attempts by outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// How many attempts took up to so many milliseconds and longer than the bound before; the last is without bound.
+    /// Histogram of attempt durations: upper bound in milliseconds (none for the last bucket), count.
     pub took: Vec<(Option<u64>, u64)>,
-    /// How long all attempts took together, in milliseconds.
+    /// Sum of all attempt durations, in milliseconds.
     pub took_ms: u64,
 }
 
 impl Reading {
-    /// How many attempts have ended.
+    /// Number of attempts that have ended.
     pub fn ended(&self) -> u64 {
         self.outcomes.values().sum()
     }
 }
 
 impl Meter {
-    /// What it shows now.
+    /// Snapshot of the current values.
     pub fn read(&self) -> Reading {
         let took = self.took.iter().enumerate();
         Reading {
@@ -59,7 +59,7 @@ impl Meter {
             outages: self.outages.load(Ordering::Relaxed),
             outcomes: self.outcomes.lock().clone(),
             took: took
-                .map(|(place, count)| (BUCKETS_MS.get(place).copied(), count.load(Ordering::Relaxed)))
+                .map(|(bucket, count)| (BUCKETS_MS.get(bucket).copied(), count.load(Ordering::Relaxed)))
                 .collect(),
             took_ms: self.took_ms.load(Ordering::Relaxed),
         }
@@ -74,30 +74,30 @@ impl Meter {
         self.finishing.fetch_add(items as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn given_up(&self, items: usize) {
+    pub(crate) fn cancelled(&self, items: usize) {
         self.running.fetch_sub(items as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn finished(&self, outcome: &'static str, took: Duration) {
+    pub(crate) fn settled(&self, outcome: &'static str, took: Duration) {
         let mut outcomes = self.outcomes.lock();
         *outcomes.entry(outcome).or_default() += 1;
         drop(outcomes);
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let place = BUCKETS_MS.partition_point(|bound| *bound < millis);
-        self.took[place].fetch_add(1, Ordering::Relaxed);
+        let bucket = BUCKETS_MS.partition_point(|bound| *bound < millis);
+        self.took[bucket].fetch_add(1, Ordering::Relaxed);
         self.took_ms.fetch_add(millis, Ordering::Relaxed);
-        self.unfinished(1);
+        self.unsettled(1);
     }
 
-    /// So many were left as they are, since the process ends.
-    pub(crate) fn unfinished(&self, items: usize) {
+    /// Items left unsettled at shutdown.
+    pub(crate) fn unsettled(&self, items: usize) {
         self.finishing.fetch_sub(items as u64, Ordering::Relaxed);
     }
 
-    /// One is somebody else's now, who will count how it ends.
+    /// Item that another worker owns by now; that worker counts its outcome.
     pub(crate) fn fenced(&self) {
         self.fenced.fetch_add(1, Ordering::Relaxed);
-        self.unfinished(1);
+        self.unsettled(1);
     }
 
     pub(crate) fn outage(&self) {

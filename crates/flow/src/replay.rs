@@ -1,29 +1,29 @@
-//! Replaying dead letters so that their trails go on.
+//! Replay of dead letters that continues their trails.
 
 use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadId, DeadLetter, MessageId, QueueName, Replayed};
-use crawlway_clock::Clock;
+use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{End, StoreError, TrailEntry, Trails};
 use std::{
     cmp::Ordering,
     collections::{BTreeSet, HashSet},
 };
 
-/// How many letters are looked at together.
-const PAGE: usize = 256;
+/// Page size of the dead-letter scan.
+const PAGE_SIZE: usize = 256;
 
-/// Why a replay could not be made.
+/// Reason why a replay failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The broker failed.
     #[error(transparent)]
     Broker(#[from] BrokerError),
-    /// The trails could not be written. What had been replayed before stays so.
+    /// The trails could not be written. Items replayed before stay replayed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Puts matching dead letters back into their queue, noting it in their trails first, so that no replayed item lacks the
-/// note. Those that could then not be put back are still dead letters, and their trails say that too.
+/// Moves matching dead letters back into their queue. The trail entry is written first, so that no replayed item lacks
+/// it; a letter that could then not be replayed gets another entry that says so.
 pub async fn replay(
     broker: &dyn Broker,
     trails: &dyn Trails,
@@ -33,85 +33,104 @@ pub async fn replay(
     queue: &QueueName,
     filter: &DeadFilter,
 ) -> Result<Replayed, ReplayError> {
-    let mut all = Replayed::default();
-    // Those that die again meanwhile are left for the next time. The clock cannot tell those of the first moment.
-    let started = clock.now();
-    let mut at_once: HashSet<MessageId> = HashSet::new();
+    let mut total = Replayed::default();
+    let mut replay =
+        Replay { broker, trails, clock, flow, by, queue, started: clock.now(), replayed: HashSet::new() };
     let mut after = None;
     loop {
-        let page = broker.dead_letters(queue, filter, after.as_ref(), PAGE).await?;
-        let due: Vec<&DeadLetter> = page
-            .letters
-            .iter()
-            .filter(|letter| match letter.dead_at.cmp(&started) {
-                Ordering::Less => true,
-                Ordering::Equal => !at_once.contains(&letter.message.id),
-                Ordering::Greater => false,
-            })
-            .collect();
-        let note = |letter: &DeadLetter, end: End, replays: u32, why: &str| {
-            let (note, error) = end.note_or_error(Some(why.to_owned()));
-            TrailEntry {
-                item: letter.message.id.as_str().to_owned(),
-                subject: None,
-                flow: flow.to_owned(),
-                stage: queue.as_str().to_owned(),
-                at: clock.now(),
-                end,
-                outcome: end.as_str().to_owned(),
-                attempt: letter.attempts,
-                took_ms: 0,
-                worker: by.to_owned(),
-                replays,
-                note,
-                error,
-            }
-        };
-        let notes: Vec<_> = due
-            .iter()
-            .map(|letter| note(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
-            .collect();
-        trails.record(&notes).await?;
-        if clock.now() <= started {
-            at_once.extend(due.iter().map(|letter| letter.message.id.clone()));
-        }
+        let page = broker.dead_letters(queue, filter, after.as_ref(), PAGE_SIZE).await?;
+        let due: Vec<&DeadLetter> = page.letters.iter().filter(|letter| replay.is_due(letter)).collect();
         if !due.is_empty() {
-            let these = DeadFilter::these(due.iter().map(|letter| letter.id.clone()));
-            let some = broker.replay(queue, &these).await;
-            let why = match &some {
-                Ok(Replayed { stopped: None, .. }) => None,
-                Ok(Replayed { stopped: Some(error), .. }) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
-            };
-            if let Some(why) = why {
-                // Those that are still there. If that cannot be asked, they may be any of them.
-                let left = broker.dead_letters(queue, &these, None, due.len()).await;
-                let left = left.map_or_else(|_| these.ids.clone(), |left| ids(&left.letters));
-                let still = |letter: &&DeadLetter| {
-                    note(
-                        letter,
-                        End::Dead,
-                        letter.replays,
-                        &format!("{}; could not be replayed: {why}", letter.reason),
-                    )
-                };
-                let still = due.iter().filter(|letter| left.contains(&letter.id)).map(still);
-                trails.record(&still.collect::<Vec<_>>()).await?;
-            }
-            let some = some?;
-            all.count += some.count;
-            if some.stopped.is_some() {
-                all.stopped = some.stopped;
-                return Ok(all);
-            }
+            let replayed = replay.replay_page(&due).await?;
+            total.count += replayed.count;
+            total.stopped = replayed.stopped;
         }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(all),
+        after = page.next;
+        if after.is_none() || total.stopped.is_some() {
+            return Ok(total);
         }
     }
 }
 
-fn ids(letters: &[DeadLetter]) -> BTreeSet<DeadId> {
-    letters.iter().map(|letter| letter.id.clone()).collect()
+struct Replay<'a> {
+    broker: &'a dyn Broker,
+    trails: &'a dyn Trails,
+    clock: &'a Clock,
+    flow: &'a str,
+    by: &'a str,
+    queue: &'a QueueName,
+    started: Timestamp,
+    /// Items replayed in the millisecond of the start, whose next death may have the same time as their last.
+    replayed: HashSet<MessageId>,
+}
+
+impl Replay<'_> {
+    /// Whether a letter was dead before the start. Items that die again during the replay are left alone.
+    fn is_due(&self, letter: &DeadLetter) -> bool {
+        match letter.dead_at.cmp(&self.started) {
+            Ordering::Less => true,
+            Ordering::Equal => !self.replayed.contains(&letter.message.id),
+            Ordering::Greater => false,
+        }
+    }
+
+    async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<Replayed, ReplayError> {
+        let entries: Vec<_> = due
+            .iter()
+            .map(|letter| self.entry(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
+            .collect();
+        self.trails.record(&entries).await?;
+        if self.clock.now() <= self.started {
+            self.replayed.extend(due.iter().map(|letter| letter.message.id.clone()));
+        }
+        let filter = DeadFilter::these(due.iter().map(|letter| letter.id.clone()));
+        let replayed = self.broker.replay(self.queue, &filter).await;
+        let error = match &replayed {
+            Ok(replayed) => replayed.stopped.as_ref().map(ToString::to_string),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = error {
+            self.record_not_replayed(due, &filter, &error).await?;
+        }
+        Ok(replayed?)
+    }
+
+    /// Writes an entry for each letter that is still dead; for all of them if the broker cannot list them.
+    async fn record_not_replayed(
+        &self,
+        due: &[&DeadLetter],
+        filter: &DeadFilter,
+        error: &str,
+    ) -> Result<(), StoreError> {
+        let left = self.broker.dead_letters(self.queue, filter, None, due.len()).await;
+        let left: BTreeSet<DeadId> = match left {
+            Ok(left) => left.letters.into_iter().map(|letter| letter.id).collect(),
+            Err(_) => filter.ids.clone(),
+        };
+        let entry = |letter: &&DeadLetter| {
+            let reason = format!("{}; could not be replayed: {error}", letter.reason);
+            self.entry(letter, End::Dead, letter.replays, &reason)
+        };
+        let entries: Vec<_> = due.iter().filter(|letter| left.contains(&letter.id)).map(entry).collect();
+        self.trails.record(&entries).await
+    }
+
+    fn entry(&self, letter: &DeadLetter, end: End, replays: u32, text: &str) -> TrailEntry {
+        let (note, error) = end.note_or_error(Some(text.to_owned()));
+        TrailEntry {
+            item: letter.message.id.as_str().to_owned(),
+            subject: None,
+            flow: self.flow.to_owned(),
+            stage: self.queue.as_str().to_owned(),
+            at: self.clock.now(),
+            end,
+            outcome: end.as_str().to_owned(),
+            attempt: letter.attempts,
+            took_ms: 0,
+            worker: self.by.to_owned(),
+            replays,
+            note,
+            error,
+        }
+    }
 }

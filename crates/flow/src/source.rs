@@ -1,63 +1,63 @@
-//! Where items come from and are settled: a queue, or a store that behaves like one.
+//! Sources: a queue, or a store that behaves like one, from which a stage receives items.
 
 use crate::Stop;
 use crawlway_broker::{Broker, BrokerError, Delivery, QueueSpec, Receipt, SettleError, Settled, Verdict};
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
-/// Where a stage's items come from. `N` is what it is told about an item that is done.
+/// Source of a stage's items. `N` is the data it gets with an item that is done.
 #[async_trait::async_trait]
 pub trait Source<N>: Debug + Send + Sync + 'static {
-    /// Its name, as in `crawlway queues`.
+    /// Name, as in `crawlway queues`.
     fn name(&self) -> &str;
 
-    /// How long an item is its taker's.
+    /// Lease of a received item.
     fn lease(&self) -> Duration;
 
-    /// How many attempts an item gets.
+    /// Maximum number of attempts per item.
     fn max_attempts(&self) -> u32;
 
-    /// Takes up to `max` items; returns as soon as there is one, and empty once the wait is over without any.
-    async fn take(&self, max: usize, wait: Wait<'_>) -> Result<Vec<Delivery>, BrokerError>;
+    /// Receives up to `max` items: as soon as there is one, or none when the wait ends.
+    async fn receive(&self, max: usize, wait: ReceiveWait<'_>) -> Result<Vec<Delivery>, BrokerError>;
 
     /// Settles items; one answer each, in order.
-    async fn settle(&self, ended: &[Ended<N>]) -> Vec<Result<Settled, SettleError>>;
+    async fn settle(&self, settlements: &[Settlement<N>]) -> Vec<Result<Settled, SettleError>>;
 
-    /// Renews leases; one answer each, in order.
+    /// Extends leases; one answer each, in order.
     async fn extend(&self, receipts: &[Receipt]) -> Vec<Result<(), SettleError>>;
 
-    /// Notes, durably, that nothing runs beside this item in the process until it is settled, see [`Broker::alone`].
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError>;
+    /// Marks an item durably as running solo until it is settled, see [`Broker::alone`].
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError>;
 }
 
-/// How long items are waited for.
+/// Maximum wait of a receive call, with the signals that end it early.
 #[derive(Debug, Clone, Copy)]
-pub struct Wait<'s> {
-    longest: Duration,
+pub struct ReceiveWait<'s> {
+    max: Duration,
     stop: &'s Stop,
-    /// Since when haste counts, if there are items already.
-    haste: Option<u64>,
+    /// Flush count at the start of a batch that waits for more items.
+    batch_since: Option<u64>,
 }
 
-impl<'s> Wait<'s> {
-    /// For any item, until the stop is requested.
-    pub fn new(longest: Duration, stop: &'s Stop) -> Self {
-        Self { longest, stop, haste: None }
+impl<'s> ReceiveWait<'s> {
+    /// Wait that a shutdown ends early.
+    pub fn new(max: Duration, stop: &'s Stop) -> Self {
+        Self { max, stop, batch_since: None }
     }
 
-    /// For more items than there are, until it is asked for haste.
-    pub(crate) fn for_more(longest: Duration, stop: &'s Stop, haste: u64) -> Self {
-        Self { longest, stop, haste: Some(haste) }
+    /// Wait for more items of a batch, which a flush ends early too.
+    pub(crate) fn for_batch(max: Duration, stop: &'s Stop, flush_count: u64) -> Self {
+        Self { max, stop, batch_since: Some(flush_count) }
     }
 
-    /// How long at most.
-    pub fn longest(&self) -> Duration {
-        self.longest
+    /// Maximum duration.
+    pub fn max(&self) -> Duration {
+        self.max
     }
 
-    /// Returns when it is not to be waited any longer, however little time has passed.
-    pub async fn cut_short(&self) {
-        match self.haste {
-            Some(since) => self.stop.hurried(since).await,
+    /// Completes when a shutdown or flush ends the wait early.
+    pub async fn cancelled(&self) {
+        match self.batch_since {
+            Some(since) => self.stop.flushed(since).await,
             None => {
                 self.stop.requested().await;
             }
@@ -65,22 +65,22 @@ impl<'s> Wait<'s> {
     }
 }
 
-/// How an item ended.
+/// Verdict on a processed item, for its source.
 #[derive(Debug, Clone)]
-pub struct Ended<N> {
-    /// Which.
+pub struct Settlement<N> {
+    /// Receipt of the item.
     pub receipt: Receipt,
-    /// What is to become of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// What became of it, in a word.
+    /// Outcome as one word.
     pub outcome: &'static str,
-    /// What the stage has to say to the source.
+    /// Data from the stage.
     pub note: N,
-    /// Whether the others of its group wait with an item that is deferred.
-    pub holds_group: bool,
+    /// Whether a deferral applies to the whole group of the item.
+    pub defers_group: bool,
 }
 
-/// A queue of a broker as a source.
+/// Queue of a broker as a source.
 #[derive(Debug)]
 pub struct QueueSource {
     broker: Arc<dyn Broker>,
@@ -88,7 +88,7 @@ pub struct QueueSource {
 }
 
 impl QueueSource {
-    /// The queue of this spec, which has been declared.
+    /// Source on the declared queue of this spec.
     pub fn new(broker: Arc<dyn Broker>, spec: QueueSpec) -> Self {
         Self { broker, spec }
     }
@@ -108,16 +108,16 @@ impl Source<()> for QueueSource {
         self.spec.max_attempts
     }
 
-    async fn take(&self, max: usize, wait: Wait<'_>) -> Result<Vec<Delivery>, BrokerError> {
+    async fn receive(&self, max: usize, wait: ReceiveWait<'_>) -> Result<Vec<Delivery>, BrokerError> {
         tokio::select! {
-            received = self.broker.receive(&self.spec.name, max, wait.longest()) => received,
-            // A call that is given up has taken nothing.
-            () = wait.cut_short() => Ok(Vec::new()),
+            received = self.broker.receive(&self.spec.name, max, wait.max()) => received,
+            // `Broker::receive` is cancel-safe: a dropped call has received nothing.
+            () = wait.cancelled() => Ok(Vec::new()),
         }
     }
 
-    async fn settle(&self, ended: &[Ended<()>]) -> Vec<Result<Settled, SettleError>> {
-        let verdicts = ended.iter().map(|ended| (ended.receipt.clone(), ended.verdict.clone())).collect();
+    async fn settle(&self, settlements: &[Settlement<()>]) -> Vec<Result<Settled, SettleError>> {
+        let verdicts = settlements.iter().map(|one| (one.receipt.clone(), one.verdict.clone())).collect();
         self.broker.settle(verdicts).await
     }
 
@@ -125,7 +125,7 @@ impl Source<()> for QueueSource {
         self.broker.extend(receipts, self.spec.lease).await
     }
 
-    async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
+    async fn mark_solo(&self, receipt: &Receipt) -> Result<(), SettleError> {
         self.broker.alone(receipt).await
     }
 }

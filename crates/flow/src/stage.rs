@@ -1,8 +1,9 @@
-//! What is done to an item.
+//! The [`Stage`] trait, its input and its output.
 
 use crate::Stop;
 use crawlway_broker::{Delivery, MessageId, Outgoing};
 use crawlway_clock::{Clock, Timestamp};
+use crawlway_store::StoreError;
 use std::{
     borrow::Cow,
     sync::{
@@ -12,183 +13,183 @@ use std::{
     time::Duration,
 };
 
-/// What is done to items. Running a stage twice on one item leaves the same state as running it once, since an item
-/// whose worker died comes again.
+/// One processing step of a flow. It must be idempotent: an item whose worker crashed is delivered again.
 #[async_trait::async_trait]
 pub trait Stage: Send + Sync + 'static {
-    /// What an item carries.
+    /// Decoded item.
     type In: Send + 'static;
-    /// What must happen after what came out was published, and before the item is settled.
+    /// Side effect to apply after the output is published and before the item is settled.
     type Effect: Send + Sync + 'static;
-    /// What the source is told when an item is done. `()` for queues.
+    /// Data for the source when an item is done. `()` for queues.
     type Note: Default + Send + Sync + 'static;
 
-    /// The stage's name, in trails and metrics.
+    /// Name of the stage in trails and metrics.
     fn name(&self) -> &'static str;
 
-    /// Reads an item. What cannot be read is a dead letter at once, with this reason.
+    /// Decodes a delivery. An invalid one becomes a dead letter at once, with this reason.
     fn decode(&self, delivery: &Delivery) -> Result<Self::In, Invalid>;
 
-    /// What an item is about, such as its URL; its trail can be found by that.
+    /// Subject of an item, such as its URL, by which its trail can be found.
     fn subject(&self, input: &Self::In) -> Option<String>;
 
-    /// The id that an item carries itself, where whoever published it may have given the message another. Its trail goes
-    /// by it.
-    fn own_id(&self, _input: &Self::In) -> Option<MessageId> {
+    /// Item id from the body, for messages whose publisher may have set another message id. The trail uses it.
+    fn item_id(&self, _input: &Self::In) -> Option<MessageId> {
         None
     }
 
-    /// Does the work for a batch, of the size the stage is wired with. One answer per item, in order.
+    /// Processes a batch of the configured size. Returns one result per item, in order.
     async fn run(
         &self,
         batch: Vec<Item<Self::In>>,
         context: &Context,
     ) -> Vec<Result<Output<Self::Effect, Self::Note>, StageError>>;
 
-    /// Applies effects, in order. Repeated as a whole when it fails because of us.
-    async fn after_publish(&self, effects: &[&Self::Effect], context: &Context) -> Result<(), EffectError>;
+    /// Applies effects in order. Repeated as a whole after [`EffectError::Unavailable`]. By default there are none.
+    async fn after_publish(&self, _effects: &[&Self::Effect], _context: &Context) -> Result<(), EffectError> {
+        Ok(())
+    }
 }
 
-/// An item on its way through a stage.
+/// Item that a stage processes.
 #[derive(Debug)]
 pub struct Item<T> {
-    /// The id that follows it everywhere.
+    /// Id of the item in all queues and trails.
     pub id: MessageId,
-    /// What it carries.
+    /// Decoded content.
     pub value: T,
-    /// Which attempt this is, from 1, as far as the source counts.
+    /// Number of this attempt as counted by the source, from 1.
     pub attempt: u32,
-    /// Where a stage that counts failures itself says how many there were before.
-    pub counted: Counted,
+    /// Counter for stages that count failed attempts themselves.
+    pub failures: FailureCounter,
 }
 
-/// How many failures of an item its stage has counted itself. Its source knows nothing of them, and its trail does.
+/// Number of earlier failed attempts that the stage counts itself. The source does not know them; the trail includes them.
 #[derive(Debug, Clone, Default)]
-pub struct Counted(Arc<AtomicU32>);
+pub struct FailureCounter(Arc<AtomicU32>);
 
-impl Counted {
-    /// So many failures came before this attempt.
-    pub fn failures(&self, number: u32) {
-        self.0.store(number, Ordering::Relaxed);
+impl FailureCounter {
+    /// Sets the number of failures before this attempt.
+    pub fn set(&self, failures: u32) {
+        self.0.store(failures, Ordering::Relaxed);
     }
 
-    /// Which attempt this is, when the source takes it for that one.
+    /// Number of this attempt, given the number that the source counts.
     pub(crate) fn attempt(&self, of_source: u32) -> u32 {
         of_source.saturating_add(self.0.load(Ordering::Relaxed))
     }
 }
 
-/// What came of an item.
+/// Result of a successfully processed item.
 #[derive(Debug)]
 pub struct Output<E, N> {
-    /// What is sent on.
+    /// Messages to publish.
     pub publish: Vec<Outgoing>,
-    /// What must happen after that.
+    /// Effect to apply after the publish.
     pub effect: Option<E>,
-    /// What the source is told.
+    /// Data for the source.
     pub note: N,
-    /// What became of the item, in a word, for its trail and the metrics.
+    /// Outcome as one word, for the trail and the metrics.
     pub outcome: &'static str,
-    /// More about it, for its trail.
+    /// Detail for the trail.
     pub detail: Option<String>,
 }
 
 impl<E, N: Default> Output<E, N> {
-    /// Nothing comes of it but this word.
-    pub fn nothing(outcome: &'static str) -> Self {
+    /// Output with an outcome and nothing else.
+    pub fn empty(outcome: &'static str) -> Self {
         Self { publish: Vec::new(), effect: None, note: N::default(), outcome, detail: None }
     }
 }
 
-/// Why a stage could not do its work on an item.
+/// Reason why a stage could not process an item; it decides how the item is settled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StageError {
-    /// Trying again may help. Counts as an attempt.
+    /// Failed attempt that may succeed later: the item is retried.
     #[error("{error}")]
     Transient {
-        /// How long to wait; by the stage's settings if nothing is said.
+        /// Delay before the next attempt; by default the back-off of the stage's settings.
         after: Option<Duration>,
-        /// What went wrong.
+        /// Description of the failure.
         error: String,
     },
-    /// It goes back to its source at once, where a full queue takes it. The stage has counted the failure itself, and
-    /// ends the item when there were enough.
+    /// Failed attempt that the stage has counted itself: the item is requeued at once, even into a full queue. The
+    /// stage ends the item after enough failures.
     #[error("{error}")]
-    Again {
-        /// What went wrong.
+    Requeue {
+        /// Description of the failure.
         error: String,
     },
-    /// It is not this item's turn, nor that of the others of its group. Counts nothing.
-    #[error("{why}")]
-    NotYet {
-        /// When it is.
+    /// Rate limit or outage of the item's group: the item and its group are deferred. Counts no attempt.
+    #[error("{reason}")]
+    DeferGroup {
+        /// Earliest time of the next attempt.
         until: Timestamp,
-        /// Why not now.
-        why: Cow<'static, str>,
+        /// Reason of the deferral.
+        reason: Cow<'static, str>,
     },
-    /// Something holds up this item and not the others of its group. Counts nothing.
-    #[error("{why}")]
-    HeldUp {
-        /// When to look again.
+    /// Obstacle for this item alone: the item is deferred, its group goes on. Counts no attempt.
+    #[error("{reason}")]
+    DeferItem {
+        /// Earliest time of the next attempt.
         until: Timestamp,
-        /// By what.
-        why: String,
+        /// Reason of the deferral.
+        reason: String,
     },
-    /// Something of ours is out of order. The item waits; counts nothing.
+    /// Infrastructure that the stage needs is unavailable: the item waits. Counts no attempt.
     #[error("{error}")]
-    Ours {
-        /// What, and what to do.
+    Unavailable {
+        /// Unavailable component, and what to do.
         error: String,
     },
-    /// No further attempt can help.
+    /// Failure that no further attempt can change: the item becomes a dead letter.
     #[error("{reason}")]
     Permanent {
-        /// Why.
+        /// Reason of the dead letter.
         reason: String,
     },
 }
 
-/// What cannot be read, and why.
+/// Reason why a delivery cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(pub String);
 
-/// Why effects could not be applied.
+/// Reason why effects could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EffectError {
-    /// Something of ours is out of order: again later.
+    /// Infrastructure is unavailable; the effects are applied again later.
     #[error("{0}")]
-    Ours(String),
+    Unavailable(String),
     /// One of the effects can never be applied.
     #[error("{0}")]
-    Never(String),
+    Permanent(String),
 }
 
-impl From<crawlway_store::StoreError> for EffectError {
-    fn from(error: crawlway_store::StoreError) -> Self {
+impl From<StoreError> for EffectError {
+    fn from(error: StoreError) -> Self {
         match error {
-            crawlway_store::StoreError::Invalid { problem } => Self::Never(problem),
-            other => Self::Ours(other.to_string()),
+            StoreError::Invalid { problem } => Self::Permanent(problem),
+            other => Self::Unavailable(other.to_string()),
         }
     }
 }
 
-impl From<crawlway_store::StoreError> for StageError {
-    fn from(error: crawlway_store::StoreError) -> Self {
+impl From<StoreError> for StageError {
+    fn from(error: StoreError) -> Self {
         match error {
-            crawlway_store::StoreError::Invalid { problem } => Self::Permanent { reason: problem },
-            other => Self::Ours { error: other.to_string() },
+            StoreError::Invalid { problem } => Self::Permanent { reason: problem },
+            other => Self::Unavailable { error: other.to_string() },
         }
     }
 }
 
-/// What a stage may know about where it runs.
+/// Environment of a running stage.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The process, as trails name it.
+    /// Name of the worker process in trails.
     pub worker: Arc<str>,
-    /// The time.
+    /// Clock of the process.
     pub clock: Clock,
-    /// Whether the process is about to end; long work may stop early.
+    /// Shutdown signal; long work may end early.
     pub stop: Stop,
 }

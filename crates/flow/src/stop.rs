@@ -1,101 +1,98 @@
-//! The signals to whoever takes items: to go on with what is there, and to stop.
+//! Shutdown and flush signals for the runner.
 
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
-/// A request to stop that any number of tasks can wait for. Once made it stays.
-#[derive(Debug, Clone)]
-pub struct Stop(Arc<watch::Sender<Told>>);
+/// Shutdown signal that any number of tasks can wait for. Once requested, a shutdown cannot be revoked.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<watch::Sender<Signals>>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
-    /// How often it was asked for haste.
-    haste: u64,
-    asked: Option<Instant>,
-    /// There is no time to finish anything.
-    at_once: bool,
+struct Signals {
+    /// Number of flushes so far.
+    flushes: u64,
+    requested_at: Option<Instant>,
+    /// The drain is skipped.
+    immediate: bool,
 }
 
-impl Default for Stop {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Told::default())))
+impl Signals {
+    fn is_flushed(&self, since: u64) -> bool {
+        self.flushes != since || self.requested_at.is_some()
     }
 }
 
 impl Stop {
-    /// Asks everybody to stop.
+    /// Requests a graceful shutdown.
     pub fn request(&self) {
-        self.0.send_if_modified(|told| {
-            let first = told.asked.is_none();
-            told.asked.get_or_insert_with(Instant::now);
-            first
+        self.0.send_if_modified(|signals| {
+            let is_first = signals.requested_at.is_none();
+            signals.requested_at.get_or_insert_with(Instant::now);
+            is_first
         });
     }
 
-    /// Asks everybody to stop at once: what is in flight is handed back, not finished.
+    /// Requests a shutdown without a drain: items in flight are handed back instead of finished.
     pub fn request_at_once(&self) {
         self.request();
-        self.0.send_modify(|told| told.at_once = true);
+        self.0.send_modify(|signals| signals.immediate = true);
     }
 
-    /// Has those who have some items, and wait for more to work on them together, go on with what they have: there is
-    /// reason to believe that no more will come.
+    /// Flushes batches: those that wait for more items run with the items they have.
     pub fn hurry(&self) {
-        self.0.send_modify(|told| told.haste = told.haste.wrapping_add(1));
+        self.0.send_modify(|signals| signals.flushes = signals.flushes.wrapping_add(1));
     }
 
-    /// Where haste is counted from.
-    pub(crate) fn haste(&self) -> u64 {
-        self.0.borrow().haste
+    /// Number of flushes so far, from which [`is_flushed`](Self::is_flushed) counts.
+    pub(crate) fn flush_count(&self) -> u64 {
+        self.0.borrow().flushes
     }
 
-    /// Whether to go on with what is there: in haste since then, or at the end.
-    pub(crate) fn is_hurried(&self, since: u64) -> bool {
-        let told = *self.0.borrow();
-        told.haste != since || told.asked.is_some()
+    /// Whether there was a flush or a shutdown since this flush count.
+    pub(crate) fn is_flushed(&self, since: u64) -> bool {
+        self.0.borrow().is_flushed(since)
     }
 
-    /// Returns once [`is_hurried`](Self::is_hurried).
-    pub(crate) async fn hurried(&self, since: u64) {
-        // The sender lives in `self`, so that waiting cannot fail.
-        let _ = self.0.subscribe().wait_for(|told| told.haste != since || told.asked.is_some()).await;
+    /// Completes once [`is_flushed`](Self::is_flushed).
+    pub(crate) async fn flushed(&self, since: u64) {
+        // Cannot fail: the sender lives in `self`.
+        let _ = self.0.subscribe().wait_for(|signals| signals.is_flushed(since)).await;
     }
 
-    /// Whether somebody asked.
+    /// Whether a shutdown is requested.
     pub fn is_requested(&self) -> bool {
-        self.0.borrow().asked.is_some()
+        self.0.borrow().requested_at.is_some()
     }
 
-    /// Returns once somebody has asked, and says when that was.
+    /// Completes once a shutdown is requested, with the time of the request.
     pub async fn requested(&self) -> Instant {
-        // The sender lives in `self`, so that waiting cannot fail.
-        match self.0.subscribe().wait_for(|told| told.asked.is_some()).await {
-            Ok(told) => told.asked.unwrap_or_else(Instant::now),
+        // Cannot fail: the sender lives in `self`.
+        match self.0.subscribe().wait_for(|signals| signals.requested_at.is_some()).await {
+            Ok(signals) => signals.requested_at.unwrap_or_else(Instant::now),
             Err(_) => Instant::now(),
         }
     }
 
-    /// Returns so long after the stop was requested, or when it is to be at once.
-    pub async fn over_since(&self, time: Duration) {
-        let asked = self.requested().await;
-        let passed = async {
-            match asked.checked_add(time) {
-                Some(until) => tokio::time::sleep_until(until).await,
-                // Longer than there is time: as good as never.
+    /// Completes when a drain of this duration is over, or at once for an immediate shutdown.
+    pub async fn drain_over(&self, drain: Duration) {
+        let requested_at = self.requested().await;
+        let deadline = async {
+            match requested_at.checked_add(drain) {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
         };
-        let mut told = self.0.subscribe();
+        let mut signals = self.0.subscribe();
         tokio::select! {
-            () = passed => {}
-            // The sender lives in `self`, so that waiting cannot fail.
-            _ = told.wait_for(|told| told.at_once) => {}
+            () = deadline => {}
+            // Cannot fail: the sender lives in `self`.
+            _ = signals.wait_for(|signals| signals.immediate) => {}
         }
     }
 
-    /// Whether the stop was requested at least so long ago, or is to be at once.
-    pub fn is_over_since(&self, time: Duration) -> bool {
-        let told = *self.0.borrow();
-        told.at_once || told.asked.is_some_and(|asked| asked.elapsed() >= time)
+    /// Whether a drain of this duration is over, or the shutdown is immediate.
+    pub fn is_drain_over(&self, drain: Duration) -> bool {
+        let signals = *self.0.borrow();
+        signals.immediate || signals.requested_at.is_some_and(|requested_at| requested_at.elapsed() >= drain)
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the JSON of a message, with a reason for everything that is wrong: the field, what it has, what was expected.
+//! Decoding of JSON messages. An error names the field, its value and what was expected.
 
 use crawlway_flow::Invalid;
 use serde::{
@@ -8,23 +8,23 @@ use serde::{
 use serde_json::Value;
 use std::{fmt, marker::PhantomData};
 
-/// A field of a message: where, whether it must be there, what fits, and that in words.
+/// Field of a message: JSON pointer, whether it is required, check, and description of valid values.
 pub(crate) type Field = (&'static str, bool, fn(&Value) -> bool, &'static str);
 
-/// Reads a message, or says what is wrong with it. The fields are looked at in order, and only if it cannot be read.
+/// Decodes a message. `fields` are checked in order, for the error of an invalid message only.
 pub(crate) fn read<T: DeserializeOwned>(
     body: &[u8],
-    most_bytes: usize,
+    max_bytes: usize,
     fields: &[Field],
 ) -> Result<T, Invalid> {
-    if body.len() > most_bytes {
-        return Err(Invalid(format!("the message has {} bytes, the limit is {most_bytes}", body.len())));
+    if body.len() > max_bytes {
+        return Err(Invalid(format!("the message has {} bytes, the limit is {max_bytes}", body.len())));
     }
     let read: Result<Object<T>, _> = serde_json::from_slice(body);
     read.map(|Object(message)| message).map_err(|error| explain(body, fields, &error))
 }
 
-/// What is read from a JSON object only: a struct by itself would be read from a list of its fields as well.
+/// Value that is deserialised from a JSON object only; a struct alone would also accept a list of its fields.
 #[derive(Debug)]
 pub struct Object<T>(pub T);
 
@@ -34,7 +34,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Reads a field from a JSON object only.
+/// Deserialises a field from a JSON object only.
 pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<T, D::Error> {
     struct Fields<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
@@ -51,7 +51,7 @@ pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -
     value.deserialize_map(Fields(PhantomData))
 }
 
-/// What is wrong with a message that could not be read. Slow, and only for those.
+/// Reason why a message is invalid. Slow, for invalid messages only.
 fn explain(body: &[u8], fields: &[Field], error: &serde_json::Error) -> Invalid {
     if let Err(error) = std::str::from_utf8(body) {
         return Invalid(format!("the message is not UTF-8 (from byte {} on)", error.valid_up_to()));
@@ -61,32 +61,32 @@ fn explain(body: &[u8], fields: &[Field], error: &serde_json::Error) -> Invalid 
         Err(error) => return Invalid(format!("the message is not JSON: {error}")),
     };
     if !value.is_object() {
-        return Invalid(format!("the message is {}; expected an object", shown(&value)));
+        return Invalid(format!("the message is {}; expected an object", quote(&value)));
     }
-    for (pointer, required, fits, expected) in fields {
+    for (pointer, required, is_valid, expected) in fields {
         let name = pointer[1..].replace('/', ".");
         match value.pointer(pointer) {
             None if *required => return Invalid(format!("`{name}` is missing; expected {expected}")),
-            Some(found) if !fits(found) && (*required || !found.is_null()) => {
-                return Invalid(format!("`{name}` is {}; expected {expected}", shown(found)));
+            Some(value) if !is_valid(value) && (*required || !value.is_null()) => {
+                return Invalid(format!("`{name}` is {}; expected {expected}", quote(value)));
             }
             _ => {}
         }
     }
-    Invalid(format!("the message has not the expected shape: {error}"))
+    Invalid(format!("the message does not have the expected shape: {error}"))
 }
 
-/// A value as a reason can quote it: short.
-pub(crate) fn shown(value: &Value) -> String {
-    const MOST: usize = 60;
-    let kind = match value {
+/// Short quotation of a value, for error messages.
+pub(crate) fn quote(value: &Value) -> String {
+    const MAX_CHARS: usize = 60;
+    let text = match value {
         Value::Array(_) => return "a list".to_owned(),
         Value::Object(_) => return "an object".to_owned(),
         other => other.to_string(),
     };
-    if kind.chars().count() <= MOST {
-        kind
+    if text.chars().count() <= MAX_CHARS {
+        text
     } else {
-        format!("{}…", kind.chars().take(MOST).collect::<String>())
+        format!("{}…", text.chars().take(MAX_CHARS).collect::<String>())
     }
 }

@@ -1,4 +1,4 @@
-//! The flows: each its messages, its stages and its wiring. They name contracts and no product.
+//! Flows: messages, stages and wiring of each. They depend on contracts, not on backends.
 
 mod body;
 pub mod inventory;

@@ -1,24 +1,24 @@
-//! One stage at work: the taking, the finishing and the renewing of leases, side by side.
+//! The engine of one stage: the tasks that receive, finish and extend leases.
 
 use super::{
     Parts, Settings,
-    held::{Held, Holding},
+    in_flight::{InFlight, ItemMeta},
     outage::Outage,
 };
-use crate::{Context, Counted, Meter, Output, Source, Stage, StageError, Stop};
-use crawlway_broker::{Delivery, MessageId, Outgoing, Receipt, SettleError};
+use crate::{Context, FailureCounter, Meter, Output, Source, Stage, StageError, Stop};
+use crawlway_broker::{MessageId, Outgoing, Receipt, SettleError};
 use crawlway_clock::Timestamp;
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
-/// Why items are handed back instead of finished.
-pub(super) const OUT_OF_TIME: &str = "handed back, since the process ends";
+/// Trail note of items that are handed back at shutdown.
+const HANDED_BACK: &str = "handed back, since the process ends";
 
-/// How long handing back may take after the drain. What a call that never returns holds then comes back by its lease.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+/// Timeout for handing items back after the drain. Items of a call that never returns come back when their leases end.
+const HAND_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One stage at work.
+/// Engine of one stage.
 pub(super) struct Engine<S: Stage> {
     pub(super) stage: S,
     pub(super) source: Box<dyn Source<S::Note>>,
@@ -27,87 +27,60 @@ pub(super) struct Engine<S: Stage> {
     pub(super) context: Context,
     pub(super) stop: Stop,
     pub(super) meter: Arc<Meter>,
-    pub(super) held: Held,
-    /// What the stage itself needs is out of order.
+    pub(super) in_flight: InFlight,
+    /// Outage of the infrastructure that the stage needs.
     pub(super) outage: Outage,
-    /// The source is out of order. Apart from the other, since taking nothing from a quiet queue says that it works.
+    /// Outage of the source, apart from the other one: a receive that succeeds says nothing about the stage.
     pub(super) source_outage: Outage,
-    /// When there was much room in the queue further down, if there was at the last look.
-    pub(super) much_room: Mutex<Option<Instant>>,
-    /// How many lost workers of suspects their trails tell of.
-    pub(super) noted_losses: Mutex<HashMap<MessageId, u32>>,
+    /// Time of the last look at the downstream queue, if it had ample room.
+    pub(super) ample_room_at: Mutex<Option<Instant>>,
+    /// Number of lost workers that the trail of each suspect has.
+    pub(super) recorded_losses: Mutex<HashMap<MessageId, u32>>,
 }
 
-/// An item that the stage has worked on.
-pub(super) struct Worked<S: Stage> {
-    pub(super) receipt: Receipt,
-    pub(super) id: MessageId,
-    pub(super) subject: Option<String>,
-    pub(super) attempt: u32,
-    pub(super) replays: u32,
-    pub(super) counted: Counted,
-    /// When the stage began with it.
-    pub(super) began: Instant,
+/// Item that the stage has run, or that ends without a run.
+pub(super) struct Processed<S: Stage> {
+    pub(super) meta: ItemMeta,
+    pub(super) failures: FailureCounter,
+    /// Start of the run.
+    pub(super) started: Instant,
     pub(super) ended_at: Timestamp,
     pub(super) took: Duration,
-    /// The stage has had it in hand.
+    /// Whether the stage has run it.
     pub(super) ran: bool,
-    /// What came out and is not published yet.
-    pub(super) unsent: Vec<Outgoing>,
-    /// The item itself is among what came out: the next stage goes on with its trail.
-    pub(super) passed: bool,
+    /// Output that is not published yet.
+    pub(super) unpublished: Vec<Outgoing>,
+    /// Whether the item itself is in the output: the next stage continues its trail.
+    pub(super) passed_on: bool,
     pub(super) result: Result<Output<S::Effect, S::Note>, StageError>,
 }
 
-impl<S: Stage> Worked<S> {
-    /// An item that did not get as far as the stage.
-    pub(super) fn unworked(delivery: &Delivery, error: StageError, now: Timestamp) -> Self {
+impl<S: Stage> Processed<S> {
+    /// Item that ends without a complete run.
+    pub(super) fn not_run(meta: ItemMeta, started: Instant, now: Timestamp, error: StageError) -> Self {
         Self {
-            receipt: delivery.receipt.clone(),
-            id: delivery.message.id.clone(),
-            subject: None,
-            attempt: delivery.attempt,
-            replays: delivery.replays,
-            counted: Counted::default(),
-            began: Instant::now(),
+            meta,
+            failures: FailureCounter::default(),
+            started,
             ended_at: now,
-            took: Duration::ZERO,
+            took: started.elapsed(),
             ran: false,
-            unsent: Vec::new(),
-            passed: false,
+            unpublished: Vec::new(),
+            passed_on: false,
             result: Err(error),
         }
     }
-
-    /// An item that the stage did not finish in time.
-    pub(super) fn unfinished(receipt: Receipt, holding: Holding, now: Timestamp) -> Self {
-        Self {
-            receipt,
-            id: holding.id,
-            subject: holding.subject,
-            attempt: holding.attempt,
-            replays: holding.replays,
-            counted: Counted::default(),
-            began: holding.taken,
-            ended_at: now,
-            took: holding.taken.elapsed(),
-            ran: false,
-            unsent: Vec::new(),
-            passed: false,
-            result: Err(out_of_time(now)),
-        }
-    }
 }
 
-/// There is no time left to finish an item: it counts nothing, and its next taker may have it at once.
-pub(super) fn out_of_time(now: Timestamp) -> StageError {
-    StageError::NotYet { until: now, why: OUT_OF_TIME.into() }
+/// Error of an item that is handed back at shutdown: no attempt is counted, and it may be received again at once.
+pub(super) fn handed_back(now: Timestamp) -> StageError {
+    StageError::DeferGroup { until: now, reason: HANDED_BACK.into() }
 }
 
-/// What ended.
-enum Part {
-    Taking,
-    Finishing,
+/// Task of an engine that ends at shutdown.
+enum Task {
+    Receive,
+    Finish,
 }
 
 impl<S: Stage> Engine<S> {
@@ -129,73 +102,83 @@ impl<S: Stage> Engine<S> {
             context,
             stop,
             meter,
-            held: Held::default(),
+            in_flight: InFlight::default(),
             outage: Outage::default(),
             source_outage: Outage::default(),
-            much_room: Mutex::default(),
-            noted_losses: Mutex::default(),
+            ample_room_at: Mutex::default(),
+            recorded_losses: Mutex::default(),
         })
     }
 
-    /// Runs until the stop is requested and everything in flight is finished or handed back.
+    /// Runs until a shutdown is requested and all items in flight are finished or handed back.
     pub(super) async fn run(self: Arc<Self>) {
-        let (worked, finisher) = mpsc::channel(self.settings.finish_together.max(1));
-        // Dropped, it ends all three: leases that nobody works under must not be renewed.
-        let mut parts = JoinSet::new();
-        parts.spawn(self.clone().keep_leases());
-        let taking = self.clone().take_all(worked);
-        parts.spawn(async {
-            taking.await;
-            Part::Taking
+        let (sender, receiver) = mpsc::channel(self.settings.finish_batch.max(1));
+        // Aborts all tasks when dropped: no lease is extended for a runner that is gone.
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.clone().extend_leases());
+        let receiving = self.clone().receive_loop(sender);
+        tasks.spawn(async {
+            receiving.await;
+            Task::Receive
         });
-        let finishing = self.clone().finish_all(finisher);
-        parts.spawn(async {
+        let finishing = self.clone().finish_loop(receiver);
+        tasks.spawn(async {
             finishing.await;
-            Part::Finishing
+            Task::Finish
         });
         let overdue = async {
-            self.stop.over_since(self.settings.drain).await;
-            tokio::time::sleep(LAST_CALLS).await;
+            self.stop.drain_over(self.settings.drain).await;
+            tokio::time::sleep(HAND_BACK_TIMEOUT).await;
         };
         tokio::pin!(overdue);
         loop {
             tokio::select! {
-                ended = parts.join_next() => match ended {
-                    Some(Ok(Part::Taking)) => {}
-                    Some(Ok(Part::Finishing)) | None => return,
+                ended = tasks.join_next() => match ended {
+                    Some(Ok(Task::Receive)) => {}
+                    Some(Ok(Task::Finish)) | None => return,
                     Some(Err(error)) => match error.try_into_panic() {
-                        // Whoever runs the stages learns of it, and stops them all.
+                        // `Flow::run` stops the other stages.
                         Ok(panic) => std::panic::resume_unwind(panic),
                         Err(_) => return,
                     },
                 },
                 () = &mut overdue => {
-                    let held = self.held.receipts().len();
-                    tracing::error!(stage = self.stage.name(), held, "a call does not return; leaving what is held to its lease");
+                    let in_flight = self.in_flight.receipts().len();
+                    tracing::error!(
+                        stage = self.stage.name(), in_flight,
+                        "a call does not return; items in flight come back when their leases end"
+                    );
                     return;
                 }
             }
         }
     }
 
-    /// Renews the leases of all that is held, three times within each lease.
-    async fn keep_leases(self: Arc<Self>) -> Part {
-        let mut beat = tokio::time::interval((self.source.lease() / 3).max(Duration::from_millis(10)));
-        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        beat.tick().await;
+    /// Extends the leases of all items in flight, three times per lease.
+    async fn extend_leases(self: Arc<Self>) -> Task {
+        let mut heartbeat = tokio::time::interval((self.source.lease() / 3).max(Duration::from_millis(10)));
+        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        heartbeat.tick().await;
         loop {
-            beat.tick().await;
-            let receipts = self.held.receipts();
+            heartbeat.tick().await;
+            let receipts = self.in_flight.receipts();
             if receipts.is_empty() {
                 continue;
             }
             for (receipt, answer) in receipts.iter().zip(self.source.extend(&receipts).await) {
                 let Err(error) = answer else { continue };
-                tracing::debug!(stage = self.stage.name(), ?receipt, %error, "a lease was not renewed");
+                tracing::debug!(stage = self.stage.name(), ?receipt, %error, "lease not extended");
                 if matches!(error, SettleError::Fenced { .. }) {
-                    self.held.lost(receipt);
+                    self.in_flight.set_lost(receipt);
                 }
             }
         }
+    }
+
+    /// Drops an item whose lease is lost: another worker publishes, records and settles it.
+    pub(super) fn drop_fenced(&self, receipt: &Receipt) {
+        tracing::info!(stage = self.stage.name(), ?receipt, "lease lost before the item was settled");
+        self.in_flight.remove(receipt);
+        self.meter.fenced();
     }
 }

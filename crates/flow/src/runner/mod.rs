@@ -1,20 +1,31 @@
-//! The runner: takes items from a source, has the stage work on them, and sees them through to the end.
+//! The runner: receives items from a source, lets the stage process them, and finishes them.
 //!
-//! Two bounds hold: so many items are worked on at once, and so many more may be waiting to be published, noted and
-//! settled. When the latter takes long (a full queue, a database that is down) taking stops by itself. Whatever is held
-//! has its lease renewed, wherever it is, until it is settled or handed back.
+//! ```text
+//!            receive.rs  decode.rs   run.rs        finish.rs: many items together
+//!           ┌─────────┐ ┌────────┐ ┌────────┐ ┌───────────────────────────────────────┐
+//!  source ─▶│ receive ├▶│ decode ├▶│  run   ├▶│ publish ─▶ effects ─▶ trail ─▶ settle ├─▶ source
+//!           └─────────┘ └────────┘ └────────┘ └───────────────────────────────────────┘
+//!            engine.rs: leases of all items in flight are extended until they are settled
+//! ```
+//!
+//! Two bounds hold: [`Settings::concurrency`] items run, and [`Settings::finish_batch`] more may wait to be finished. When
+//! finishing is slow (a full queue, a database that is down), receiving stops.
 
+mod decode;
 mod effects;
 mod engine;
 mod finish;
-mod held;
+mod in_flight;
 mod outage;
 mod panics;
 mod publish;
+mod receive;
+mod run;
 mod settings;
-mod take;
+mod settle;
+mod trail;
 
-pub use settings::{HoldBack, MAX_DEFER, Settings, retry_delay};
+pub use settings::{Backpressure, MAX_DEFER, Settings};
 
 use crate::{Exclusive, Meter, Source, Stage, Stop};
 use crawlway_broker::Broker;
@@ -25,20 +36,20 @@ use futures::future::BoxFuture;
 use std::{fmt, sync::Arc};
 use tokio::task::JoinSet;
 
-/// What every stage of a flow uses.
+/// Services that all stages of a flow share.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// The flow's name, in trails and metrics.
+    /// Name of the flow in trails and metrics.
     pub flow: &'static str,
-    /// What carries the queues.
+    /// Broker of the queues.
     pub broker: Arc<dyn Broker>,
-    /// Where trails are kept.
+    /// Trail store.
     pub trails: Arc<dyn Trails>,
-    /// The time.
+    /// Clock.
     pub clock: Clock,
-    /// This process, as trails name it.
+    /// Name of this worker process in trails.
     pub worker: Arc<str>,
-    /// Lets a suspect run alone; one for all flows of the process.
+    /// Lock for solo runs, one for all flows of the process.
     pub exclusive: Exclusive,
 }
 
@@ -60,7 +71,7 @@ impl fmt::Debug for Flow {
 }
 
 impl Flow {
-    /// A flow without stages, which stops when asked to.
+    /// Flow without stages, with its shutdown signal.
     pub fn new(parts: Parts, stop: Stop) -> Self {
         Self { parts, stop, stages: Vec::new(), meters: Vec::new() }
     }
@@ -76,22 +87,21 @@ impl Flow {
         self
     }
 
-    /// The meter of each stage.
+    /// Metrics of each stage, by stage name.
     pub fn meters(&self) -> Vec<(&'static str, Arc<Meter>)> {
         self.meters.clone()
     }
 
-    /// Runs all stages until the stop is requested, and then until what is in flight is finished or handed back. Says
-    /// whether it ended as it should; a runner that breaks requests the stop itself.
+    /// Runs all stages until a shutdown is requested, then drains: items in flight are finished or handed back.
     pub async fn run(self) -> Ran {
         let mut ran = Ran::ToTheEnd;
         let mut running: JoinSet<()> = self.stages.into_iter().collect();
         while let Some(ended) = running.join_next().await {
             if let Err(error) = ended {
-                // A stage's panics are caught where it runs: this would be a fault of the runner itself. The other
-                // stages cannot go on for ever without it, so that the process has to be started again.
-                tracing::error!(flow = self.parts.flow, %error, "a runner broke; stopping");
-                ran = Ran::Broke;
+                // Panics of stages are caught, so this is a bug of the runner. The other stages depend on it, so the
+                // process must be restarted.
+                tracing::error!(flow = self.parts.flow, %error, "the runner panicked; shutting down");
+                ran = Ran::Panicked;
                 self.stop.request();
             }
         }
@@ -99,12 +109,12 @@ impl Flow {
     }
 }
 
-/// How a flow came to its end.
+/// Result of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Ran {
-    /// It was asked to end, and did.
+    /// Graceful shutdown.
     ToTheEnd,
-    /// A runner broke, and the others ended for that.
-    Broke,
+    /// A runner panicked, and the other stages were shut down.
+    Panicked,
 }

@@ -1,30 +1,16 @@
-//! Waiting while something of ours is out of order: longer each time, and no longer than it is.
+//! Outages of infrastructure: back-off with one probe at a time.
 
+use super::engine::{Engine, Processed};
+use crate::{Stage, StageError};
+use crawlway_clock::Backoff;
 use parking_lot::Mutex;
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 use tokio::{sync::Notify, time::Instant};
 
-const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(5);
+/// Back-off of calls to unavailable infrastructure.
+pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long to wait before the next try of one thing.
-#[derive(Debug, Default)]
-pub(super) struct Backoff(u32);
-
-impl Backoff {
-    /// It failed once more: how long to wait this time.
-    pub(super) fn next(&mut self) -> Duration {
-        self.0 = self.0.saturating_add(1);
-        rest(self.0)
-    }
-
-    /// It works.
-    pub(super) fn over(&mut self) {
-        self.0 = 0;
-    }
-}
-
-/// Whether something that many items need is out of order. Those that find out together count once.
+/// Outage of something that many items need. Failures of one burst count once.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     state: Mutex<State>,
@@ -33,70 +19,113 @@ pub(super) struct Outage {
 
 #[derive(Debug, Default)]
 struct State {
-    times: u32,
-    noted: Option<Instant>,
-    until: Option<Instant>,
+    failures: u32,
+    last_failure: Option<Instant>,
+    next_probe: Option<Instant>,
 }
 
 impl Outage {
-    /// Somebody who began at this time found it out of order: how long to wait. Who began before it was last noted
-    /// brings no news, or a burst of failures would look like a long outage.
-    pub(super) fn again(&self, began: Instant) -> Duration {
+    /// Reports a failure of a call that started at this time, and returns the back-off. A call that started before the
+    /// last reported failure belongs to the same burst and does not count.
+    pub(super) fn failed(&self, started: Instant) -> Duration {
         let mut state = self.state.lock();
-        if state.noted.is_none_or(|noted| began >= noted) {
-            state.times = state.times.saturating_add(1);
+        if state.last_failure.is_none_or(|last| started >= last) {
+            state.failures = state.failures.saturating_add(1);
             let now = Instant::now();
-            state.noted = Some(now);
-            state.until = Some(now + rest(state.times));
+            state.last_failure = Some(now);
+            state.next_probe = Some(now + BACKOFF.delay(state.failures));
         }
-        rest(state.times)
+        BACKOFF.delay(state.failures)
     }
 
-    /// Whether it is out of order, as far as is known.
     pub(super) fn is_on(&self) -> bool {
-        self.state.lock().times > 0
+        self.state.lock().failures > 0
     }
 
-    /// It works. Who waits goes on at once.
-    pub(super) fn over(&self) {
+    /// Ends the outage and wakes all waiting tasks.
+    pub(super) fn end(&self) {
         *self.state.lock() = State::default();
         self.ended.notify_waiters();
     }
 
-    /// Somebody who began at this time found that it works. Who began before it was noted brings no news.
-    pub(super) fn over_since(&self, began: Instant) {
-        if self.state.lock().noted.is_some_and(|noted| began >= noted) {
-            self.over();
+    /// Reports a success of a call that started at this time. One that started before the last failure proves nothing.
+    pub(super) fn succeeded(&self, started: Instant) {
+        if self.state.lock().last_failure.is_some_and(|last| started >= last) {
+            self.end();
         }
     }
 
-    /// Somebody goes to see whether it still is; the next one waits as long again, or until it is over.
-    pub(super) fn probed(&self) {
+    /// Delays the next probe, since one is under way.
+    pub(super) fn probing(&self) {
         let mut state = self.state.lock();
-        state.until = state.until.map(|_| Instant::now() + rest(state.times));
+        state.next_probe = state.next_probe.map(|_| Instant::now() + BACKOFF.delay(state.failures));
     }
 
-    /// Returns when it is worth another look, at once if it works.
-    pub(super) async fn rested(&self) {
+    /// Waits for the next probe or the end of the outage; returns at once without an outage.
+    pub(super) async fn wait(&self) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // From here on no end is missed, also while we look.
+            // Registered before the state is read, so that no notification is missed.
             ended.as_mut().enable();
-            let until = self.state.lock().until;
-            let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
+            let next_probe = self.state.lock().next_probe;
+            let Some(next_probe) = next_probe.filter(|at| *at > Instant::now()) else { return };
             tokio::select! {
-                () = tokio::time::sleep_until(until) => {}
+                () = tokio::time::sleep_until(next_probe) => {}
                 () = ended => {}
             }
         }
     }
 }
 
-fn rest(times: u32) -> Duration {
-    match times {
-        0 => Duration::ZERO,
-        times => FIRST.saturating_mul(1u32.checked_shl(times - 1).unwrap_or(u32::MAX)).min(LONGEST),
+impl<S: Stage> Engine<S> {
+    /// Waits after a failed call, with back-off. Returns false when the drain leaves no time for another attempt.
+    pub(super) async fn back_off(
+        &self,
+        failures: &mut u32,
+        component: &'static str,
+        error: &(dyn Display + Sync),
+    ) -> bool {
+        self.report_outage(component, error);
+        *failures = failures.saturating_add(1);
+        if self.stop.is_drain_over(self.settings.drain) {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(BACKOFF.delay(*failures)) => {}
+            // One last attempt.
+            () = self.stop.drain_over(self.settings.drain) => {}
+        }
+        true
+    }
+
+    /// Counts and logs a failed call.
+    pub(super) fn report_outage(&self, component: &'static str, error: &(dyn Display + Sync)) {
+        self.meter.outage();
+        tracing::warn!(stage = self.stage.name(), component, %error, "unavailable; retrying with back-off");
+    }
+
+    /// Updates the outage of the stage from the results of these items. Returns the deferral of items that failed
+    /// because of it.
+    pub(super) fn update_outage(&self, items: &[Processed<S>]) -> Duration {
+        let failed = |item: &&Processed<S>| matches!(item.result, Err(StageError::Unavailable { .. }));
+        // The latest start has the latest news.
+        if let Some(latest) = items.iter().filter(failed).max_by_key(|item| item.started) {
+            if let Err(error) = &latest.result {
+                self.report_outage("a dependency of the stage", error);
+            }
+            return self.outage.failed(latest.started);
+        }
+        // A deferred item, or one that did not run, proves nothing about the infrastructure.
+        let proves = |item: &&Processed<S>| {
+            let is_deferred =
+                matches!(item.result, Err(StageError::DeferGroup { .. } | StageError::DeferItem { .. }));
+            item.ran && !is_deferred
+        };
+        if let Some(latest) = items.iter().filter(proves).map(|item| item.started).max() {
+            self.outage.succeeded(latest);
+        }
+        Duration::ZERO
     }
 }
 
@@ -105,50 +134,32 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    #[test]
-    fn waits_double_up_to_the_longest_and_start_anew() {
-        let mut backoff = Backoff::default();
-        let waits: Vec<u128> = (0..8).map(|_| backoff.next().as_millis()).collect();
-        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        backoff.over();
-        assert_eq!(backoff.next(), FIRST);
-    }
-
     #[tokio::test]
-    async fn a_burst_counts_once() {
+    async fn a_burst_of_failures_counts_once() {
         let outage = Outage::default();
-        let began = Instant::now();
+        let started = Instant::now();
         for _ in 0..50 {
-            assert_eq!(outage.again(began), FIRST);
+            assert_eq!(outage.failed(started), BACKOFF.delay(1));
         }
-        assert_eq!(outage.again(Instant::now()), FIRST * 2, "who began afterwards brings news");
-        outage.over_since(began);
-        assert!(outage.is_on(), "who began before does not know");
-        outage.over_since(Instant::now());
+        assert_eq!(outage.failed(Instant::now()), BACKOFF.delay(2), "a later call counts");
+        outage.succeeded(started);
+        assert!(outage.is_on(), "an earlier call proves nothing");
+        outage.succeeded(Instant::now());
         assert!(!outage.is_on());
     }
 
     #[tokio::test]
-    async fn its_end_wakes_who_waits() {
+    async fn its_end_wakes_waiting_tasks() {
         let outage = Outage::default();
-        assert!(outage.rested().now_or_never().is_some(), "nothing is out of order");
+        assert!(outage.wait().now_or_never().is_some(), "no outage");
         for _ in 0..20 {
-            outage.again(Instant::now());
+            outage.failed(Instant::now());
         }
-        let rested = outage.rested();
-        tokio::pin!(rested);
-        assert!(rested.as_mut().now_or_never().is_none());
-        outage.over();
-        assert!(rested.now_or_never().is_some());
+        let wait = outage.wait();
+        tokio::pin!(wait);
+        assert!(wait.as_mut().now_or_never().is_none());
+        outage.end();
+        assert!(wait.now_or_never().is_some());
         assert!(!outage.is_on());
-    }
-
-    #[tokio::test]
-    async fn one_look_at_a_time() {
-        let outage = Outage::default();
-        outage.again(Instant::now());
-        outage.rested().await;
-        outage.probed();
-        assert!(outage.rested().now_or_never().is_none(), "somebody is looking already");
     }
 }

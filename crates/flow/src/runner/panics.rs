@@ -1,12 +1,12 @@
-//! What a panic said.
+//! Messages of caught panics.
 
 use std::any::Any;
 
-/// The text of a panic, if it has one.
-pub(super) fn said(panic: &(dyn Any + Send)) -> &str {
+/// Message of a panic, if it has one.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a word")
+        .unwrap_or("no message")
 }

@@ -1,62 +1,63 @@
-//! Publishing what came out. An item that cannot be published waits by itself, so that it holds up no other.
+//! Step 4, publish: the output of finished items. An item that cannot be published yet does not block the others.
 
-use super::engine::{Engine, Worked};
+use super::engine::{Engine, Processed};
 use crate::{Stage, StageError};
 use crawlway_broker::PublishError;
 
-/// What became of a try to publish.
-pub(super) struct Published<S: Stage> {
-    /// Nothing of these is left to publish.
-    pub(super) through: Vec<Worked<S>>,
-    /// Something of these did not arrive, through no fault of theirs.
-    pub(super) missing: Vec<Worked<S>>,
-    /// Why.
-    pub(super) trouble: Option<PublishError>,
+/// Result of one publish call for several items.
+pub(super) struct PublishOutcome<S: Stage> {
+    /// Items without unpublished output.
+    pub(super) published: Vec<Processed<S>>,
+    /// Items with output that the broker did not accept, through no fault of theirs.
+    pub(super) unpublished: Vec<Processed<S>>,
+    /// Reason why output was not accepted.
+    pub(super) error: Option<PublishError>,
 }
 
 impl<S: Stage> Engine<S> {
-    /// Publishes what came out of these items, once.
-    pub(super) async fn publish(&self, items: Vec<Worked<S>>) -> Published<S> {
-        let mut published = Published { through: Vec::new(), missing: Vec::new(), trouble: None };
-        let batch: Vec<_> = items.iter().flat_map(|item| item.unsent.iter().cloned()).collect();
+    /// Publishes the output of these items with one call.
+    pub(super) async fn publish(&self, items: Vec<Processed<S>>) -> PublishOutcome<S> {
+        let mut outcome = PublishOutcome { published: Vec::new(), unpublished: Vec::new(), error: None };
+        let batch: Vec<_> = items.iter().flat_map(|item| item.unpublished.iter().cloned()).collect();
         if batch.is_empty() {
-            published.through = items;
-            return published;
+            outcome.published = items;
+            return outcome;
         }
         let mut answers = self.parts.broker.publish(batch).await.into_iter();
         for mut item in items {
-            for outgoing in std::mem::take(&mut item.unsent) {
-                let silence =
+            for outgoing in std::mem::take(&mut item.unpublished) {
+                let no_answer =
                     || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
-                match answers.next().unwrap_or_else(silence) {
+                match answers.next().unwrap_or_else(no_answer) {
                     Ok(()) => {}
                     Err(error @ (PublishError::TooLarge { .. } | PublishError::Invalid { .. })) => {
-                        let reason = format!("what came of it cannot be published: {error}");
+                        let reason = format!("its output cannot be published: {error}");
                         item.result = Err(StageError::Permanent { reason });
                     }
-                    // All else is our wiring, our broker or its limit, and no fault of the item.
+                    // The wiring, the broker or a limit, and no fault of the item.
                     Err(error) => {
-                        // A full queue is looked at sooner than anything else, so that it is what is told.
-                        if !published.is_full() {
-                            published.trouble = Some(error);
+                        // A full queue takes precedence, since it is retried sooner.
+                        if !outcome.is_queue_full() {
+                            outcome.error = Some(error);
                         }
-                        item.unsent.push(outgoing);
+                        item.unpublished.push(outgoing);
                     }
                 }
             }
             if item.result.is_err() {
-                item.unsent.clear();
+                item.unpublished.clear();
             }
-            let place = if item.unsent.is_empty() { &mut published.through } else { &mut published.missing };
-            place.push(item);
+            let items =
+                if item.unpublished.is_empty() { &mut outcome.published } else { &mut outcome.unpublished };
+            items.push(item);
         }
-        published
+        outcome
     }
 }
 
-impl<S: Stage> Published<S> {
-    /// Whether a queue is full, which is nobody's fault and may change any moment.
-    pub(super) fn is_full(&self) -> bool {
-        matches!(self.trouble, Some(PublishError::QueueFull { .. }))
+impl<S: Stage> PublishOutcome<S> {
+    /// Whether a queue is full, which is no outage and may change at any time.
+    pub(super) fn is_queue_full(&self) -> bool {
+        matches!(self.error, Some(PublishError::QueueFull { .. }))
     }
 }

@@ -1,4 +1,4 @@
-//! The stop: what is in flight is finished or handed back, within the time there is, also during an outage.
+//! Graceful shutdown: items in flight are finished or handed back within the drain, also during an outage.
 
 use crate::support::*;
 use crawlway_broker::MaxLength;
@@ -13,59 +13,40 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// Settings with little time to end.
-fn hurried() -> Settings {
+/// Settings with a short drain.
+fn short_drain() -> Settings {
     Settings { drain: Duration::from_millis(100), ..quick() }
 }
 
-fn ids(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("item-{number}")).collect()
-}
-
 #[tokio::test]
-async fn what_is_in_flight_is_finished_and_nothing_new_is_taken() {
-    let spec = spec("q");
-    let world = World::new(std::slice::from_ref(&spec)).await;
-    let (gate, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
-    let (waiting, counted) = (gate.clone(), runs.clone());
-    let stage = Script::each("stage", move |_| {
-        counted.fetch_add(1, SeqCst);
-        let gate = waiting.clone();
-        async move {
-            gate.acquire().await.unwrap().forget();
-            done()
-        }
-    });
+async fn items_in_flight_are_finished_and_no_more_are_received() {
+    let (world, spec) = World::with_queue().await;
+    let release = Arc::new(Semaphore::new(0));
     world.publish("q", ids(10)).await;
-    let settings = Settings { at_once: 4, drain: LIMIT * 10, ..quick() };
-    let going = world.go(stage, &spec, settings);
-    eventually("four run", async || runs.load(SeqCst) == 4).await;
+    let settings = Settings { concurrency: 4, drain: TIMEOUT * 10, ..quick() };
+    let flow = world.run(Script::blocked(&release, None), &spec, settings);
+    eventually("four run", async || flow.meter.read().running == 4).await;
     world.stop.request();
-    gate.add_permits(100);
-    let meter = going.meter.clone();
-    going.ended().await;
-    assert_eq!(runs.load(SeqCst), 4);
-    assert_eq!(meter.read().outcomes["looked_at"], 4);
+    release.add_permits(100);
+    let reading = flow.ended().await;
+    assert_eq!((reading.outcomes["looked_at"], reading.ended()), (4, 4));
     let depth = world.depth("q").await;
     assert_eq!((depth.ready, depth.in_flight), (6, 0));
 }
 
 #[tokio::test]
-async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
-    let spec = spec("q");
-    let world = World::new(std::slice::from_ref(&spec)).await;
+async fn a_stuck_item_is_handed_back_and_redelivered_with_the_same_attempt() {
+    let (world, spec) = World::with_queue().await;
     world.publish("q", ["a"]).await;
     let stage = Script::each("stage", async |item| {
         if item.attempt == 1 { transient("once") } else { std::future::pending().await }
     });
-    let going = world.go(stage, &spec, hurried());
+    let flow = world.run(stage, &spec, short_drain());
     eventually("the second attempt runs", async || {
-        world.trails.of("a").len() == 1 && going.meter.read().running == 1
+        world.trails.of("a").len() == 1 && flow.meter.read().running == 1
     })
     .await;
-    let meter = going.meter.clone();
-    going.end().await;
-    let reading = meter.read();
+    let reading = flow.end().await;
     assert_eq!((reading.running, reading.finishing), (0, 0));
     let trail = world.trails.of("a");
     assert_eq!(trail.len(), 2);
@@ -73,43 +54,42 @@ async fn what_is_stuck_is_handed_back_and_comes_again_with_the_same_attempt() {
     assert_eq!(trail[1].subject.as_deref(), Some("about a"), "found by its subject, handed back or not");
     assert_eq!(trail[1].note.as_deref(), Some("handed back, since the process ends"));
     assert!(world.trails.is_open("a"));
-    let again = world.again();
-    let going = again.go(Script::each("stage", async |_| done()), &spec, quick());
+    let again = world.restart();
+    let flow = again.run(Script::each("stage", async |_| done()), &spec, quick());
     again.until_empty("q").await;
-    going.end().await;
+    flow.end().await;
     let last = again.trails.of("a").pop().unwrap();
     assert_eq!((last.end, last.attempt), (End::Done, 2));
 }
 
 #[tokio::test]
-async fn what_is_being_finished_is_not_handed_back_as_well() {
+async fn an_item_that_is_being_finished_is_not_handed_back() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ["a", "stuck"]).await;
-    let gate = Arc::new(Semaphore::new(0));
-    let waiting = gate.clone();
+    let release = Arc::new(Semaphore::new(0));
+    let waiting = release.clone();
     let stage = Script::each("stage", async |item| {
         if item.value == "stuck" { std::future::pending().await } else { passed_on(&item, "second") }
     })
     .applying(move |_| {
-        let gate = waiting.clone();
+        let release = waiting.clone();
         async move {
-            gate.acquire().await.unwrap().forget();
+            release.acquire().await.unwrap().forget();
             Ok(())
         }
     });
-    let going = world.go(stage, &first, hurried());
+    let flow = world.run(stage, &first, short_drain());
     eventually("one is stuck and one is being finished", async || {
-        let reading = going.meter.read();
+        let reading = flow.meter.read();
         reading.running == 1 && reading.finishing == 1
     })
     .await;
     world.stop.request();
-    eventually("what is stuck is handed over", async || going.meter.read().running == 0).await;
-    gate.add_permits(1);
-    let meter = going.meter.clone();
-    going.ended().await;
-    assert_eq!((meter.read().fenced, meter.read().ended()), (0, 2), "each is settled once");
+    eventually("what is stuck is handed over", async || flow.meter.read().running == 0).await;
+    release.add_permits(1);
+    let reading = flow.ended().await;
+    assert_eq!((reading.fenced, reading.ended()), (0, 2), "each is settled once");
     assert_eq!(world.trails.ends("a"), [End::Passed]);
     assert_eq!(world.trails.ends("stuck"), [End::Deferred]);
 }
@@ -121,27 +101,25 @@ async fn items_that_cannot_be_published_are_handed_back() {
     world.publish("second", ["in the way"]).await;
     world.publish("first", ids(20)).await;
     let stage = Script::each("stage", async |item| passed_on(&item, "second"));
-    // So few at a time that some wait in each place there is.
-    let settings = Settings { finish_together: 2, at_once: 4, ..hurried() };
-    let going = world.go(stage, &first, settings);
+    // Small bounds, so that items are pending in every step.
+    let settings = Settings { finish_batch: 2, concurrency: 4, ..short_drain() };
+    let flow = world.run(stage, &first, settings);
     eventually("no more are taken", async || {
-        let reading = going.meter.read();
+        let reading = flow.meter.read();
         reading.finishing == 4 && reading.running == 4
     })
     .await;
-    let meter = going.meter.clone();
-    going.end().await;
+    let reading = flow.end().await;
     let depth = world.depth("first").await;
     assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (20, 0, 0));
-    assert_eq!((meter.read().running, meter.read().finishing), (0, 0));
+    assert_eq!((reading.running, reading.finishing), (0, 0));
     assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred && entry.subject.is_some()));
     assert_eq!(world.trails.all().len(), 8);
 }
 
 #[tokio::test]
-async fn what_has_no_trail_is_handed_back_and_not_settled_for_good() {
-    let spec = spec("q");
-    let world = World::new(std::slice::from_ref(&spec)).await;
+async fn an_item_without_a_trail_is_handed_back() {
+    let (world, spec) = World::with_queue().await;
     world.publish("q", ids(3)).await;
     world.trails.down.store(true, SeqCst);
     let stage = Script::each("stage", async |item| match item.value.as_str() {
@@ -149,14 +127,14 @@ async fn what_has_no_trail_is_handed_back_and_not_settled_for_good() {
         "item-1" => transient("not today"),
         _ => done(),
     });
-    let going = world.go(stage, &spec, hurried());
-    eventually("it is tried", async || world.trails.calls.load(SeqCst) > 0).await;
-    going.end().await;
+    let flow = world.run(stage, &spec, short_drain());
+    eventually("it is attempted", async || world.trails.calls.load(SeqCst) > 0).await;
+    flow.end().await;
     let depth = world.depth("q").await;
     assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (3, 0, 0));
-    let again = world.again();
+    let again = world.restart();
     again.trails.down.store(false, SeqCst);
-    let going = again.go(
+    let flow = again.run(
         Script::each("stage", async |item| {
             assert_eq!(item.attempt, 1, "nothing was counted");
             done()
@@ -165,7 +143,7 @@ async fn what_has_no_trail_is_handed_back_and_not_settled_for_good() {
         quick(),
     );
     again.until_empty("q").await;
-    going.end().await;
+    flow.end().await;
     assert!(ids(3).iter().all(|id| again.trails.ends(id) == [End::Done]));
 }
 
@@ -174,63 +152,60 @@ async fn items_whose_effects_cannot_be_applied_are_handed_back() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("first", ids(3)).await;
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = tries.clone();
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = attempts.clone();
     let stage = Script::each("stage", async |item| passed_on(&item, "second")).applying(move |_| {
         counted.fetch_add(1, SeqCst);
-        async { Err(EffectError::Ours("switched off".into())) }
+        async { Err(EffectError::Unavailable("switched off".into())) }
     });
-    let going = world.go(stage, &first, hurried());
-    eventually("it is tried", async || tries.load(SeqCst) > 0).await;
-    going.end().await;
+    let flow = world.run(stage, &first, short_drain());
+    eventually("it is attempted", async || attempts.load(SeqCst) > 0).await;
+    flow.end().await;
     let depth = world.depth("first").await;
     assert_eq!((depth.waiting(), depth.in_flight), (3, 0));
     assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred));
 }
 
 #[tokio::test]
-async fn it_ends_also_when_the_broker_is_down() {
-    let spec = spec("q");
-    let world = World::new(std::slice::from_ref(&spec)).await;
+async fn the_shutdown_completes_while_the_broker_is_down() {
+    let (world, spec) = World::with_queue().await;
     world.publish("q", ids(3)).await;
     let stage = Script::each("stage", async |_| std::future::pending().await);
-    let going = world.go(stage, &spec, hurried());
-    eventually("they run", async || going.meter.read().running == 3).await;
+    let flow = world.run(stage, &spec, short_drain());
+    eventually("they run", async || flow.meter.read().running == 3).await;
     world.broker.down(true);
-    let meter = going.meter.clone();
-    going.end().await;
-    // Their leases bring them back.
+    let reading = flow.end().await;
+    // Redelivered when their leases end.
     assert_eq!(world.depth("q").await.in_flight, 3);
-    assert_eq!((meter.read().running, meter.read().finishing, meter.read().ended()), (0, 0, 0));
+    assert_eq!((reading.running, reading.finishing, reading.ended()), (0, 0, 0));
 }
 
 #[tokio::test]
-async fn it_ends_also_when_a_call_never_returns() {
-    let spec = spec("q");
-    let world = World::new(std::slice::from_ref(&spec)).await;
+async fn the_shutdown_completes_when_a_call_never_returns() {
+    let (world, spec) = World::with_queue().await;
     world.trails.hangs.store(true, SeqCst);
     world.publish("q", ["a"]).await;
-    let going = world.go(Script::each("stage", async |_| done()), &spec, hurried());
+    let flow = world.run(Script::each("stage", async |_| done()), &spec, short_drain());
     eventually("it hangs", async || world.trails.calls.load(SeqCst) == 1).await;
-    going.end().await;
+    flow.end().await;
     assert_eq!(world.depth("q").await.in_flight, 1, "not settled: its lease brings it back");
 }
 
 #[tokio::test]
-async fn it_ends_while_it_is_held_back_and_while_there_is_nothing_to_do() {
+async fn the_shutdown_completes_under_backpressure() {
     let (first, second) = (spec("first"), spec("second"));
     let world = World::new(&[first.clone(), second]).await;
     world.publish("second", ["x"]).await;
     world.publish("first", ["a"]).await;
-    let hold_back = Some(crawlway_flow::HoldBack { queue: queue("second"), most: 1 });
-    let settings = Settings { hold_back, drain: LIMIT * 10, ..quick() };
-    let going = world.go(Script::each("stage", async |_| done()), &first, settings);
-    going.end().await;
+    let backpressure = Some(crawlway_flow::Backpressure { queue: queue("second"), max_pending: 1 });
+    let settings = Settings { backpressure, drain: TIMEOUT * 10, ..quick() };
+    let flow = world.run(Script::each("stage", async |_| done()), &first, settings);
+    flow.end().await;
     assert_eq!(world.depth("first").await.ready, 1);
 }
 
 #[tokio::test]
-async fn a_runner_that_breaks_stops_the_others() {
+async fn a_runner_that_panics_stops_the_others() {
     #[derive(Debug)]
     struct Broken;
 
@@ -240,25 +215,25 @@ async fn a_runner_that_breaks_stops_the_others() {
             "broken"
         }
         fn lease(&self) -> Duration {
-            LIMIT
+            TIMEOUT
         }
         fn max_attempts(&self) -> u32 {
             1
         }
-        async fn take(
+        async fn receive(
             &self,
             _: usize,
-            _: crawlway_flow::Wait<'_>,
+            _: crawlway_flow::ReceiveWait<'_>,
         ) -> Result<Vec<crawlway_broker::Delivery>, crawlway_broker::BrokerError> {
             panic!("a fault of the source itself")
         }
         async fn settle(
             &self,
-            _: &[crawlway_flow::Ended<()>],
+            _: &[crawlway_flow::Settlement<()>],
         ) -> Vec<Result<crawlway_broker::Settled, crawlway_broker::SettleError>> {
             Vec::new()
         }
-        async fn alone(&self, _: &crawlway_broker::Receipt) -> Result<(), crawlway_broker::SettleError> {
+        async fn mark_solo(&self, _: &crawlway_broker::Receipt) -> Result<(), crawlway_broker::SettleError> {
             Ok(())
         }
 
@@ -270,13 +245,12 @@ async fn a_runner_that_breaks_stops_the_others() {
         }
     }
 
-    let spec = spec("q");
-    let world = World::new(std::slice::from_ref(&spec)).await;
+    let (world, spec) = World::with_queue().await;
     let flow = world
         .flow()
         .stage(Script::each("sound", async |_| done()), world.source(&spec), quick())
         .stage(Script::each("broken", async |_| done()), Broken, quick());
-    let ran = tokio::time::timeout(LIMIT, flow.run()).await.expect("the other one ends, too");
-    assert_eq!(ran, crawlway_flow::Ran::Broke);
+    let ran = tokio::time::timeout(TIMEOUT, flow.run()).await.expect("the other one ends, too");
+    assert_eq!(ran, crawlway_flow::Ran::Panicked);
     assert!(world.stop.is_requested());
 }

@@ -1,4 +1,4 @@
-//! Whatever stages answer and whatever fails meanwhile: each item ends once, and its trail is closed.
+//! Random results and random outages: every item ends exactly once, with a closed trail.
 
 use crate::support::*;
 use crawlway_flow::{EffectError, Settings, StageError};
@@ -14,27 +14,27 @@ use std::{
 
 const ITEMS: usize = 300;
 
-/// Numbers that look random and are the same each time.
-struct Dice(AtomicU64);
+/// Deterministic random numbers.
+struct Random(AtomicU64);
 
-impl Dice {
-    fn roll(&self, sides: u64) -> u64 {
+impl Random {
+    fn below(&self, bound: u64) -> u64 {
         let mut x = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, SeqCst);
         x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (x ^ (x >> 31)) % sides
+        (x ^ (x >> 31)) % bound
     }
 }
 
-fn some_answer(dice: &Dice, clock: &crawlway_clock::Clock, sent_on: impl Fn() -> Done) -> Done {
-    match dice.roll(24) {
-        0..=3 => transient("bad luck"),
+fn random_result(random: &Random, clock: &crawlway_clock::Clock, sent_on: impl Fn() -> Done) -> Done {
+    match random.below(24) {
+        0..=3 => transient("fails sometimes"),
         4 => permanent("hopeless"),
-        5 | 6 => Err(StageError::NotYet {
-            until: clock.now() + Duration::from_millis(dice.roll(5)),
-            why: "not its turn".into(),
+        5 | 6 => Err(StageError::DeferGroup {
+            until: clock.now() + Duration::from_millis(random.below(5)),
+            reason: "not its turn".into(),
         }),
-        7 => ours("something of ours"),
+        7 => unavailable("a store is down"),
         8 => panic!("boom"),
         9 | 10 => done(),
         _ => sent_on(),
@@ -48,14 +48,14 @@ async fn every_item_ends(seed: u64, batch: usize) {
         .map(|number| if number % 29 == 0 { format!("invalid-{number}") } else { format!("item-{number}") })
         .collect();
     world.publish("first", &ids).await;
-    let dice = Arc::new(Dice(AtomicU64::new(seed)));
+    let random = Arc::new(Random(AtomicU64::new(seed)));
     let stage = |name: &'static str, to: Option<&'static str>| {
-        let (dice, clock, effects) = (dice.clone(), world.clock.clone(), dice.clone());
+        let (random, clock, effects) = (random.clone(), world.clock.clone(), random.clone());
         Script::each(name, move |item| {
-            let (dice, clock) = (dice.clone(), clock.clone());
+            let (random, clock) = (random.clone(), clock.clone());
             async move {
                 tokio::task::yield_now().await;
-                some_answer(&dice, &clock, || {
+                random_result(&random, &clock, || {
                     let mut output = passed_on(&item, "second")?;
                     if to.is_none() {
                         output.publish.clear();
@@ -65,28 +65,28 @@ async fn every_item_ends(seed: u64, batch: usize) {
             }
         })
         .applying(move |_| {
-            let answer = match effects.roll(20) {
-                // Only where nothing goes on: an item that was sent on and then given up ends twice, as it must.
-                0 if to.is_none() => Err(EffectError::Never("cannot be".into())),
-                1 => Err(EffectError::Ours("switched off".into())),
+            let answer = match effects.below(20) {
+                // Only in the last stage: an item that is passed on and then dead ends twice.
+                0 if to.is_none() => Err(EffectError::Permanent("cannot be".into())),
+                1 => Err(EffectError::Unavailable("switched off".into())),
                 _ => Ok(()),
             };
             async { answer }
         })
     };
-    let settings = Settings { batch, at_once: 20, linger: Duration::from_millis(1), ..quick() };
+    let settings = Settings { batch, concurrency: 20, linger: Duration::from_millis(1), ..quick() };
     let flow = world
         .flow()
         .stage(stage("one", Some("second")), world.source(&first), settings.clone())
         .stage(stage("two", None), world.source(&second), settings);
-    let going = world.set_going(flow);
+    let flow = world.spawn(flow);
     let over = Arc::new(AtomicBool::new(false));
-    let trouble = {
+    let faults = {
         let (broker, trails, over) = (world.broker.clone(), world.trails.clone(), over.clone());
         tokio::spawn(async move {
-            let trouble = Dice(AtomicU64::new(seed + 1));
+            let faults = Random(AtomicU64::new(seed + 1));
             while !over.load(SeqCst) {
-                let switch = match trouble.roll(4) {
+                let switch = match faults.below(4) {
                     0 => &broker.no_publish,
                     1 => &broker.no_settle,
                     2 => &broker.no_receive,
@@ -102,9 +102,8 @@ async fn every_item_ends(seed: u64, batch: usize) {
     world.until_empty("first").await;
     world.until_empty("second").await;
     over.store(true, SeqCst);
-    trouble.await.unwrap();
-    let meter = going.meter.clone();
-    going.end().await;
+    faults.await.unwrap();
+    let reading = flow.end().await;
 
     let mut dead = BTreeMap::new();
     for name in ["first", "second"] {
@@ -125,7 +124,6 @@ async fn every_item_ends(seed: u64, batch: usize) {
     }
     let known: BTreeSet<_> = world.trails.all().into_iter().map(|entry| entry.item).collect();
     assert_eq!(known.len(), ITEMS);
-    let reading = meter.read();
     assert_eq!((reading.running, reading.finishing, reading.fenced), (0, 0, 0));
     let first_stage = world.trails.all().iter().filter(|entry| entry.stage == "one").count();
     assert_eq!(reading.ended(), first_stage as u64, "the meter and the trails agree");

@@ -1,4 +1,4 @@
-//! Leases: kept while an item is held, wherever it is, and respected when they are lost.
+//! Leases: extended while an item is in flight, and respected when they are lost.
 
 use crate::support::*;
 use crawlway_broker::{Broker, MaxLength};
@@ -17,37 +17,29 @@ use tokio::sync::Semaphore;
 
 const LEASE: Duration = Duration::from_millis(300);
 
-/// Lets several leases pass, giving each beat the time that it needs.
+/// Lets several leases pass, with a heartbeat in each.
 async fn let_leases_pass(world: &World, clock: &ManualClock) {
     for _ in 0..6 {
-        // The first of the two may have been under way when the clock was moved.
+        // Two, since the first may have started before the clock was moved.
         let beats = world.broker.extends.load(SeqCst) + 2;
         clock.advance(LEASE * 2 / 3);
-        eventually("the lease is renewed", async || world.broker.extends.load(SeqCst) >= beats).await;
+        eventually("the lease is extended", async || world.broker.extends.load(SeqCst) >= beats).await;
     }
 }
 
 #[tokio::test]
-async fn a_lease_is_kept_while_the_stage_works_longer_than_it() {
+async fn a_lease_is_extended_while_the_stage_runs() {
     let spec = spec("q").lease(LEASE);
-    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
-    let gate = Arc::new(Semaphore::new(0));
-    let waiting = gate.clone();
-    let stage = Script::each("stage", move |_| {
-        let gate = waiting.clone();
-        async move {
-            gate.acquire().await.unwrap().forget();
-            done()
-        }
-    });
+    let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
+    let release = Arc::new(Semaphore::new(0));
     world.publish("q", ["a"]).await;
-    let going = world.go(stage, &spec, quick());
-    eventually("it runs", async || going.meter.read().running == 1).await;
+    let flow = world.run(Script::blocked(&release, None), &spec, quick());
+    eventually("it runs", async || flow.meter.read().running == 1).await;
     let_leases_pass(&world, &clock).await;
-    gate.add_permits(1);
+    release.add_permits(1);
     world.until_empty("q").await;
-    assert_eq!(going.meter.read().fenced, 0);
-    going.end().await;
+    assert_eq!(flow.meter.read().fenced, 0);
+    flow.end().await;
     assert_eq!(
         world.trails.of("a").iter().map(|entry| (entry.end, entry.attempt)).collect::<Vec<_>>(),
         [(End::Done, 1)]
@@ -55,53 +47,53 @@ async fn a_lease_is_kept_while_the_stage_works_longer_than_it() {
 }
 
 #[tokio::test]
-async fn a_lease_is_kept_while_a_batch_lingers_and_while_the_trails_are_down() {
+async fn a_lease_is_extended_while_a_batch_lingers_and_while_the_trails_are_down() {
     let spec = spec("q").lease(LEASE);
-    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.trails.down.store(true, SeqCst);
-    let settings = Settings { batch: 2, at_once: 4, linger: LIMIT * 10, ..quick() };
-    let going = world.go(Script::each("stage", async |_| done()), &spec, settings);
+    let settings = Settings { batch: 2, concurrency: 4, linger: TIMEOUT * 10, ..quick() };
+    let flow = world.run(Script::each("stage", async |_| done()), &spec, settings);
     world.publish("q", ["a"]).await;
     eventually("it lingers", async || world.depth("q").await.in_flight == 1).await;
     let_leases_pass(&world, &clock).await;
     world.publish("q", ["b"]).await;
-    eventually("they cannot be noted", async || world.trails.calls.load(SeqCst) > 0).await;
+    eventually("they cannot be recorded", async || world.trails.calls.load(SeqCst) > 0).await;
     let_leases_pass(&world, &clock).await;
     world.trails.down.store(false, SeqCst);
     world.until_empty("q").await;
-    assert_eq!(going.meter.read().fenced, 0);
-    going.end().await;
+    assert_eq!(flow.meter.read().fenced, 0);
+    flow.end().await;
     assert!(["a", "b"].iter().all(|item| world.trails.ends(item) == [End::Done]));
 }
 
 #[tokio::test]
-async fn a_lease_is_kept_while_the_next_queue_is_full() {
+async fn a_lease_is_extended_while_the_next_queue_is_full() {
     let first = spec("first").lease(LEASE);
     let second = spec("second").max_length(MaxLength::Exact(1));
-    let (world, clock) = World::standing_still(&[first.clone(), second]).await;
+    let (world, clock) = World::with_manual_clock(&[first.clone(), second]).await;
     world.publish("second", ["in the way"]).await;
     world.publish("first", ["a"]).await;
-    let going = world.go(Script::each("stage", async |item| passed_on(&item, "second")), &first, quick());
+    let flow = world.run(Script::each("stage", async |item| passed_on(&item, "second")), &first, quick());
     eventually("it waits", async || world.broker.publishes.load(SeqCst) >= 4).await;
     let_leases_pass(&world, &clock).await;
     world.purge("second").await;
     world.until_empty("first").await;
-    going.end().await;
+    flow.end().await;
     assert_eq!(world.trails.ends("a"), [End::Passed]);
     assert_eq!(world.depth("second").await.ready, 1);
 }
 
-/// A stage in which the first run of each item waits at a gate, and the attempts it is given.
-fn first_one_waits(gate: &Arc<Semaphore>, attempts: &Arc<Mutex<Vec<u32>>>) -> Script {
-    let (gate, attempts) = (gate.clone(), attempts.clone());
+/// Stage in which the first run of each item waits for its release. Records the attempts.
+fn first_run_blocked(release: &Arc<Semaphore>, attempts: &Arc<Mutex<Vec<u32>>>) -> Script {
+    let (release, attempts) = (release.clone(), attempts.clone());
     let seen = Mutex::new(HashSet::new());
     Script::each("stage", move |item| {
         attempts.lock().unwrap().push(item.attempt);
         let is_first = seen.lock().unwrap().insert(item.id.clone());
-        let gate = gate.clone();
+        let release = release.clone();
         async move {
             if is_first {
-                gate.acquire().await.unwrap().forget();
+                release.acquire().await.unwrap().forget();
             }
             passed_on(&item, "second")
         }
@@ -109,56 +101,56 @@ fn first_one_waits(gate: &Arc<Semaphore>, attempts: &Arc<Mutex<Vec<u32>>>) -> Sc
 }
 
 #[tokio::test]
-async fn who_lost_a_lease_unawares_is_fenced_and_settles_nothing() {
+async fn a_worker_that_lost_its_lease_without_notice_is_fenced() {
     let first = spec("first").lease(LEASE);
-    let (world, clock) = World::standing_still(&[first.clone(), spec("second")]).await;
-    let (gate, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
+    let (world, clock) = World::with_manual_clock(&[first.clone(), spec("second")]).await;
+    let (release, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
     world.publish("first", ["a"]).await;
-    let going = world.go(first_one_waits(&gate, &attempts), &first, quick());
-    eventually("it runs", async || going.meter.read().running == 1).await;
+    let flow = world.run(first_run_blocked(&release, &attempts), &first, quick());
+    eventually("it runs", async || flow.meter.read().running == 1).await;
     world.broker.no_extend.store(true, SeqCst);
     clock.advance(LEASE * 2);
-    eventually("it comes again, and is done", async || going.meter.read().ended() == 1).await;
+    eventually("it comes again, and is done", async || flow.meter.read().ended() == 1).await;
     assert_eq!(*attempts.lock().unwrap(), [1, 1], "a lost lease counts no attempt");
     assert_eq!(world.depth("first").await.in_flight, 0);
-    gate.add_permits(1);
-    eventually("the first one is fenced", async || going.meter.read().fenced == 1).await;
-    let reading = going.meter.read();
+    release.add_permits(1);
+    eventually("the first one is fenced", async || flow.meter.read().fenced == 1).await;
+    let reading = flow.meter.read();
     assert_eq!((reading.ended(), reading.running, reading.finishing), (1, 0, 0), "counted once");
-    going.end().await;
-    // What a zombie publishes may be a duplicate, and is never a loss.
+    flow.end().await;
+    // A zombie may publish a duplicate; nothing is lost.
     assert_eq!(world.depth("second").await.ready, 2);
 }
 
 #[tokio::test]
-async fn who_knows_that_the_lease_is_lost_leaves_everything_to_the_next() {
+async fn a_worker_that_knows_of_its_lost_lease_publishes_nothing() {
     let first = spec("first").lease(LEASE);
-    let (world, clock) = World::standing_still(&[first.clone(), spec("second")]).await;
-    let (gate, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
+    let (world, clock) = World::with_manual_clock(&[first.clone(), spec("second")]).await;
+    let (release, attempts) = (Arc::new(Semaphore::new(0)), Arc::default());
     world.publish("first", ["a"]).await;
-    let going = world.go(first_one_waits(&gate, &attempts), &first, quick());
-    eventually("it runs", async || going.meter.read().running == 1).await;
+    let flow = world.run(first_run_blocked(&release, &attempts), &first, quick());
+    eventually("it runs", async || flow.meter.read().running == 1).await;
     world.broker.no_extend.store(true, SeqCst);
     clock.advance(LEASE * 2);
-    eventually("it comes again, and is done", async || going.meter.read().ended() == 1).await;
+    eventually("it comes again, and is done", async || flow.meter.read().ended() == 1).await;
     world.broker.no_extend.store(false, SeqCst);
-    // Another one keeps the heart beating. When the second beat is through, what the first one told is known.
+    // Another item keeps the heartbeat going. After the second beat, the result of the first one is known.
     world.publish("first", ["b"]).await;
-    eventually("both run", async || going.meter.read().running == 2).await;
+    eventually("both run", async || flow.meter.read().running == 2).await;
     let beats = world.broker.extends.load(SeqCst) + 2;
-    eventually("a beat tells", async || world.broker.extends.load(SeqCst) >= beats).await;
-    gate.add_permits(2);
-    eventually("the first one is fenced", async || going.meter.read().fenced == 1).await;
+    eventually("a heartbeat", async || world.broker.extends.load(SeqCst) >= beats).await;
+    release.add_permits(2);
+    eventually("the first one is fenced", async || flow.meter.read().fenced == 1).await;
     world.until_empty("first").await;
-    going.end().await;
+    flow.end().await;
     assert_eq!(world.depth("second").await.ready, 2, "each published once");
     assert_eq!(world.trails.ends("a"), [End::Waited, End::Passed], "the lost lease, and the end by the next");
 }
 
 #[tokio::test]
-async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
+async fn leases_are_not_extended_after_the_runner_is_dropped() {
     let spec = spec("q").lease(LEASE);
-    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a"]).await;
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
@@ -171,7 +163,7 @@ async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
     eventually("it runs", async || runs.load(SeqCst) == 1).await;
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    // Whatever was under way when it was ended may still come through.
+    // A call in progress may still complete.
     tokio::time::sleep(LEASE).await;
     let beats = world.broker.extends.load(SeqCst);
     tokio::time::sleep(LEASE).await;
@@ -181,7 +173,7 @@ async fn leases_are_not_renewed_for_a_runner_that_is_gone() {
 }
 
 #[tokio::test]
-async fn the_trail_of_an_item_that_died_with_its_worker_is_closed_by_the_next_process() {
+async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_process() {
     let spec = spec("q").lease(LEASE).max_solo_crashes(2);
     let mut world = World::new(std::slice::from_ref(&spec)).await;
     world.publish("q", ["a", "b"]).await;
@@ -190,7 +182,7 @@ async fn the_trail_of_an_item_that_died_with_its_worker_is_closed_by_the_next_pr
         for delivery in &taken {
             world.broker.alone(&delivery.receipt).await.unwrap();
         }
-        world = world.after_a_crash();
+        world = world.crash();
     }
     eventually("they are dead", async || world.broker.depth(&spec.name).await.unwrap().dead == 2).await;
     let queues = [ItemsOf { queue: spec.name.clone(), flow: "flow", stage: "stage" }];

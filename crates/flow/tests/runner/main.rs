@@ -1,7 +1,6 @@
-//! The runner on a real queue: what is taken, run, published, noted and settled, and what happens when that fails.
+//! The runner on the embedded broker: every step, and every failure of a step.
 
-// A failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod batches;
 mod drain;
@@ -9,6 +8,6 @@ mod endings;
 mod every_item_ends;
 mod leases;
 mod outages;
-mod replaying;
+mod replay;
 mod support;
 mod suspects;

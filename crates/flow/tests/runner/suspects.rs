@@ -1,4 +1,4 @@
-//! Suspects: items whose workers were lost run in ever smaller groups, at last with nothing beside them in the process.
+//! Suspects: items whose workers were lost run in ever smaller groups, and finally solo.
 
 use crate::support::*;
 use crawlway_broker::{Broker, MaxLength, suspects::ALONE_AFTER};
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// What ran at the same time as what.
+/// Observer of concurrent runs.
 #[derive(Debug, Clone, Default)]
 struct Watch(Arc<Mutex<Seen>>);
 
@@ -20,7 +20,7 @@ struct Seen {
 }
 
 impl Watch {
-    /// A stage that takes a while, and is watched.
+    /// Observed stage that takes 20 ms.
     fn stage(&self, name: &'static str) -> Script {
         let watch = self.clone();
         Script::each(name, move |item| {
@@ -40,12 +40,12 @@ impl Watch {
         })
     }
 
-    /// The most that ran at once.
-    fn most(&self) -> usize {
+    /// Maximum concurrency.
+    fn max(&self) -> usize {
         self.0.lock().unwrap().together.iter().map(Vec::len).max().unwrap_or_default()
     }
 
-    /// What ran beside an item.
+    /// Items that ran concurrently with this one.
     fn beside(&self, id: &str) -> Vec<String> {
         let seen = self.0.lock().unwrap();
         let together = seen.together.iter().filter(|together| together.iter().any(|other| other == id));
@@ -53,30 +53,30 @@ impl Watch {
     }
 }
 
-/// Has the workers of all that waits lost, so many times.
+/// Crashes the workers of all pending items, this many times.
 async fn lose(mut world: World, name: &str, times: u32) -> World {
     for _ in 0..times {
         let mut taken = 0;
         while taken < world.depth(name).await.waiting() as usize + taken {
             taken += world.broker.receive(&queue(name), 100, Duration::ZERO).await.unwrap().len();
         }
-        world = world.after_a_crash();
+        world = world.crash();
     }
     world
 }
 
 #[tokio::test]
 async fn suspects_run_in_halving_groups() {
-    for (losses, most) in [(0, 16), (1, 8), (2, 4), (3, 2), (4, 1)] {
+    for (losses, max) in [(0, 16), (1, 8), (2, 4), (3, 2), (4, 1)] {
         let spec = spec("q").prefetch(32);
         let world = World::new(std::slice::from_ref(&spec)).await;
         world.publish("q", (0..16).map(|n| format!("{n}"))).await;
         let world = lose(world, "q", losses).await;
         let watch = Watch::default();
-        let going = world.go(watch.stage("stage"), &spec, Settings { at_once: 16, ..quick() });
+        let flow = world.run(watch.stage("stage"), &spec, Settings { concurrency: 16, ..quick() });
         world.until_empty("q").await;
-        going.end().await;
-        assert_eq!(watch.most(), most, "after {losses} lost workers");
+        flow.end().await;
+        assert_eq!(watch.max(), max, "after {losses} lost workers");
         assert!(world.dead("q").await.is_empty());
     }
 }
@@ -92,26 +92,26 @@ async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stag
     let watch = Watch::default();
     let flow = world
         .flow()
-        .stage(watch.stage("one"), world.source(&first), Settings { at_once: 4, ..quick() })
-        .stage(watch.stage("two"), world.source(&second), Settings { at_once: 4, ..quick() });
-    let going = world.set_going(flow);
+        .stage(watch.stage("one"), world.source(&first), Settings { concurrency: 4, ..quick() })
+        .stage(watch.stage("two"), world.source(&second), Settings { concurrency: 4, ..quick() });
+    let flow = world.spawn(flow);
     world.until_empty("first").await;
     world.until_empty("second").await;
-    going.end().await;
+    flow.end().await;
     assert_eq!(watch.beside("suspect"), Vec::<String>::new());
-    assert!(watch.most() > 4, "the others ran side by side");
-    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are told");
+    assert!(watch.max() > 4, "the others ran side by side");
+    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are in its trail");
 }
 
 #[tokio::test]
-async fn an_item_that_kills_its_process_alone_ends_dead_and_takes_nobody_with_it() {
+async fn an_item_that_kills_its_process_alone_becomes_a_dead_letter_and_no_other_does() {
     let spec = spec("q").prefetch(32).max_solo_crashes(2);
     let world = World::new(std::slice::from_ref(&spec)).await;
     world.publish("q", ["poison"]).await;
     let mut world = lose(world, "q", ALONE_AFTER).await;
     world.publish("q", ["a", "b"]).await;
     for _ in 0..2 {
-        // The runner is ended in the middle of it, as by a kill: nothing is settled or handed back.
+        // The runner is aborted, as by a crash: nothing is settled or handed back.
         let stage = Script::each("stage", |item| async move {
             if item.id.as_str() == "poison" {
                 std::future::pending::<()>().await;
@@ -128,12 +128,12 @@ async fn an_item_that_kills_its_process_alone_ends_dead_and_takes_nobody_with_it
         tokio::time::sleep(Duration::from_millis(50)).await;
         task.abort();
         let _ = task.await;
-        world = world.after_a_crash();
+        world = world.crash();
     }
     let stage = Script::each("stage", |_| async { done() });
-    let going = world.go(stage, &spec, quick());
+    let flow = world.run(stage, &spec, quick());
     world.until_empty("q").await;
-    going.end().await;
+    flow.end().await;
     let dead: Vec<_> = world.dead("q").await.iter().map(|letter| letter.message.id.to_string()).collect();
     assert_eq!(dead, ["poison"]);
 }
@@ -157,9 +157,9 @@ async fn an_item_that_ran_alone_and_finds_the_next_queue_full_lets_others_make_r
             world.source(&second),
             quick(),
         );
-    let going = world.set_going(flow);
+    let flow = world.spawn(flow);
     world.until_empty("first").await;
     world.until_empty("second").await;
-    going.end().await;
+    flow.end().await;
     assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Passed, End::Done]);
 }

@@ -1,4 +1,4 @@
-//! Accepting a URL: what is wrong with it is said at once, and what is right is in the queue before anyone is told.
+//! Accepting a URL: invalid ones are refused at once, valid ones are durable in the queue before the answer.
 
 use super::message::UrlMessage;
 use crawlway_broker::{Broker, BrokerError, MessageId, Outgoing, PublishError, QueueName};
@@ -8,21 +8,21 @@ use crawlway_fetch::Guard;
 use crawlway_store::inventory::{RecordId, Request};
 use std::net::{IpAddr, SocketAddr};
 
-/// A URL that is in the queue.
+/// URL in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The id of the record that it will have.
+    /// Id of its record.
     pub id: RecordId,
-    /// The URL, in normal form.
+    /// URL in normal form.
     pub url: NormalUrl,
-    /// The id of the message, by which its trail goes.
+    /// Id of the message and its trail.
     pub message_id: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub requested_at: Timestamp,
 }
 
 impl Accepted {
-    /// The message as the records know it.
+    /// Request for the record store.
     pub fn request(&self) -> Request {
         Request {
             url: self.url.as_str().to_owned(),
@@ -32,34 +32,34 @@ impl Accepted {
     }
 }
 
-/// Why a URL is not in the queue.
+/// Reason why a URL is not in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAccepted {
-    /// It cannot be fetched, ever.
+    /// Invalid URL.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// It names an address that must not be reached from here.
+    /// Address that the SSRF guard forbids.
     #[error(
-        "url with address {address} is refused, expected a host that everybody can reach; allow that range in `fetch.allow` if it is meant"
+        "url with address {address} is refused, expected a public address; allow its range in `fetch.allow` if it is intended"
     )]
     Address {
-        /// The address.
+        /// Address.
         address: SocketAddr,
     },
-    /// The broker did not take it.
+    /// Failed publish.
     #[error(transparent)]
     Publish(#[from] PublishError),
 }
 
-/// The normal form of a URL, if it is one that can be asked for.
+/// Normal form of a URL, if it can be requested.
 pub fn check(url: &str, guard: &Guard) -> Result<NormalUrl, NotAccepted> {
     let url = normalise(url, &UrlOptions::default())?;
     refuse_address(&url, guard)?;
     Ok(url)
 }
 
-/// Puts a URL into the queue. Ok means that the broker has it durably. Somebody waits for the answer: a broker that is known
-/// to be away is not waited for.
+/// Publishes a URL. Ok means that it is durable in the queue. Fails fast if the broker is known to be unreachable, since a
+/// client waits for the answer.
 pub async fn accept(
     broker: &dyn Broker,
     queue: &QueueName,
@@ -78,16 +78,14 @@ pub async fn accept(
         requested_at: now.to_iso(),
         message_id: message_id.as_str().to_owned(),
     };
-    // Nothing in the message can fail to be written.
-    let body = serde_json::to_vec(&message).unwrap_or_default();
-    let outgoing = Outgoing::to_queue(queue, body).id(message_id);
-    let silence = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
-    broker.publish(vec![outgoing]).await.pop().unwrap_or_else(silence)?;
+    let outgoing = Outgoing::to_queue(queue, message.to_body()).id(message_id);
+    let no_answer = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+    broker.publish(vec![outgoing]).await.pop().unwrap_or_else(no_answer)?;
     let id = RecordId::of_url(url.as_str());
     Ok(Accepted { id, url, message_id: message.message_id, requested_at: now })
 }
 
-/// Refuses a literal address that the guard forbids. What a name resolves to is seen by the worker.
+/// Refuses a literal address that the SSRF guard forbids. Resolved addresses are checked by the worker.
 fn refuse_address(url: &NormalUrl, guard: &Guard) -> Result<(), NotAccepted> {
     let host = url.host().trim_start_matches('[').trim_end_matches(']');
     let Ok(ip) = host.parse::<IpAddr>() else { return Ok(()) };
@@ -102,10 +100,10 @@ mod tests {
     use crawlway_broker_rabbitmq::{Options, RabbitBroker};
     use std::time::Duration;
 
-    /// It would wait for an hour for the connection.
+    /// The connection timeout of the broker is an hour.
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_broker_that_is_away_is_not_waited_for_and_what_is_wrong_is_said_all_the_same() {
-        // Nobody listens there any more.
+    async fn an_unreachable_broker_fails_fast_and_invalid_urls_are_still_refused() {
+        // The port is closed again.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let broker = RabbitBroker::connect_later(Options {
             host: "127.0.0.1".to_owned(),
@@ -116,10 +114,13 @@ mod tests {
         let accept = async |url: &str| {
             let (queue, guard) = (url_inventory(), Guard::new(Vec::new()));
             let accepting = accept(&broker, &queue, &guard, url, Timestamp::now());
-            tokio::time::timeout(Duration::from_secs(60), accepting).await.expect("an answer at once")
+            tokio::time::timeout(Duration::from_secs(60), accepting).await.expect("fails fast")
         };
-        let away = accept("https://a.example/").await.unwrap_err();
-        assert!(matches!(away, NotAccepted::Publish(PublishError::Unavailable { .. })), "{away:?}");
+        let unreachable = accept("https://a.example/").await.unwrap_err();
+        assert!(
+            matches!(unreachable, NotAccepted::Publish(PublishError::Unavailable { .. })),
+            "{unreachable:?}"
+        );
         assert!(matches!(accept("ftp://a.example/").await, Err(NotAccepted::Url(_))));
         broker.close().await.unwrap();
         let closed = accept("https://a.example/").await;
@@ -140,8 +141,8 @@ mod tests {
             "https://10.0.0.1/",
             "http://1.1.1.1:22/",
         ] {
-            let told = checked(refused, &[]).unwrap_err().to_string();
-            assert!(told.contains("is refused"), "{refused}: {told}");
+            let error = checked(refused, &[]).unwrap_err().to_string();
+            assert!(error.contains("is refused"), "{refused}: {error}");
         }
         for taken in ["http://localhost/", "https://1.1.1.1/", "https://a.example:8443/"] {
             assert_eq!(checked(taken, &[]), Ok(()), "{taken}");

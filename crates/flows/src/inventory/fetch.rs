@@ -1,15 +1,14 @@
-//! The stage `fetch`: waits for its turn, begins an attempt at a URL, fetches it, and ends the attempt. The record counts, the queue does not.
+//! The stage `fetch`: begins an attempt when the rate limiter grants a permit, fetches the URL, and ends the attempt. The
+//! record counts attempts, not the queue.
 
 use super::{
-    message::{self, Asked, UrlMessage},
+    message::{self, UrlMessage, UrlRequest},
     page,
     wiring::InventorySettings,
 };
 use crawlway_broker::{Delivery, MessageId, Outgoing, QueueName};
 use crawlway_fetch::{Code, FetchError, Fetched, Fetcher, Request, Waiting};
-use crawlway_flow::{
-    Context, Counted, EffectError, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail,
-};
+use crawlway_flow::{Context, FailureCounter, Invalid, Item, MAX_DEFER, Output, Stage, StageError, fail};
 use crawlway_store::{
     StoreError, Ticket, Timestamp, UrlRecords,
     inventory::{self, Attempt, Begun, Ended, Status},
@@ -18,56 +17,45 @@ use futures::future::join_all;
 use http::StatusCode;
 use std::{sync::Arc, time::Duration};
 
-/// Pages above this size are read on a thread of their own.
-const LARGE: usize = 256 << 10;
+/// Size from which on bodies are decoded on a blocking thread.
+const BLOCKING_FROM_BYTES: usize = 256 << 10;
 
-/// The steps of a URL's way that are this stage's own, for fail points; the runner has its own besides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InventoryStep {
-    /// The record is in progress.
-    Begun,
-    /// The answer is here.
-    Fetched,
-    /// The record is completed.
-    Completed,
-    /// The record has failed, to be tried again or for good.
-    Failed,
-}
+/// Delay of a deferral without a time of its own.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-impl InventoryStep {
-    /// All of them, in order.
-    pub const ALL: [InventoryStep; 4] = [Self::Begun, Self::Fetched, Self::Completed, Self::Failed];
-
-    /// Its name in the variable that names where to die.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Begun => "begun",
-            Self::Fetched => "fetched",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-        }
+crawlway_flow::fail_points! {
+    /// Fail points of this stage, beside those of the runner.
+    InventoryStep {
+        /// The record is in progress.
+        Begun = "begun",
+        /// The response is received.
+        Fetched = "fetched",
+        /// The record is completed.
+        Completed = "completed",
+        /// The record has failed, temporarily or permanently.
+        Failed = "failed",
     }
 }
 
-/// The stage's name, in trails, metrics and fail points.
+/// Name of the stage in trails, metrics and fail points.
 pub(super) const NAME: &str = "fetch";
-/// The name of the stage that takes URLs whose hosts could not be reached.
+/// Name of the stage for URLs whose hosts are unreachable.
 pub(super) const NAME_WAITING: &str = "fetch_waiting";
 
 type Done = Output<(), ()>;
 
-/// Why an answer is no success.
+/// Failed attempt.
 struct Failure {
     error: String,
-    /// No further try can help.
+    /// Whether a retry cannot help.
     permanent: bool,
 }
 
-/// The stage.
+/// The stage `fetch`.
 #[derive(Debug)]
 pub(super) struct FetchStage {
     name: &'static str,
-    /// The queue in which URLs wait whose hosts cannot be reached; none for the stage that takes from it.
+    /// Queue for URLs whose hosts are unreachable; `None` for the stage that consumes it.
     waiting: Option<QueueName>,
     records: Arc<dyn UrlRecords>,
     fetcher: Arc<Fetcher>,
@@ -75,7 +63,7 @@ pub(super) struct FetchStage {
 }
 
 impl FetchStage {
-    /// The stage that takes what was asked for, and puts what has to wait into this queue.
+    /// Stage of requested URLs, which moves those of unreachable hosts to this queue.
     pub(super) fn new(
         records: Arc<dyn UrlRecords>,
         fetcher: Arc<Fetcher>,
@@ -85,7 +73,7 @@ impl FetchStage {
         Self { name: NAME, waiting: Some(waiting), records, fetcher, settings }
     }
 
-    /// The stage that takes what waits.
+    /// Stage of URLs whose hosts are unreachable.
     pub(super) fn of_waiting(
         records: Arc<dyn UrlRecords>,
         fetcher: Arc<Fetcher>,
@@ -94,21 +82,20 @@ impl FetchStage {
         Self { name: NAME_WAITING, waiting: None, records, fetcher, settings }
     }
 
-    async fn one(&self, item: Item<Asked>, context: &Context) -> Result<Done, StageError> {
-        let Item { value: Asked { url, requested_at, message_id }, counted, .. } = item;
-        let asked =
-            inventory::Request { url: url.as_str().to_owned(), message_id: message_id.clone(), requested_at };
+    async fn process(&self, item: Item<UrlRequest>, context: &Context) -> Result<Done, StageError> {
+        let Item { value, failures, .. } = item;
+        let record = &value.record_request();
         let request = Request {
-            ticket: Ticket::of(&format!("{message_id} {url}")),
-            url,
+            ticket: Ticket::of(&format!("{} {}", value.message_id, value.url)),
+            url: value.url,
             waiting: Waiting::Elsewhere,
             ..self.settings.request.clone()
         };
         let mut attempt = None;
-        let (begun, asked, counted) = (&mut attempt, &asked, &counted);
-        // A URL that waits for its turn is not in progress.
+        let (begun, failures) = (&mut attempt, &failures);
+        // Called with a permit of the rate limiter: a deferred URL is not in progress.
         let begin = || async move {
-            *begun = Some(self.begin(asked, counted, context).await?);
+            *begun = Some(self.begin(record, failures, context).await?);
             Ok(())
         };
         let fetched = match self.fetcher.fetch_after(&request, begin).await {
@@ -117,50 +104,49 @@ impl FetchStage {
         };
         fail::passed(NAME, InventoryStep::Fetched.name());
         if attempt.is_none() && fetched.is_err() {
-            // It waits, or ends before its first request: a read of its record finds that it was accepted.
-            self.records.mark_queued(std::slice::from_ref(asked), context.clock.now()).await?;
+            // Deferred, or failed before the first request: the record shows that the URL was accepted.
+            self.records.mark_queued(std::slice::from_ref(record), context.clock.now()).await?;
         }
         if let (Err(error), Some(queue)) = (&fetched, &self.waiting)
             && matches!(error.code, Code::RobotsWait | Code::GateOpen)
         {
-            return Ok(put_aside(queue, asked, error, context.clock.now()));
+            return Ok(move_to_waiting(queue, record, error, context.clock.now()));
         }
-        let judged = judged(fetched, context.clock.now())?;
-        // What failed before its first request, as a name that does not exist, has begun nothing yet.
+        let response = classify(fetched, context.clock.now())?;
+        // A failure before the first request, such as an unknown host name, has no attempt yet.
         let attempt = match attempt {
             Some(attempt) => attempt,
-            None => match self.begin(asked, counted, context).await {
+            None => match self.begin(record, failures, context).await {
                 Ok(attempt) => attempt,
                 Err(ended) => return ended,
             },
         };
-        match judged {
-            Ok(answer) => self.complete(&attempt, answer, context).await,
-            Err(failure) => self.failed(&attempt, failure, context).await,
+        match response {
+            Ok(response) => self.complete(&attempt, response, context).await,
+            Err(failure) => self.fail(&attempt, failure, context).await,
         }
     }
 
-    /// Begins an attempt: its record is in progress. Else says how the item ends without one.
+    /// Begins an attempt: the record is in progress. The error is the end of an item without an attempt.
     async fn begin(
         &self,
-        asked: &inventory::Request,
-        counted: &Counted,
+        record: &inventory::Request,
+        failures: &FailureCounter,
         context: &Context,
     ) -> Result<Attempt, Result<Done, StageError>> {
-        match self.records.begin(asked, context.clock.now()).await {
+        match self.records.begin(record, context.clock.now()).await {
             Ok(Begun::Yours { attempt, retry_count }) => {
-                counted.failures(retry_count);
+                failures.set(retry_count);
                 fail::passed(NAME, InventoryStep::Begun.name());
                 Ok(attempt)
             }
             Ok(Begun::Finished { status, retry_count }) => {
-                // The last of the failures ended it, and its worker was lost before it could say so: the source counts
-                // that one.
-                let also_lost = u32::from(status == Status::FailedPermanent);
-                counted.failures(retry_count.saturating_sub(also_lost));
-                Err(Ok(told("finished_before", status.to_string())))
+                // The source counts the last failure, whose worker was lost before it settled the item.
+                let lost = u32::from(status == Status::FailedPermanent);
+                failures.set(retry_count.saturating_sub(lost));
+                Err(Ok(output("finished_before", status.to_string())))
             }
-            Ok(Begun::Superseded { by }) => Err(Ok(told("superseded", format!("by message {by}")))),
+            Ok(Begun::Superseded { by }) => Err(Ok(output("superseded", format!("by message {by}")))),
             Err(error) => Err(Err(error.into())),
         }
     }
@@ -168,130 +154,127 @@ impl FetchStage {
     async fn complete(
         &self,
         attempt: &Attempt,
-        mut answer: Fetched,
+        mut response: Fetched,
         context: &Context,
     ) -> Result<Done, StageError> {
-        let most = self.settings.most_source;
-        let status = answer.status;
-        let read_most = answer.share.page_most() / page::READ;
-        if answer.share.cover(answer.body.len().min(read_most) * page::READ).await.is_err() {
-            let why = "other pages have all the memory that pages may take together".to_owned();
-            return Err(StageError::HeldUp { until: context.clock.now() + Duration::from_secs(1), why });
+        let (status, max_source) = (response.status, self.settings.most_source);
+        let max_body = response.share.page_most() / page::DECODE_MEMORY_FACTOR;
+        let memory = response.body.len().min(max_body) * page::DECODE_MEMORY_FACTOR;
+        if response.share.cover(memory).await.is_err() {
+            let reason = "other pages have all the memory that pages may take together".to_owned();
+            return Err(StageError::DeferItem { until: context.clock.now() + RETRY_DELAY, reason });
         }
-        // The answer lives until its record is stored, and its share of the memory with it.
-        let (kept, _answer) = if answer.body.len() < LARGE {
-            (page::kept(&answer, most, read_most), answer)
+        // The response lives until its record is stored, and holds its memory share.
+        let (content, _response) = if response.body.len() < BLOCKING_FROM_BYTES {
+            (page::content(&response, max_source, max_body), response)
         } else {
-            let reading =
-                tokio::task::spawn_blocking(move || (page::kept(&answer, most, read_most), answer)).await;
-            reading.map_err(|error| StageError::Transient {
+            let decode = move || (page::content(&response, max_source, max_body), response);
+            tokio::task::spawn_blocking(decode).await.map_err(|error| StageError::Transient {
                 after: None,
-                error: format!("reading the answer: {error}"),
+                error: format!("decoding the response: {error}"),
             })?
         };
-        let ended = match self.records.complete(attempt, &kept, context.clock.now()).await {
+        let ended = match self.records.complete(attempt, &content, context.clock.now()).await {
             Err(StoreError::Invalid { problem }) => {
-                return self.failed(attempt, Failure { error: problem, permanent: true }, context).await;
+                return self.fail(attempt, Failure { error: problem, permanent: true }, context).await;
             }
             ended => ended?,
         };
         fail::passed(NAME, InventoryStep::Completed.name());
         match ended {
             Ended::As { status: Status::Completed, .. } => {
-                Ok(told("completed", format!("answered {status}")))
+                Ok(output("completed", format!("answered {status}")))
             }
-            other => otherwise(other, context.clock.now()),
+            other => ended_elsewhere(other, context.clock.now()),
         }
     }
 
-    async fn failed(
-        &self,
-        attempt: &Attempt,
-        failure: Failure,
-        context: &Context,
-    ) -> Result<Done, StageError> {
+    async fn fail(&self, attempt: &Attempt, failure: Failure, context: &Context) -> Result<Done, StageError> {
         let Failure { error, permanent } = failure;
-        let most_tries = if permanent { 1 } else { self.settings.most_tries };
-        let ended = self.records.fail(attempt, &error, most_tries, context.clock.now()).await?;
+        let max_attempts = if permanent { 1 } else { self.settings.most_tries };
+        let ended = self.records.fail(attempt, &error, max_attempts, context.clock.now()).await?;
         fail::passed(NAME, InventoryStep::Failed.name());
         match ended {
-            Ended::As { status: Status::FailedRetryable, retry_count } => {
-                Err(StageError::Again { error: format!("try {retry_count} of {most_tries}: {error}") })
-            }
+            Ended::As { status: Status::FailedRetryable, retry_count } => Err(StageError::Requeue {
+                error: format!("attempt {retry_count} of {max_attempts}: {error}"),
+            }),
             Ended::As { status: Status::FailedPermanent, retry_count } => {
-                Ok(told("failed", format!("after {retry_count} failed tries: {error}")))
+                Ok(output("failed", format!("after {retry_count} failed attempts: {error}")))
             }
-            other => otherwise(other, context.clock.now()),
+            other => ended_elsewhere(other, context.clock.now()),
         }
     }
 }
 
-/// Sends a URL whose host cannot be reached on to the queue of those, so that it takes up no room among the URLs of other
-/// hosts.
-fn put_aside(queue: &QueueName, asked: &inventory::Request, error: &FetchError, now: Timestamp) -> Done {
+/// Moves a URL of an unreachable host to the queue of those, so that it takes no room from URLs of other hosts.
+fn move_to_waiting(
+    queue: &QueueName,
+    record: &inventory::Request,
+    error: &FetchError,
+    now: Timestamp,
+) -> Done {
     let message = UrlMessage {
-        url: asked.url.clone(),
-        requested_at: asked.requested_at.to_iso(),
-        message_id: asked.message_id.clone(),
+        url: record.url.clone(),
+        requested_at: record.requested_at.to_iso(),
+        message_id: record.message_id.clone(),
     };
-    // Nothing in the message can fail to be written.
-    let body = serde_json::to_vec(&message).unwrap_or_default();
     let until = error.not_before.unwrap_or(now).min(now + MAX_DEFER);
-    let outgoing =
-        Outgoing::to_queue(queue, body).id(MessageId::from(asked.message_id.as_str())).not_before(until);
-    Output { publish: vec![outgoing], ..told("waiting", error.to_string()) }
+    let id = MessageId::from(record.message_id.as_str());
+    let outgoing = Outgoing::to_queue(queue, message.to_body()).id(id).not_before(until);
+    Output { publish: vec![outgoing], ..output("waiting", error.to_string()) }
 }
 
-/// What becomes of an item whose attempt did not end as its worker meant it to.
-fn otherwise(ended: Ended, now: Timestamp) -> Result<Done, StageError> {
+/// End of an item whose attempt was ended by another worker.
+fn ended_elsewhere(ended: Ended, now: Timestamp) -> Result<Done, StageError> {
     match ended {
-        Ended::As { status, .. } => Ok(told("finished_before", status.to_string())),
-        Ended::Overtaken => Ok(told("overtaken", "a later attempt has the record".to_owned())),
-        Ended::Lost => {
-            Err(StageError::NotYet { until: now, why: "its record is gone, so it begins again".into() })
-        }
+        Ended::As { status, .. } => Ok(output("finished_before", status.to_string())),
+        Ended::Overtaken => Ok(output("overtaken", "a later attempt has the record".to_owned())),
+        Ended::Lost => Err(StageError::DeferGroup {
+            until: now,
+            reason: "its record was deleted; it starts again".into(),
+        }),
     }
 }
 
-fn told(outcome: &'static str, detail: String) -> Done {
-    Output { detail: Some(detail), ..Output::nothing(outcome) }
+fn output(outcome: &'static str, detail: String) -> Done {
+    Output { detail: Some(detail), ..Output::empty(outcome) }
 }
 
-/// What a fetch means: an answer, a failure that counts, or a wait that does not.
-fn judged(
+/// Classifies the result of a fetch: response, failed attempt, or deferral.
+fn classify(
     fetched: Result<Fetched, FetchError>,
     now: Timestamp,
 ) -> Result<Result<Fetched, Failure>, StageError> {
     let error = match fetched {
-        Ok(answer) if answer.status.is_success() => return Ok(Ok(answer)),
-        Ok(answer) => return Ok(Err(of_status(answer.status))),
+        Ok(response) if response.status.is_success() => return Ok(Ok(response)),
+        Ok(response) => return Ok(Err(of_status(response.status))),
         Err(error) => error,
     };
     let text = error.to_string();
     match error.code {
-        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::NotYet {
-            until: error.not_before.unwrap_or(now + Duration::from_secs(1)),
-            why: text.into(),
+        Code::GateWait | Code::GateOpen | Code::RobotsWait => Err(StageError::DeferGroup {
+            until: error.not_before.unwrap_or(now + RETRY_DELAY),
+            reason: text.into(),
         }),
-        Code::MemoryWait => Err(StageError::HeldUp { until: now + Duration::from_secs(1), why: text }),
-        Code::GateUnavailable => Err(StageError::Ours { error: text }),
+        Code::MemoryWait => Err(StageError::DeferItem { until: now + RETRY_DELAY, reason: text }),
+        Code::GateUnavailable => Err(StageError::Unavailable { error: text }),
         code => Ok(Err(Failure { error: text, permanent: !code.is_transient() })),
     }
 }
 
-/// An answer that is no page: what the server may answer otherwise next time is tried again.
+/// Failure of a response without success; temporary unless it is a client error.
 fn of_status(status: StatusCode) -> Failure {
-    let passing =
+    let is_temporary =
         matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
     Failure {
         error: format!("http.{}: answered {status}", status.as_u16()),
-        permanent: status.is_client_error() && !passing,
+        permanent: status.is_client_error() && !is_temporary,
     }
 }
 
 #[async_trait::async_trait]
 impl Stage for FetchStage {
-    type In = Asked;
+    type In = UrlRequest;
     type Effect = ();
     type Note = ();
 
@@ -299,23 +282,19 @@ impl Stage for FetchStage {
         self.name
     }
 
-    fn decode(&self, delivery: &Delivery) -> Result<Asked, Invalid> {
-        message::read(&delivery.message.body)
+    fn decode(&self, delivery: &Delivery) -> Result<UrlRequest, Invalid> {
+        message::decode(&delivery.message.body)
     }
 
-    fn subject(&self, asked: &Asked) -> Option<String> {
-        Some(asked.url.as_str().to_owned())
+    fn subject(&self, request: &UrlRequest) -> Option<String> {
+        Some(request.url.as_str().to_owned())
     }
 
-    fn own_id(&self, asked: &Asked) -> Option<MessageId> {
-        Some(MessageId::from(asked.message_id.as_str()))
+    fn item_id(&self, request: &UrlRequest) -> Option<MessageId> {
+        Some(MessageId::from(request.message_id.as_str()))
     }
 
-    async fn run(&self, batch: Vec<Item<Asked>>, context: &Context) -> Vec<Result<Done, StageError>> {
-        join_all(batch.into_iter().map(|item| self.one(item, context))).await
-    }
-
-    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
-        Ok(())
+    async fn run(&self, batch: Vec<Item<UrlRequest>>, context: &Context) -> Vec<Result<Done, StageError>> {
+        join_all(batch.into_iter().map(|item| self.process(item, context))).await
     }
 }

@@ -1,25 +1,25 @@
-//! The flow `inventory`: a URL is asked for, a worker stores its headers, cookies and page source.
+//! The flow `inventory`: fetches requested URLs, and stores headers, cookies and page source.
 //!
 //! ```text
 //! POST ─▶ url_inventory ─▶ fetch: begin → fetch → complete ─▶ records ─▶ GET
 //!              ▲             │ │                       ▲
-//!              └── requeue ──┘ │ fail, below the most tries
+//!              └── requeue ──┘ │ fail, below the maximum of attempts
 //!                              └▶ url_inventory_waiting ─▶ fetch_waiting
-//!                                 while its host cannot be reached
+//!                                 while the host is unreachable
 //! ```
 
 mod accept;
 mod fetch;
-mod lost;
+mod lost_workers;
 mod message;
 mod page;
 mod wiring;
 
 pub use accept::{Accepted, NotAccepted, accept, check};
 pub use fetch::InventoryStep;
-pub use lost::{LostError, fail_records_of_the_lost};
+pub use lost_workers::fail_records_of_the_lost;
 pub use message::{SCHEMA, UrlMessage};
 pub use wiring::{Inventory, InventorySettings, items, url_inventory, url_inventory_waiting, waiting_queue};
 
-/// The flow's name, in trails and metrics.
+/// Name of the flow in trails and metrics.
 pub const FLOW: &str = "inventory";

@@ -1,52 +1,53 @@
-//! What is kept of an answer: headers, cookies, the page's source as text, and what it was.
+//! Stored content of a response: headers, cookies, page source as text, and details.
 
 use crawlway_content::charset::decode;
-use crawlway_fetch::Fetched as Answer;
+use crawlway_fetch::Fetched as Response;
 use crawlway_store::inventory::{Cookie, Fetched, cookies, headers};
 use http::header;
 use serde_json::{Map, Value, json};
 
-/// How much of a body without a type is looked at.
-const LOOKED_AT: usize = 1024;
+/// Size of the beginning of a body that is sniffed without a content type.
+const SNIFFED_BYTES: usize = 1024;
 
-/// How much memory an answer takes while its source is read, beside its size: the body, and its text in another encoding.
-pub(super) const READ: usize = 3;
+/// Memory of a response while its source is decoded, as a multiple of its size: body and decoded text.
+pub(super) const DECODE_MEMORY_FACTOR: usize = 3;
 
-/// What is kept of an answer, with at most so many bytes of its source, of whose body so many are read.
-pub(super) fn kept(answer: &Answer, most_source: usize, read_most: usize) -> Fetched {
-    let lines = answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let set = answer.headers.get_all(header::SET_COOKIE).iter().map(|line| Cookie::read(line.as_bytes()));
-    let content_type = answer.headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+/// Stored content of a response: at most `max_source` bytes of the source, from at most `max_body` bytes of the body.
+pub(super) fn content(response: &Response, max_source: usize, max_body: usize) -> Fetched {
+    let lines = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let cookie_lines =
+        response.headers.get_all(header::SET_COOKIE).iter().map(|line| Cookie::read(line.as_bytes()));
+    let content_type = response.headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
     let content_type = content_type.map(|value| String::from_utf8_lossy(value).into_owned());
     let mut details = Map::new();
     let mut add = |name: &str, value: Value| drop(details.insert(name.to_owned(), value));
-    add("status_code", json!(answer.status.as_u16()));
-    add("final_url", json!(answer.url.as_str()));
+    add("status_code", json!(response.status.as_u16()));
+    add("final_url", json!(response.url.as_str()));
     add("content_type", json!(content_type));
-    add("content_length", json!(answer.body.len()));
+    add("content_length", json!(response.body.len()));
     let hop =
         |hop: &crawlway_fetch::Hop| json!({ "url": hop.url.as_str(), "status_code": hop.status.as_u16() });
-    add("redirects", answer.hops.iter().map(hop).collect());
+    add("redirects", response.hops.iter().map(hop).collect());
     let mut page_source = None;
-    if is_text(content_type.as_deref(), &answer.body) {
-        let read = &answer.body[..answer.body.len().min(read_most)];
-        let decoded = decode(read, content_type.as_deref());
+    if is_text(content_type.as_deref(), &response.body) {
+        let body = &response.body[..response.body.len().min(max_body)];
+        let decoded = decode(body, content_type.as_deref());
         let mut text = decoded.text.into_owned();
-        let truncated = text.len() > most_source || read.len() < answer.body.len();
-        text.truncate(text.floor_char_boundary(most_source));
+        let truncated = text.len() > max_source || body.len() < response.body.len();
+        text.truncate(text.floor_char_boundary(max_source));
         add("charset", json!(decoded.encoding));
         add("truncated", json!(truncated));
         page_source = Some(text);
     }
     Fetched {
         headers: Some(headers(lines)),
-        cookies: Some(cookies(set)),
+        cookies: Some(cookies(cookie_lines)),
         page_source,
         additional_details: details,
     }
 }
 
-/// Whether a body is text, by what it says it is, or else by how it begins.
+/// Whether a body is text, by its content type, or else by its beginning.
 fn is_text(content_type: Option<&str>, body: &[u8]) -> bool {
     let kind = content_type.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     match kind.split_once('/') {
@@ -71,16 +72,16 @@ fn is_text(content_type: Option<&str>, body: &[u8]) -> bool {
                 | "rtf"
         ),
         Some(_) => false,
-        None => looks_like_text(&body[..body.len().min(LOOKED_AT)]),
+        None => looks_like_text(&body[..body.len().min(SNIFFED_BYTES)]),
     }
 }
 
-/// What has no type is text if nothing in its beginning is what only other data has, as browsers decide it.
+/// Content sniffing as in browsers: text has a byte order mark or no binary octets.
 fn looks_like_text(start: &[u8]) -> bool {
-    let marked =
+    let has_mark =
         [&[0xef, 0xbb, 0xbf][..], &[0xfe, 0xff], &[0xff, 0xfe]].iter().any(|mark| start.starts_with(mark));
     let binary = |octet: &u8| matches!(octet, 0..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
-    marked || !start.iter().any(binary)
+    has_mark || !start.iter().any(binary)
 }
 
 #[cfg(test)]
@@ -89,12 +90,12 @@ mod tests {
     use crawlway_fetch::Timing;
     use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 
-    fn answer(lines: &[(&str, &[u8])], body: &[u8]) -> Answer {
+    fn response(lines: &[(&str, &[u8])], body: &[u8]) -> Response {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value).unwrap());
         }
-        Answer {
+        Response {
             url: "http://a.example/end".parse().unwrap(),
             status: StatusCode::OK,
             version: Version::HTTP_11,
@@ -112,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_kept_with_its_headers_cookies_and_decoded_source() {
-        let page = answer(
+    fn a_page_is_stored_with_headers_cookies_and_decoded_source() {
+        let page = response(
             &[
                 ("content-type", b"text/html; charset=iso-8859-1"),
                 ("via", b"a"),
@@ -124,20 +125,20 @@ mod tests {
             ],
             b"<p>caf\xe9</p>",
         );
-        let kept = kept(&page, 1000, 1000);
-        assert_eq!(kept.page_source.as_deref(), Some("<p>café</p>"));
+        let stored = content(&page, 1000, 1000);
+        assert_eq!(stored.page_source.as_deref(), Some("<p>café</p>"));
         assert_eq!(
-            Value::Object(kept.headers.unwrap()),
+            Value::Object(stored.headers.unwrap()),
             json!({ "content-type": "text/html; charset=iso-8859-1", "via": ["a", "b"],
                     "set-cookie": ["id=1; Path=/; HttpOnly", "theme=dark"], "x-odd": "café" })
         );
         assert_eq!(
-            Value::Object(kept.cookies.unwrap()),
+            Value::Object(stored.cookies.unwrap()),
             json!({ "id": { "value": "1", "attributes": { "path": "/", "httponly": true } },
                     "theme": { "value": "dark", "attributes": {} } })
         );
         assert_eq!(
-            Value::Object(kept.additional_details),
+            Value::Object(stored.additional_details),
             json!({ "status_code": 200, "final_url": "http://a.example/end",
                     "content_type": "text/html; charset=iso-8859-1", "content_length": 11,
                     "redirects": [{ "url": "http://a.example/", "status_code": 302 }],
@@ -146,25 +147,25 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_too_long_is_cut_between_characters_and_says_so() {
-        let kept =
-            kept(&answer(&[("content-type", b"text/plain; charset=utf-8")], "aéé".as_bytes()), 4, 1000);
-        assert_eq!(kept.page_source.as_deref(), Some("aé"));
-        assert_eq!(kept.additional_details["truncated"], json!(true));
-        assert_eq!(kept.additional_details["content_length"], json!(5));
+    fn a_long_source_is_cut_at_a_character_boundary_and_marked() {
+        let stored =
+            content(&response(&[("content-type", b"text/plain; charset=utf-8")], "aéé".as_bytes()), 4, 1000);
+        assert_eq!(stored.page_source.as_deref(), Some("aé"));
+        assert_eq!(stored.additional_details["truncated"], json!(true));
+        assert_eq!(stored.additional_details["content_length"], json!(5));
     }
 
     #[test]
-    fn what_is_not_text_has_its_type_and_length_only() {
+    fn binary_content_is_stored_as_type_and_length_only() {
         for (lines, body) in [
             (&[("content-type", &b"image/png"[..])][..], &b"\x89PNG\r\n\x1a\n"[..]),
             (&[("content-type", b"application/octet-stream")], b"plain text, but who knows"),
             (&[], b"\x7fELF\x02\x01\x01\0\0"),
         ] {
-            let kept = kept(&answer(lines, body), 1000, 1000);
-            assert_eq!(kept.page_source, None);
-            assert_eq!(kept.additional_details["content_length"], json!(body.len()));
-            assert!(!kept.additional_details.contains_key("charset"));
+            let stored = content(&response(lines, body), 1000, 1000);
+            assert_eq!(stored.page_source, None);
+            assert_eq!(stored.additional_details["content_length"], json!(body.len()));
+            assert!(!stored.additional_details.contains_key("charset"));
         }
         for (kind, is) in [
             ("application/json", true),

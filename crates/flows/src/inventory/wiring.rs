@@ -1,4 +1,4 @@
-//! How the flow's stages are wired.
+//! Wiring of the stages.
 
 use super::{
     FLOW,
@@ -10,24 +10,24 @@ use crawlway_flow::{Flow, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
 use crawlway_store::UrlRecords;
 use std::{sync::Arc, time::Duration};
 
-/// The queue that URLs are asked for on: its name is a contract.
+/// Queue of requested URLs. Its name is a public contract.
 pub fn url_inventory() -> QueueName {
-    // The constant is an allowed name.
+    // Cannot fail: the constant is a valid name.
     QueueName::new("url_inventory").unwrap_or_else(|_| unreachable!())
 }
 
-/// The queue of URLs that wait for hosts that cannot be reached, of ours alone and without a limit.
+/// Internal queue of URLs whose hosts are unreachable, without a length limit.
 pub fn url_inventory_waiting() -> QueueName {
-    // The constant is an allowed name.
+    // Cannot fail: the constant is a valid name.
     QueueName::new("url_inventory_waiting").unwrap_or_else(|_| unreachable!())
 }
 
-/// What is declared of the queue of URLs that wait, beside this one of URLs that are asked for.
+/// Spec of that internal queue, given the spec of the queue of requested URLs.
 pub fn waiting_queue(queue: &QueueSpec) -> QueueSpec {
     QueueSpec { name: url_inventory_waiting(), max_length: None, bindings: Vec::new(), ..queue.clone() }
 }
 
-/// Where the flow's items wait: what is asked for, and what waits for its host.
+/// Queues of the flow with their stages.
 pub fn items() -> [ItemsOf; 2] {
     [
         ItemsOf { queue: url_inventory(), flow: FLOW, stage: fetch::NAME },
@@ -35,26 +35,25 @@ pub fn items() -> [ItemsOf; 2] {
     ]
 }
 
-/// How the flow works.
+/// Settings of the flow.
 #[derive(Debug, Clone)]
 pub struct InventorySettings {
-    /// On which terms URLs are fetched; the URL is put in for each.
+    /// Request template; the URL is set for each.
     pub request: Request,
-    /// How many tries a message gets.
+    /// Maximum number of attempts per message.
     pub most_tries: u32,
-    /// How many bytes of a page's source are kept.
+    /// Maximum size of a stored page source, in bytes.
     pub most_source: usize,
-    /// How long what is in flight may take once the stop is requested.
+    /// Maximum duration of the drain at shutdown.
     pub drain: Duration,
 }
 
-/// The flow, ready to be run.
+/// The wired flow.
 #[derive(Debug)]
 pub struct Inventory(Flow);
 
 impl Inventory {
-    /// Wires the stages. The queue of this spec and its [`waiting_queue`] have been declared; as many as its prefetch are
-    /// worked on at a time from each.
+    /// Wires the stages. The queue and its [`waiting_queue`] must be declared; their prefetch is the concurrency.
     pub fn new(
         parts: Parts,
         records: Arc<dyn UrlRecords>,
@@ -64,25 +63,24 @@ impl Inventory {
         stop: Stop,
     ) -> Self {
         debug_assert_eq!(parts.flow, FLOW);
-        let at_once = queue.prefetch as usize;
+        let concurrency = queue.prefetch as usize;
         let source = QueueSource::new(parts.broker.clone(), queue.clone());
         let waiting = waiting_queue(queue);
         let source_of_waiting = QueueSource::new(parts.broker.clone(), waiting.clone());
         let run =
-            Settings { at_once, finish_together: at_once, drain: settings.drain, ..Settings::default() };
+            Settings { concurrency, finish_batch: concurrency, drain: settings.drain, ..Settings::default() };
         let of_waiting = FetchStage::of_waiting(records.clone(), fetcher.clone(), settings.clone());
         let stage = FetchStage::new(records, fetcher, settings, waiting.name);
         let flow = Flow::new(parts, stop).stage(stage, source, run.clone());
         Self(flow.stage(of_waiting, source_of_waiting, run))
     }
 
-    /// The flow, for its meters.
+    /// Flow, for its metrics.
     pub fn flow(&self) -> &Flow {
         &self.0
     }
 
-    /// Runs the stages until the stop is requested and what is in flight is finished or handed back. Says whether
-    /// it ended as it should.
+    /// Runs the stages until a graceful shutdown is complete.
     pub async fn run(self) -> Ran {
         self.0.run().await
     }

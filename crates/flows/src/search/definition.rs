@@ -1,103 +1,103 @@
-//! What a crawl is asked to do. Stored with the crawl, as JSON.
+//! Definition of a crawl: its settings, stored as JSON.
 
 use super::{
     Traps,
     scope::{HostRule, Scope},
 };
 use crawlway_content::NormalUrl;
-use crawlway_store::{CrawlId, Ticket};
+use crawlway_store::{CrawlId, Frontier, StoreError, Ticket, frontier::NewTerms};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
-/// What a crawl is asked to do.
+/// Definition of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// Where it begins: URLs in normal form.
+    /// Seed URLs in normal form.
     pub seeds: Vec<String>,
-    /// Whether the sitemaps of the seeds' hosts are read too.
+    /// Whether the sitemaps of the seed hosts are read.
     #[serde(default)]
     pub sitemaps: bool,
-    /// The hosts that it may visit, such as `example.org`, `*.example.org` or `example.org:8080`. None means those of
-    /// the seeds.
+    /// Hosts in the scope, such as `example.org`, `*.example.org` or `example.org:8080`. Empty means the seed
+    /// hosts.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Patterns of which a URL must fit one, if there are any.
+    /// Patterns of which a URL must match one, if there are any.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Patterns of which a URL must fit none.
+    /// Patterns of which a URL must match none.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// How many links away from a seed it goes.
+    /// Maximum number of links from a seed to a page.
     #[serde(default)]
     pub max_depth: Option<u32>,
-    /// How many pages it fetches.
+    /// Maximum number of pages to fetch.
     #[serde(default)]
     pub max_pages: Option<u64>,
-    /// How long a page need not be crawled again.
+    /// Age from which on a page is crawled again.
     pub recrawl_after: Duration,
-    /// How much is put up with from sites that make up URLs without end.
+    /// Limits against crawler traps.
     #[serde(default)]
     pub traps: Traps,
-    /// What the program has found out or been told since.
+    /// State that the program keeps with the definition.
     #[serde(default)]
     pub state: TermsState,
 }
 
-/// What is kept with the terms of a crawl beside what was asked for.
+/// State that is stored with the definition of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TermsState {
-    /// Hosts that are in the scope because a seed redirects there.
+    /// Hosts that joined the scope because a seed redirects there.
     pub joined_hosts: Vec<String>,
-    /// When the seeds were last given, in milliseconds since 1970: what was seen before does not count for them.
+    /// Time of the last start, in milliseconds since 1970. Earlier seen marks of seeds are ignored.
     pub seeds_given_at: u64,
-    /// What was seen before this time does not count for any URL, in milliseconds since 1970.
+    /// Time in milliseconds since 1970 before which all seen marks are ignored.
     pub fresh_since: Option<u64>,
-    /// The scope has changed, and the links of known pages have not all been looked at under the new one.
+    /// Whether a rescan after a scope change is incomplete.
     pub rescan: bool,
-    /// Pages were written to a file instead of the index, so that the index may lack them.
+    /// Whether pages were exported to a file, so that the index may lack them.
     pub not_indexed: bool,
-    /// Since when pages are marked as seen for as long as the terms say now, in milliseconds since 1970: those of before may be
-    /// forgotten earlier.
+    /// Time in milliseconds since 1970 from which on seen marks have the current `recrawl_after` as TTL; earlier ones may
+    /// expire sooner.
     pub marked_since: u64,
-    /// The sitemaps were asked for, and have not all been read.
+    /// Whether requested sitemaps are not all read.
     pub sitemaps_unread: bool,
-    /// Which of them have been, by a hash of their URLs, until all are.
+    /// Hashes of the URLs of sitemaps already read, until all are.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub sitemaps_read: BTreeSet<u64>,
 }
 
-/// What is wrong with a definition.
+/// Problem of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// Nothing to begin with.
+    /// There is no seed.
     #[error("a crawl needs at least one URL to begin with")]
     NoSeeds,
-    /// A seed is outside of the scope, so that nothing would come of it.
+    /// A seed is out of scope.
     #[error(
         "the seed `{seed}` is out of the crawl's own scope ({why}); widen the scope or leave the seed out"
     )]
     SeedOutOfScope {
         /// The seed.
         seed: String,
-        /// Why it is.
+        /// Reason.
         why: &'static str,
     },
-    /// A seed is no URL.
+    /// A seed is not a valid URL.
     #[error("the seed `{seed}`: {problem}")]
     Seed {
         /// The seed.
         seed: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
     },
-    /// A host is no host.
+    /// A host rule is invalid.
     #[error("the host `{host}`: {problem}")]
     Host {
         /// The host.
         host: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
     },
     /// A limit is 0.
@@ -106,7 +106,7 @@ pub enum DefinitionError {
 }
 
 impl Definition {
-    /// A crawl of the hosts of these seeds, without limits, each page once a day at most.
+    /// Definition with these seeds: their hosts, no limits, and a re-crawl after a day.
     pub fn of_seeds<S: Into<String>>(seeds: impl IntoIterator<Item = S>) -> Self {
         Self {
             seeds: seeds.into_iter().map(Into::into).collect(),
@@ -122,7 +122,7 @@ impl Definition {
         }
     }
 
-    /// Brings seeds and hosts into normal form, and says what is wrong if something is.
+    /// Normalises seeds and hosts, or returns the problem.
     pub fn checked(mut self) -> Result<Self, DefinitionError> {
         if self.seeds.is_empty() {
             return Err(DefinitionError::NoSeeds);
@@ -152,8 +152,8 @@ impl Definition {
         Ok(self)
     }
 
-    /// The name of a crawl that was given none: the host of its first seed, and unless that host's start page is the only
-    /// seed, a hash of all seeds. The order of the seeds does not matter, nor do any other terms.
+    /// Default name of the crawl: the host of its first seed, with a hash of all seeds unless the start page of that host is
+    /// the only one. The order of the seeds and the other settings do not matter.
     pub fn default_name(&self) -> CrawlId {
         let mut seeds: Vec<&str> = self.seeds.iter().map(String::as_str).collect();
         seeds.sort_unstable();
@@ -167,11 +167,11 @@ impl Definition {
         let is_start_page = seeds.len() == 1 && path.is_empty() && authority.len() <= 50;
         let hash = Ticket::of(&seeds.join("\n")).as_u128() as u32;
         let name = if is_start_page { host.to_owned() } else { format!("{host}-{hash:08x}") };
-        // Made of allowed characters, 59 at most.
+        // Cannot fail: at most 59 allowed characters.
         CrawlId::new(&name).unwrap_or_else(|_| unreachable!())
     }
 
-    /// Whether the same URLs are in the scope of both, whatever else was asked for.
+    /// Whether both definitions have the same scope.
     pub fn has_same_scope(&self, other: &Self) -> bool {
         let scope = |of: &Self| {
             let hosts =
@@ -186,10 +186,38 @@ impl Definition {
         urls.map(|seed| seed.host().to_owned()).collect()
     }
 
-    /// The definition as it is stored.
+    /// Stored form.
     pub fn to_json(&self) -> String {
-        // Nothing in it can fail to be written.
+        // Cannot fail: all fields are serialisable.
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Applies a change to the stored definition of a crawl by compare-and-swap. Returns the changed definition; `None` if the
+/// crawl does not exist, or its definition is of a newer version.
+pub(super) async fn update_definition(
+    frontier: &dyn Frontier,
+    crawl: &CrawlId,
+    change: impl Fn(&mut Definition),
+) -> Result<Option<Definition>, StoreError> {
+    loop {
+        let Some(stored) = frontier.crawl(crawl).await? else { return Ok(None) };
+        let Ok(mut definition) = serde_json::from_str::<Definition>(&stored.definition) else {
+            return Ok(None);
+        };
+        let before = definition.clone();
+        change(&mut definition);
+        if definition == before {
+            return Ok(Some(definition));
+        }
+        let new = NewTerms {
+            replaces: stored.revision,
+            definition: definition.to_json(),
+            max_pages: definition.max_pages,
+        };
+        if frontier.set_terms(crawl, &new).await?.is_some() {
+            return Ok(Some(definition));
+        }
     }
 }
 
@@ -198,11 +226,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_is_checked_and_its_seeds_are_brought_into_normal_form() {
+    fn a_definition_is_checked_and_its_seeds_are_normalised() {
         let good = Definition::of_seeds(["HTTP://A.test:80/x#y"]).checked().unwrap();
         assert_eq!(good.seeds, ["http://a.test/x"]);
         let session = Definition::of_seeds(["http://a.test/x?PHPSESSID=0a1b2c"]).checked().unwrap();
-        assert_eq!(session.seeds, ["http://a.test/x"], "a session is nobody else's");
+        assert_eq!(session.seeds, ["http://a.test/x"], "without its session id");
         let mut hosts = Definition::of_seeds(["http://bücher.test/"]);
         hosts.hosts = vec!["BÜCHER.test".into()];
         assert_eq!(hosts.clone().checked().unwrap().hosts, ["xn--bcher-kva.test"]);
@@ -234,13 +262,13 @@ mod tests {
         let long = format!("https://{}.org/", "a.".repeat(100));
         assert!(name(&[&long]).len() <= 64);
         let limited = Definition { max_pages: Some(3), ..Definition::of_seeds(["https://example.org/"]) };
-        assert_eq!(limited.default_name().as_str(), "example.org", "terms may change");
+        assert_eq!(limited.default_name().as_str(), "example.org", "settings may change");
         let stored: Definition = serde_json::from_str(&limited.to_json()).unwrap();
         assert_eq!(stored, limited);
     }
 
     #[test]
-    fn what_the_release_before_has_stored_is_read() {
+    fn a_definition_of_the_previous_release_is_read() {
         let stored = r#"{"seeds":["http://a.test/"],"sitemaps":false,"hosts":[],"include":[],"exclude":[],"max_depth":null,
             "max_pages":20,"recrawl_after":{"secs":86400,"nanos":0}}"#;
         let definition: Definition = serde_json::from_str(stored).unwrap();

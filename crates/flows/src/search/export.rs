@@ -1,9 +1,9 @@
-//! The stage `export`: writes crawled pages to a file, one JSON object a line, instead of indexing them.
+//! The stage `export`: writes crawled pages to a JSON Lines file instead of the index.
 
 use super::message::{self, CheckedPage, Metadata, PageMessage};
 use crawlway_broker::Delivery;
 use crawlway_clock::Timestamp;
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
+use crawlway_flow::{Context, Invalid, Item, Output, Stage, StageError};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::{
@@ -21,18 +21,18 @@ use std::{
     time::Duration,
 };
 
-/// What every line begins with.
-const BEGINNING: &[u8] = b"{\"url\":\"";
+/// Prefix of every line.
+const LINE_PREFIX: &[u8] = b"{\"url\":\"";
 
-/// Why pages cannot be written there.
+/// Reason why a file cannot be opened for export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The system said no.
+    /// I/O error.
     #[error("cannot open `{path}`: {error}")]
     Io {
         /// The file.
         path: String,
-        /// What it said.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// Another process writes to it.
@@ -41,7 +41,7 @@ pub enum ExportError {
         /// The file.
         path: String,
     },
-    /// Somebody else's file.
+    /// The file has other content.
     #[error("line {line} of `{path}` is not a crawled page; name another file, or move this one away")]
     Foreign {
         /// The file.
@@ -51,8 +51,8 @@ pub enum ExportError {
     },
 }
 
-/// Lines that grow in number, each a page message as `crawler_queue` has it. What is in the file is not written again, however
-/// often a kill makes its worker repeat it: a page is there once, and once more each time it was due to be crawled again.
+/// Append-only file of page messages, one per line. Idempotent: a page is written once, and once more each time it was due
+/// for a re-crawl.
 pub struct Export {
     name: String,
     written: Mutex<Written>,
@@ -61,15 +61,15 @@ pub struct Export {
 
 struct Written {
     sink: Sink,
-    /// When each page was crawled, by its URL.
+    /// Crawl time of each page, by the hash of its URL.
     pages: HashMap<u128, Timestamp>,
-    /// How long a page need not be crawled again.
+    /// Age from which on a page is written again.
     again_after: Duration,
 }
 
 enum Sink {
     File(File),
-    /// What was written cannot be read back or taken back.
+    /// Pipe or terminal: neither readable nor truncatable.
     Stream(Box<dyn Write + Send>),
 }
 
@@ -80,8 +80,8 @@ impl fmt::Debug for Export {
 }
 
 impl Export {
-    /// Opens the file to add to it, new if there is none. A last line that a kill has cut off is taken away. A page that is
-    /// there is written again only if it was crawled at least `again_after` later.
+    /// Opens or creates a file for appending, and removes an incomplete last line. A page in it is written again only if it
+    /// was crawled at least `again_after` later.
     pub fn open(path: &Path, again_after: Duration) -> Result<Self, ExportError> {
         let name = path.display().to_string();
         let failed = |error| ExportError::Io { path: name.clone(), error };
@@ -102,7 +102,7 @@ impl Export {
         Ok(Self::new(name, Sink::File(file), pages, again_after))
     }
 
-    /// Writes to something that cannot be read back, such as a pipe.
+    /// Export to a stream, such as a pipe.
     pub fn to_stream(name: &str, stream: Box<dyn Write + Send>, again_after: Duration) -> Self {
         Self::new(name.to_owned(), Sink::Stream(stream), HashMap::new(), again_after)
     }
@@ -112,25 +112,25 @@ impl Export {
         Self { name, written, closed: AtomicBool::new(false) }
     }
 
-    /// Whether this page is in it, as far as that can be told.
+    /// Whether this page was written, as far as is known.
     pub fn has(&self, url: &str) -> bool {
         self.written.lock().pages.contains_key(&key(url))
     }
 
-    /// Whether whoever read has gone away, so that nothing more can be written.
+    /// Whether the reader has closed the pipe.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Adds pages, all or none of them, and returns when they are on the disk. Says of each whether it was written, or had been
-    /// before.
+    /// Appends pages atomically and syncs them. Returns for each whether it was written now, or before.
     fn add(&self, pages: Vec<CheckedPage>) -> io::Result<Vec<bool>> {
         let mut written = self.written.lock();
         let (mut lines, mut fresh, mut added) = (Vec::new(), Vec::new(), HashMap::new());
         for page in pages {
             let (key, at) = (key(page.url.as_str()), page.crawled_at);
-            let known = added.get(&key).or_else(|| written.pages.get(&key));
-            let repeated = known.is_some_and(|known| at <= *known || at.since(*known) < written.again_after);
+            let previous = added.get(&key).or_else(|| written.pages.get(&key));
+            let repeated =
+                previous.is_some_and(|previous| at <= *previous || at.since(*previous) < written.again_after);
             if !repeated {
                 write_line(&mut lines, page)?;
                 added.insert(key, at);
@@ -158,7 +158,7 @@ impl Sink {
                 let before = file.stream_position()?;
                 let added = file.write_all(lines).and_then(|()| file.sync_data());
                 if added.is_err() {
-                    // Half a line would spoil the next one.
+                    // An incomplete line would corrupt the next one.
                     let _ = file.set_len(before);
                     let _ = file.seek(SeekFrom::Start(before));
                 }
@@ -169,7 +169,7 @@ impl Sink {
     }
 }
 
-/// What of a line says which page it is.
+/// Fields of a line that identify the page.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
@@ -184,7 +184,7 @@ struct LineMetadata<'a> {
     timestamp: Cow<'a, str>,
 }
 
-/// The pages of a file, and where its last whole line ends.
+/// Pages of a file, and the end of its last complete line.
 fn read(file: &File, name: &str) -> Result<(HashMap<u128, Timestamp>, u64), ExportError> {
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let (mut pages, mut whole, mut line) = (HashMap::new(), 0, Vec::new());
@@ -195,9 +195,9 @@ fn read(file: &File, name: &str) -> Result<(HashMap<u128, Timestamp>, u64), Expo
             .map_err(|error| ExportError::Io { path: name.to_owned(), error })?;
         let foreign = || ExportError::Foreign { path: name.to_owned(), line: number };
         if line.last() != Some(&b'\n') {
-            // The end, or a line that a kill has cut off. What did not begin as one is not taken away.
-            let ours = line.iter().zip(BEGINNING).all(|(is, ought)| is == ought);
-            return if ours { Ok((pages, whole)) } else { Err(foreign()) };
+            // The end of the file, or a line that a crash cut off. Other content is not removed.
+            let is_page = line.iter().zip(LINE_PREFIX).all(|(octet, expected)| octet == expected);
+            return if is_page { Ok((pages, whole)) } else { Err(foreign()) };
         }
         let page: Line<'_> = serde_json::from_slice(&line).map_err(|_| foreign())?;
         let at = Timestamp::from_iso(&page.metadata.timestamp).ok_or_else(foreign)?;
@@ -208,7 +208,7 @@ fn read(file: &File, name: &str) -> Result<(HashMap<u128, Timestamp>, u64), Expo
     Ok((pages, whole))
 }
 
-/// Stands for a URL, in less memory. So long that no two of a crawl are taken for one.
+/// 128-bit hash of a URL, which takes less memory and has no collisions in practice.
 fn key(url: &str) -> u128 {
     let hash = |seed: u8| {
         let mut hasher = DefaultHasher::new();
@@ -221,7 +221,7 @@ fn key(url: &str) -> u128 {
 fn write_line(lines: &mut Vec<u8>, page: CheckedPage) -> io::Result<()> {
     let message = PageMessage {
         url: page.url.into_string(),
-        // People read it, so it has its case and paragraphs; other programs have the queue.
+        // The readable text; other programs use the queue.
         text: page.original_text.unwrap_or(page.text),
         original_text: None,
         metadata: Metadata {
@@ -232,22 +232,22 @@ fn write_line(lines: &mut Vec<u8>, page: CheckedPage) -> io::Result<()> {
         },
         truncated: page.truncated,
     };
-    // No line break is in it, since JSON escapes them.
+    // JSON escapes line breaks.
     serde_json::to_writer(&mut *lines, &message)?;
     lines.push(b'\n');
     Ok(())
 }
 
-/// The stage.
+/// The stage `export`.
 #[derive(Debug)]
 pub(super) struct ExportStage {
     export: Arc<Export>,
-    largest_message: usize,
+    max_message_bytes: usize,
 }
 
 impl ExportStage {
-    pub(super) fn new(export: Arc<Export>, largest_message: usize) -> Self {
-        Self { export, largest_message }
+    pub(super) fn new(export: Arc<Export>, max_message_bytes: usize) -> Self {
+        Self { export, max_message_bytes }
     }
 }
 
@@ -262,7 +262,7 @@ impl Stage for ExportStage {
     }
 
     fn decode(&self, delivery: &Delivery) -> Result<CheckedPage, Invalid> {
-        message::read(&delivery.message.body, self.largest_message)
+        message::read(&delivery.message.body, self.max_message_bytes)
     }
 
     fn subject(&self, page: &CheckedPage) -> Option<String> {
@@ -281,16 +281,12 @@ impl Stage for ExportStage {
         let error = match written {
             Ok(Ok(fresh)) => {
                 let outcome = |fresh| if fresh { "exported" } else { "repeated" };
-                return fresh.into_iter().map(|fresh| Ok(Output::nothing(outcome(fresh)))).collect();
+                return fresh.into_iter().map(|fresh| Ok(Output::empty(outcome(fresh)))).collect();
             }
             Ok(Err(error)) => format!("cannot write to `{}`: {error}", self.export.name),
             Err(error) => error.to_string(),
         };
-        (0..count).map(|_| Err(StageError::Ours { error: error.clone() })).collect()
-    }
-
-    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
-        Ok(())
+        (0..count).map(|_| Err(StageError::Unavailable { error: error.clone() })).collect()
     }
 }
 
@@ -315,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_file_is_not_written_again_until_it_is_due() {
+    fn a_page_is_not_written_again_until_it_is_due() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pages.jsonl");
         let export = Export::open(&file, DAY).unwrap();
@@ -323,7 +319,7 @@ mod tests {
         assert_eq!(added, [true, true, false]);
         assert!(matches!(Export::open(&file, DAY), Err(ExportError::InUse { .. })), "one process at a time");
         drop(export);
-        // As after a kill: the message comes again, or the page was fetched again before it was due.
+        // After a crash: the message is redelivered, or the page was fetched again before it was due.
         for at in [1_000, 2_000, 86_400_000] {
             let export = Export::open(&file, DAY).unwrap();
             assert_eq!(export.add(vec![page("2", at), page("1", at)]).unwrap(), [false, false], "{at}");
@@ -334,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_taken_away() {
+    fn an_incomplete_last_line_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pages.jsonl");
         Export::open(&file, DAY).unwrap().add(vec![page("1", 1), page("2", 1)]).unwrap();
@@ -350,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_file_is_left_alone() {
+    fn a_file_with_other_content_is_left_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("notes.txt");
         for (text, line) in [("notes", 1), ("notes\n", 1), ("{}\n", 1), ("[1]\n{\"url\":\"", 1)] {

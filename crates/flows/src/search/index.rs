@@ -1,44 +1,32 @@
-//! The stage `index`: reads page messages, whoever published them, and stores them in the page index.
+//! The stage `index`: stores page messages of any publisher in the page index.
 
 use super::message::{self, CheckedPage};
 use crawlway_broker::Delivery;
 use crawlway_content::simhash::simhash;
-use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError, fail};
+use crawlway_flow::{Context, Invalid, Item, Output, Stage, StageError, fail};
 use crawlway_store::{IndexedPage, PageIndex, StoreError};
 use std::sync::Arc;
 
-/// The step of a page's way that is this stage's own, for fail points; the runner has its own besides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexStep {
-    /// The pages are read, and about to be written.
-    Read,
-    /// The pages are durable.
-    Committed,
-}
-
-impl IndexStep {
-    /// All of them, in order.
-    pub const ALL: [IndexStep; 2] = [Self::Read, Self::Committed];
-
-    /// Its name in the variable that names where to die.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Committed => "committed",
-        }
+crawlway_flow::fail_points! {
+    /// Fail points of this stage, beside those of the runner.
+    IndexStep {
+        /// The pages are decoded, and about to be written.
+        Read = "read",
+        /// The pages are durable.
+        Committed = "committed",
     }
 }
 
-/// The stage. It never asks whether a URL is known: a page replaces what was stored under its URL, unless that was crawled later.
+/// The stage `index`. A page replaces the stored page of its URL, unless that was crawled later.
 #[derive(Debug)]
 pub(super) struct IndexStage {
     index: Arc<dyn PageIndex>,
-    largest_message: usize,
+    max_message_bytes: usize,
 }
 
 impl IndexStage {
-    pub(super) fn new(index: Arc<dyn PageIndex>, largest_message: usize) -> Self {
-        Self { index, largest_message }
+    pub(super) fn new(index: Arc<dyn PageIndex>, max_message_bytes: usize) -> Self {
+        Self { index, max_message_bytes }
     }
 }
 
@@ -53,7 +41,7 @@ impl Stage for IndexStage {
     }
 
     fn decode(&self, delivery: &Delivery) -> Result<CheckedPage, Invalid> {
-        message::read(&delivery.message.body, self.largest_message)
+        message::read(&delivery.message.body, self.max_message_bytes)
     }
 
     fn subject(&self, page: &CheckedPage) -> Option<String> {
@@ -69,7 +57,7 @@ impl Stage for IndexStage {
         let pages: Arc<[IndexedPage]> = batch.into_iter().map(indexed).collect();
         let count = pages.len();
         let written = match self.index.write(pages.clone()).await {
-            // One of them cannot be stored, ever. It must not keep the others out.
+            // One page is invalid and must not affect the others, so they are written one by one.
             Err(StoreError::Invalid { .. }) if count > 1 => {
                 let mut written = Vec::with_capacity(count);
                 for page in pages.iter() {
@@ -80,17 +68,13 @@ impl Stage for IndexStage {
             written => vec![written; count],
         };
         fail::passed("index", IndexStep::Committed.name());
-        // However long the outage lasts, the message stays: nothing about storing is the message's fault.
+        // An outage is no fault of the message: it waits, however long the outage lasts.
         let ended = |written: Result<(), StoreError>| match written {
-            Ok(()) => Ok(Output::nothing("indexed")),
+            Ok(()) => Ok(Output::empty("indexed")),
             Err(StoreError::Invalid { problem }) => Err(StageError::Permanent { reason: problem }),
-            Err(error) => Err(StageError::Ours { error: error.to_string() }),
+            Err(error) => Err(StageError::Unavailable { error: error.to_string() }),
         };
         written.into_iter().map(ended).collect()
-    }
-
-    async fn after_publish(&self, _effects: &[&()], _context: &Context) -> Result<(), EffectError> {
-        Ok(())
     }
 }
 
@@ -118,15 +102,15 @@ mod tests {
     use crawlway_store::pages::{Query, Results, Search, SearchError};
     use parking_lot::Mutex;
 
-    /// An index that cannot store pages with a certain title, or nothing at all.
+    /// Index that refuses pages with a certain title, or is unavailable.
     #[derive(Debug, Default)]
-    struct Fussy {
+    struct FaultyIndex {
         down: Mutex<bool>,
         stored: Mutex<Vec<String>>,
     }
 
     #[async_trait::async_trait]
-    impl PageIndex for Fussy {
+    impl PageIndex for FaultyIndex {
         async fn write(&self, pages: Arc<[IndexedPage]>) -> Result<(), StoreError> {
             if *self.down.lock() {
                 return Err(StoreError::Unavailable { detail: "no space left on device".to_owned() });
@@ -176,17 +160,22 @@ mod tests {
             crawled_at: Timestamp::now(),
             status_code: 200,
         };
-        Item { id: MessageId::random(), value, attempt: 1, counted: crawlway_flow::Counted::default() }
+        Item {
+            id: MessageId::random(),
+            value,
+            attempt: 1,
+            failures: crawlway_flow::FailureCounter::default(),
+        }
     }
 
     #[tokio::test]
-    async fn a_page_that_can_never_be_stored_keeps_no_other_out_and_a_full_disk_is_waited_for() {
-        let index = Arc::new(Fussy::default());
+    async fn an_invalid_page_affects_no_other_and_a_full_disk_is_an_outage() {
+        let index = Arc::new(FaultyIndex::default());
         let stage = IndexStage::new(index.clone(), 1 << 20);
         let context = Context { worker: "test".into(), clock: Clock::System, stop: Stop::default() };
         *index.down.lock() = true;
         let ended = stage.run(vec![item("a"), item("b")], &context).await;
-        assert!(ended.iter().all(|ended| matches!(ended, Err(StageError::Ours { .. }))), "{ended:?}");
+        assert!(ended.iter().all(|ended| matches!(ended, Err(StageError::Unavailable { .. }))), "{ended:?}");
         *index.down.lock() = false;
         let ended = stage.run(vec![item("a"), item("bad"), item("b")], &context).await;
         assert!(ended[0].is_ok() && ended[2].is_ok(), "{ended:?}");

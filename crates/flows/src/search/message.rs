@@ -1,129 +1,127 @@
-//! The message on `crawler_queue`: one crawled page. Anyone may publish it and anyone may consume it.
+//! Message of `crawler_queue`: one crawled page. A public contract for other publishers and consumers.
 
-use crate::body::{self, Field, shown};
+use crate::body::{self, Field, quote};
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlOptions, index_text, url::normalise};
 use crawlway_flow::Invalid;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Number, Value};
 
-/// The JSON Schema of the message, as it is shipped.
+/// JSON Schema of the message.
 pub const SCHEMA: &str = include_str!("../../schemas/crawler_queue.schema.json");
 
-/// A crawled page, field by field as the contract has it.
+/// Crawled page, with the fields of the contract.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageMessage {
-    /// The page's URL in normal form.
+    /// URL of the page in normal form.
     pub url: String,
-    /// Its main text: no tags, lower case, white space collapsed.
+    /// Main text: no tags, lower case, white space collapsed.
     pub text: String,
-    /// What is known about it.
+    /// Metadata of the page.
     #[serde(deserialize_with = "body::object")]
     pub metadata: Metadata,
-    /// The same text as people read it: with its case, and a line per paragraph. Left out when it is not known, when it is no
-    /// other than `text`, and when the message would be too large with it.
+    /// Main text with its case, and a line per paragraph. Omitted if it is unknown, equal to `text`, or makes the message
+    /// too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original_text: Option<String>,
-    /// The text is only the beginning of the page's, since the whole would be too large. Left out when it is not.
+    /// Whether the text is cut, since the whole would be too large. Omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
 impl PageMessage {
-    /// The JSON of the message of a page whose text is as people read it, of so many bytes at most: without the original text if
-    /// it would be more with it, and with the beginning of the text if it would be more still. `truncated` if the text lacks
-    /// something already.
+    /// JSON of the message of a page with this readable text, of at most `max_bytes`: without the original text if that is
+    /// too large, and with a cut text if that is still too large. `truncated` if the given text is cut already.
     pub(super) fn body(
         url: String,
         mut original_text: String,
         metadata: Metadata,
         truncated: bool,
-        most_bytes: usize,
+        max_bytes: usize,
     ) -> Vec<u8> {
-        let mut truncated = cut(&mut original_text, most_bytes) || truncated;
+        let mut truncated = cut(&mut original_text, max_bytes) || truncated;
         let text = index_text(&original_text);
-        // Both are far too much, which need not be tried.
-        let fits = original_text.len() + text.len() <= most_bytes;
+        // Skips a first attempt that cannot fit.
+        let fits = original_text.len() + text.len() <= max_bytes;
         let original_text = (fits && original_text != text).then_some(original_text);
         let mut message = Self { url, text, metadata, original_text, truncated };
         loop {
-            // Nothing in the message can fail to be written.
+            // Cannot fail: all fields are serialisable.
             let body = serde_json::to_vec(&message).unwrap_or_default();
-            if body.len() <= most_bytes {
+            if body.len() <= max_bytes {
                 return body;
             }
             if message.original_text.take().is_some() {
                 continue;
             }
             if message.text.is_empty() {
-                // It is refused where it is read, for what else is in it.
+                // The other fields are too large; the reader refuses it.
                 return body;
             }
-            // Escapes make some texts longer than others: what is too much is taken away, and a little more.
-            let keep = message.text.len().saturating_sub(body.len() - most_bytes).saturating_sub(1024);
+            // The excess and a margin, since JSON escapes make some texts longer.
+            let keep = message.text.len().saturating_sub(body.len() - max_bytes).saturating_sub(1024);
             truncated |= cut(&mut message.text, keep);
             message.truncated = truncated;
         }
     }
 }
 
-/// Cuts a text to so many bytes at most, and says whether it was longer.
-pub(super) fn cut(text: &mut String, most_bytes: usize) -> bool {
-    if text.len() <= most_bytes {
+/// Cuts a text to a maximum size in bytes, and returns whether it was longer.
+pub(super) fn cut(text: &mut String, max_bytes: usize) -> bool {
+    if text.len() <= max_bytes {
         return false;
     }
-    let end = (0..=most_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=max_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.truncate(end);
     text.shrink_to_fit();
     true
 }
 
-/// What is known about a crawled page.
+/// Metadata of a crawled page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Its title, empty when it has none.
+    /// Title, or empty.
     pub title: String,
-    /// Its description, left out when it has none.
+    /// Description, omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// When it was crawled: ISO 8601 in UTC.
+    /// Crawl time: ISO 8601 in UTC.
     pub timestamp: String,
-    /// The status it was answered with.
+    /// HTTP status.
     #[serde(deserialize_with = "whole_number")]
     pub status_code: i64,
 }
 
-/// A page message whose values have been checked.
+/// Validated page message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedPage {
-    /// The URL, in normal form whatever the publisher sent.
+    /// URL, normalised.
     pub url: NormalUrl,
-    /// The text, in lower case if the publisher keeps to the contract.
+    /// Text, in lower case if the publisher follows the contract.
     pub text: String,
-    /// The text as people read it, if it is known.
+    /// Readable text, if it is known.
     pub original_text: Option<String>,
-    /// The text is only the beginning of the page's.
+    /// Whether the text is cut.
     pub truncated: bool,
-    /// The title.
+    /// Title.
     pub title: String,
-    /// The description.
+    /// Description.
     pub description: Option<String>,
-    /// When it was crawled.
+    /// Crawl time.
     pub crawled_at: Timestamp,
-    /// The status it was answered with.
+    /// HTTP status.
     pub status_code: u16,
 }
 
-/// Reads a message, or says what is wrong with it: the field, what it has, what was expected.
-pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
-    let PageMessage { url, text, metadata, original_text, truncated } =
-        body::read(body, most_bytes, &FIELDS)?;
+/// Decodes and validates a message. The error names the field, its value and what was expected.
+pub fn read(body: &[u8], max_bytes: usize) -> Result<CheckedPage, Invalid> {
+    let PageMessage { url, text, metadata, original_text, truncated } = body::read(body, max_bytes, &FIELDS)?;
     let normal = normalise(&url, &UrlOptions::default())
         .map_err(|error| Invalid(format!("`url` is not one that a page can have: {error}")))?;
     let crawled_at = Timestamp::from_iso(&metadata.timestamp).ok_or_else(|| {
         Invalid(format!(
             "`metadata.timestamp` is {}; expected ISO 8601 such as \"2026-11-15T09:30:00Z\"",
-            shown(&Value::String(metadata.timestamp.clone()))
+            quote(&Value::String(metadata.timestamp.clone()))
         ))
     })?;
     let status_code =
@@ -142,20 +140,20 @@ pub fn read(body: &[u8], most_bytes: usize) -> Result<CheckedPage, Invalid> {
     })
 }
 
-/// A whole number, which JSON Schema and some languages also write as `200.0`.
+/// Whole number, which JSON Schema also allows as `200.0`.
 fn whole_number<'de, D: Deserializer<'de>>(number: D) -> Result<i64, D::Error> {
     let number = Number::deserialize(number)?;
     as_whole(&number).ok_or_else(|| de::Error::custom(format!("{number} is not a whole number")))
 }
 
 fn as_whole(number: &Number) -> Option<i64> {
-    // Every float up to this is exact; no status is near it.
+    // Largest exact float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT);
     number.as_i64().or_else(|| float().map(|float| float as i64))
 }
 
-/// What the contract says of each field.
+/// Fields of the contract.
 const FIELDS: [Field; 9] = [
     ("/url", true, Value::is_string, "a text"),
     ("/text", true, Value::is_string, "a text"),
@@ -174,9 +172,9 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    const MOST: usize = 1 << 20;
+    const MAX_BYTES: usize = 1 << 20;
 
-    fn good() -> Value {
+    fn valid() -> Value {
         json!({
             "url": "https://example.com/page1",
             "text": "this is the main text of the page...",
@@ -190,12 +188,12 @@ mod tests {
     }
 
     fn reason(body: &[u8]) -> String {
-        read(body, MOST).unwrap_err().to_string()
+        read(body, MAX_BYTES).unwrap_err().to_string()
     }
 
     #[test]
-    fn the_example_of_the_contract_is_read() {
-        let page = read(good().to_string().as_bytes(), MOST).unwrap();
+    fn the_example_of_the_contract_is_valid() {
+        let page = read(valid().to_string().as_bytes(), MAX_BYTES).unwrap();
         assert_eq!(page.url.as_str(), "https://example.com/page1");
         assert_eq!(page.crawled_at.to_iso(), "2025-11-01T12:00:00.000Z");
         assert_eq!((page.title.as_str(), page.status_code), ("Example Page", 200));
@@ -203,25 +201,25 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_ignored_and_a_missing_or_null_description_is_none() {
-        let mut message = good();
+        let mut message = valid();
         message["extra"] = json!([1, 2]);
         message["metadata"]["description"] = Value::Null;
-        assert_eq!(read(message.to_string().as_bytes(), MOST).unwrap().description, None);
+        assert_eq!(read(message.to_string().as_bytes(), MAX_BYTES).unwrap().description, None);
     }
 
     #[test]
     fn a_whole_number_may_be_written_with_a_point() {
-        let mut message = good();
+        let mut message = valid();
         message["metadata"]["status_code"] = json!(203.0);
-        assert_eq!(read(message.to_string().as_bytes(), MOST).unwrap().status_code, 203);
+        assert_eq!(read(message.to_string().as_bytes(), MAX_BYTES).unwrap().status_code, 203);
         for other in ["2e400", "1e300", "-0.5", "18446744073709551616"] {
-            let body = good().to_string().replace("200", other);
+            let body = valid().to_string().replace("200", other);
             reason(body.as_bytes());
         }
     }
 
     #[test]
-    fn what_is_written_is_what_the_contract_says_and_no_more() {
+    fn only_the_fields_of_the_contract_are_written() {
         let message = PageMessage {
             url: "https://example.com/".into(),
             text: "text".into(),
@@ -241,33 +239,33 @@ mod tests {
     }
 
     #[test]
-    fn text_is_lower_case_and_what_people_read_comes_beside_it_while_there_is_room_and_is_cut_beyond_that() {
+    fn original_text_is_dropped_first_and_text_is_cut_last() {
         let metadata = || Metadata {
             title: String::new(),
             description: None,
             timestamp: "2025-11-01T12:00:00.000Z".into(),
             status_code: 200,
         };
-        let message = |text: &str, most: usize| {
-            let body = PageMessage::body("https://a.test/".into(), text.into(), metadata(), false, most);
-            let told: PageMessage = serde_json::from_slice(&body).unwrap();
-            (body.len(), told)
+        let message = |text: &str, max: usize| {
+            let body = PageMessage::body("https://a.test/".into(), text.into(), metadata(), false, max);
+            let page: PageMessage = serde_json::from_slice(&body).unwrap();
+            (body.len(), page)
         };
-        let (len, page) = message("The Night\nTrain", MOST);
+        let (len, page) = message("The Night\nTrain", MAX_BYTES);
         assert_eq!(
             (page.text.as_str(), page.original_text.as_deref()),
             ("the night train", Some("The Night\nTrain"))
         );
         let (_, page) = message("The Night\nTrain", len - 1);
         assert_eq!((page.text.as_str(), page.original_text), ("the night train", None), "too large with it");
-        assert_eq!(message("the same", MOST).1.original_text, None);
-        for (text, most) in
+        assert_eq!(message("the same", MAX_BYTES).1.original_text, None);
+        for (text, max) in
             [("é".repeat(9000), 9000), ("\u{1}\"x".repeat(9000), 5000), ("a".repeat(9000), 8000)]
         {
-            let (len, page) = message(&text, most);
-            assert!(len <= most && page.truncated, "{len} of {most}");
+            let (len, page) = message(&text, max);
+            assert!(len <= max && page.truncated, "{len} of {max}");
             assert!(
-                index_text(&text).starts_with(&page.text) && page.text.len() > most / 8,
+                index_text(&text).starts_with(&page.text) && page.text.len() > max / 8,
                 "{}",
                 page.text.len()
             );
@@ -276,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_invalid_message_has_a_reason() {
         let with = |pointer: &str, value: Value| {
-            let mut message = good();
+            let mut message = valid();
             *message.pointer_mut(pointer).unwrap() = value;
             message.to_string().into_bytes()
         };
         let without = |parent: &str, name: &str| {
-            let mut message = good();
+            let mut message = valid();
             message.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
             message.to_string().into_bytes()
         };
@@ -312,10 +310,10 @@ mod tests {
             (with("/original_text", json!(["a"])), "`original_text` is a list; expected a text"),
             (with("/url", json!("")), "`url` is not one"),
             (with("/url", json!("ftp://example.com/")), "`url` is not one"),
-            (vec![b' '; MOST + 1], "the limit is 1048576"),
+            (vec![b' '; MAX_BYTES + 1], "the limit is 1048576"),
         ] {
-            let told = reason(&body);
-            assert!(told.contains(expected), "expected `{expected}` in: {told}");
+            let reason = reason(&body);
+            assert!(reason.contains(expected), "expected `{expected}` in: {reason}");
         }
     }
 
@@ -335,8 +333,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever one field is replaced by, the schema and the reader agree on whether the shape is right. The
-        /// reader looks closer at the values of URL and time.
+        /// For any value of one field, schema and reader agree whether the message is valid, except that the reader also
+        /// checks the values of URL and time.
         #[test]
         fn the_schema_and_the_reader_agree(
             place in prop::sample::select(vec!["/url", "/text", "/metadata", "/metadata/title",
@@ -344,7 +342,7 @@ mod tests {
                 "/truncated"]),
             value in prop::option::of(some_value()),
         ) {
-            let mut message = good();
+            let mut message = valid();
             match &value {
                 Some(value) => *message.pointer_mut(place).unwrap() = value.clone(),
                 None => {
@@ -354,20 +352,20 @@ mod tests {
             }
             let schema: Value = serde_json::from_str(SCHEMA).unwrap();
             let valid = jsonschema::validator_for(&schema).unwrap().is_valid(&message);
-            let read = read(message.to_string().as_bytes(), MOST);
+            let read = read(message.to_string().as_bytes(), MAX_BYTES);
             let may_be_null = ["/metadata/description", "/original_text"].contains(&place);
             if read.is_ok() && !(may_be_null && value == Some(Value::Null)) {
-                prop_assert!(valid, "the reader takes what the schema refuses: {message}");
+                prop_assert!(valid, "only the reader accepts: {message}");
             }
-            let looks_closer = ["/url", "/metadata/timestamp"].contains(&place);
-            if valid && !looks_closer {
-                prop_assert!(read.is_ok(), "the reader refuses what the schema takes: {message}: {read:?}");
+            let is_checked_further = ["/url", "/metadata/timestamp"].contains(&place);
+            if valid && !is_checked_further {
+                prop_assert!(read.is_ok(), "only the schema accepts: {message}: {read:?}");
             }
         }
 
         #[test]
         fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read(&body, MOST);
+            let _ = read(&body, MAX_BYTES);
         }
     }
 }

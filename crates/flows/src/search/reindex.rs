@@ -1,4 +1,4 @@
-//! Running the stage `index` again from what is stored, without fetching.
+//! Reindex: stored pages pass the stage `index` again, without a fetch.
 
 use super::message::{Metadata, PageMessage};
 use crawlway_broker::{Broker, Outgoing, QueueName};
@@ -7,12 +7,12 @@ use crawlway_flow::ReplayError;
 use crawlway_store::{End, IndexedPage, PageIndex, StoreError, TrailEntry, Trails};
 use std::ops::ControlFlow;
 
-/// How many pages are published together.
-const TOGETHER: usize = 256;
+/// Number of pages per publish call.
+const PAGE_SIZE: usize = 256;
 
-/// Publishes every stored page to `crawler_queue` again, under the id of its item, and says how many. Messages have at most
-/// `most_bytes`, if need be by leaving the original text out. `told` is called with the number so far, and may end it.
-#[allow(clippy::too_many_arguments, reason = "each is a part of the process that it runs in")]
+/// Publishes every stored page to `crawler_queue` again, under the id of its item, and returns their number. Messages have
+/// at most `max_bytes`. `progress` gets the number so far, and may end it.
+#[allow(clippy::too_many_arguments, reason = "each is a service of the process")]
 pub async fn reindex(
     index: &dyn PageIndex,
     broker: &dyn Broker,
@@ -20,13 +20,13 @@ pub async fn reindex(
     clock: &Clock,
     worker: &str,
     queue: &QueueName,
-    most_bytes: usize,
-    mut told: impl FnMut(u64) -> ControlFlow<()>,
+    max_bytes: usize,
+    mut progress: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<u64, ReplayError> {
     let mut count = 0;
     let mut after: Option<String> = None;
     loop {
-        let pages = index.scan(after.as_deref(), TOGETHER).await?;
+        let pages = index.scan(after.as_deref(), PAGE_SIZE).await?;
         let Some(last) = pages.last() else { return Ok(count) };
         after = Some(last.url.clone());
         let note = |page: &IndexedPage| TrailEntry {
@@ -41,29 +41,29 @@ pub async fn reindex(
             took_ms: 0,
             worker: worker.to_owned(),
             replays: 0,
-            note: Some("from what is stored".to_owned()),
+            note: Some("reindexed from the stored page".to_owned()),
             error: None,
         };
         trails.record(&pages.iter().map(note).collect::<Vec<_>>()).await?;
         let published =
-            broker.publish(pages.into_iter().map(|page| outgoing(queue, page, most_bytes)).collect()).await;
+            broker.publish(pages.into_iter().map(|page| outgoing(queue, page, max_bytes)).collect()).await;
         for answer in published {
             answer.map_err(|error| StoreError::Unavailable { detail: error.to_string() })?;
             count += 1;
         }
-        if told(count).is_break() {
+        if progress(count).is_break() {
             return Ok(count);
         }
     }
 }
 
-fn outgoing(queue: &QueueName, page: IndexedPage, most_bytes: usize) -> Outgoing {
+fn outgoing(queue: &QueueName, page: IndexedPage, max_bytes: usize) -> Outgoing {
     let metadata = Metadata {
         title: page.title,
         description: page.description,
         timestamp: page.crawled_at.to_iso(),
         status_code: i64::from(page.status_code),
     };
-    let body = PageMessage::body(page.url, page.text, metadata, false, most_bytes);
+    let body = PageMessage::body(page.url, page.text, metadata, false, max_bytes);
     Outgoing::to_queue(queue, body).id(page.item.as_str())
 }

@@ -1,21 +1,21 @@
-//! A scope that was widened takes in what was left out: the links of known pages are looked at again under the new terms.
+//! Rescan after a scope change: stored links of crawled pages are selected again under the new scope.
 
 use super::{
     Definition,
-    crawl::{follow_kept, out_of_scope},
+    crawl::{OUT_OF_SCOPE, follow_stored},
     scope::Scope,
 };
 use crawlway_clock::Timestamp;
 use crawlway_store::{
     CrawlId, Frontier, StoreError,
-    frontier::{Added, NewTerms, Reopen},
+    frontier::{Added, Reopen},
 };
 
-/// How many pages are looked at together.
-const TOGETHER: usize = 200;
+/// Page size of the scan.
+const PAGE_SIZE: usize = 200;
 
-/// Adds the links of all known pages that are in the scope now, and makes what was left out for being out of it wait
-/// again. Pages whose links were not kept wait to be fetched again. Says how many URLs were new or wait again.
+/// Adds the stored links of all crawled pages that are in the scope now, and reopens URLs that were out of scope and pages
+/// without stored links. Returns the number of new and reopened URLs.
 pub(super) async fn rescan(
     frontier: &dyn Frontier,
     crawl: &CrawlId,
@@ -23,44 +23,16 @@ pub(super) async fn rescan(
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     let scope = Scope::new(definition);
-    let mut taken_in = frontier.reopen(crawl, &Reopen::Outcome(out_of_scope().to_owned())).await?;
+    let mut pending = frontier.reopen(crawl, &Reopen::Outcome(OUT_OF_SCOPE.to_owned())).await?;
     let mut after = 0;
     loop {
-        let pages = frontier.pages(crawl, after, TOGETHER).await?;
+        let pages = frontier.pages(crawl, after, PAGE_SIZE).await?;
         let Some(last) = pages.last() else { break };
         after = last.place;
-        let links: Vec<_> = pages.iter().flat_map(|page| follow_kept(page, &scope, now)).collect();
+        let links: Vec<_> = pages.iter().flat_map(|page| follow_stored(page, &scope, now)).collect();
         let answers = frontier.add(crawl, &links).await?;
-        taken_in += answers.iter().filter(|answer| **answer == Added::New).count() as u64;
+        pending += answers.iter().filter(|answer| **answer == Added::New).count() as u64;
     }
-    taken_in += frontier.reopen(crawl, &Reopen::WithoutLinks).await?;
-    Ok(taken_in)
-}
-
-/// Changes the stored terms of a crawl by this, whatever else is changing them meanwhile. Says what they are then; `None`
-/// if there is no such crawl, or its terms cannot be read.
-pub(super) async fn change_terms(
-    frontier: &dyn Frontier,
-    crawl: &CrawlId,
-    change: impl Fn(&mut Definition),
-) -> Result<Option<Definition>, StoreError> {
-    loop {
-        let Some(stored) = frontier.crawl(crawl).await? else { return Ok(None) };
-        let Ok(mut definition) = serde_json::from_str::<Definition>(&stored.definition) else {
-            return Ok(None);
-        };
-        let before = definition.clone();
-        change(&mut definition);
-        if definition == before {
-            return Ok(Some(definition));
-        }
-        let terms = NewTerms {
-            replaces: stored.revision,
-            definition: definition.to_json(),
-            max_pages: definition.max_pages,
-        };
-        if frontier.set_terms(crawl, &terms).await?.is_some() {
-            return Ok(Some(definition));
-        }
-    }
+    pending += frontier.reopen(crawl, &Reopen::WithoutLinks).await?;
+    Ok(pending)
 }

@@ -1,4 +1,4 @@
-//! What became of the seeds of a crawl: whether anything came of it at all.
+//! Failed seeds of a crawl.
 
 use super::{Definition, crawl::has_no_page};
 use crawlway_store::{
@@ -6,21 +6,21 @@ use crawlway_store::{
     frontier::{Crawl, EntryState},
 };
 
-/// The most failed seeds that are told.
-const MOST: usize = 20;
+/// Maximum number of failed seeds in a report.
+const MAX_FAILED: usize = 20;
 
-/// A seed that could not be crawled.
+/// Seed that could not be crawled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedSeed {
-    /// The seed.
+    /// URL of the seed.
     pub url: String,
-    /// What became of it, in a word: `dead`, or an outcome.
+    /// `dead`, or the outcome.
     pub outcome: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// The seeds of a crawl in which no seed succeeded, up to 20 of them; none if one did, or if one is still to be tried.
+/// Failed seeds of a crawl in which all seeds failed, up to 20. Empty if a seed succeeded or is still pending.
 pub async fn failed_seeds(
     frontier: &dyn Frontier,
     trails: &dyn Trails,
@@ -31,21 +31,18 @@ pub async fn failed_seeds(
     for seed in definition.seeds {
         let entries = frontier.find(&seed).await?;
         let Some(entry) = entries.into_iter().find(|entry| entry.crawl == crawl.id) else { continue };
-        let told = entry.outcome.unwrap_or_default();
+        let outcome = entry.outcome.unwrap_or_default();
         let (outcome, reason) = match entry.state {
-            EntryState::Dead => ("dead".to_owned(), told),
-            EntryState::Done if has_no_page(&told) => {
+            EntryState::Dead => ("dead".to_owned(), outcome),
+            EntryState::Done if has_no_page(&outcome) => {
                 let steps = trails.of_item(&entry.item).await?;
-                let why = steps
-                    .into_iter()
-                    .rev()
-                    .find(|step| step.outcome == told)
-                    .and_then(|step| step.error.or(step.note));
-                (told, why.unwrap_or_default())
+                let last = steps.into_iter().rev().find(|step| step.outcome == outcome);
+                let reason = last.and_then(|step| step.error.or(step.note));
+                (outcome, reason.unwrap_or_default())
             }
             EntryState::Done | EntryState::Waiting | EntryState::InFlight => return Ok(Vec::new()),
         };
-        if failed.len() < MOST {
+        if failed.len() < MAX_FAILED {
             failed.push(FailedSeed { url: seed, outcome, reason });
         }
     }

@@ -1,7 +1,7 @@
-//! The pages that sitemaps name, file by file: those of one are in the frontier before the next is read, so that a large site
-//! takes no more memory than its largest file, is crawled meanwhile, and loses at most one file to a kill.
+//! Pages of sitemaps, added to the frontier file by file: memory is bounded by the largest file, the crawl starts at once, and
+//! a crash repeats at most one file.
 
-use super::{Definition, crawl::new_url, rescan::change_terms, scope::Scope, start::add};
+use super::{Definition, crawl::new_url, definition::update_definition, scope::Scope, start::add};
 use crawlway_clock::Timestamp;
 use crawlway_content::NormalUrl;
 use crawlway_fetch::{Code, FetchError, Fetcher, Request, SitemapCaps, SitemapRead, SitemapWalk, Waiting};
@@ -14,20 +14,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Who asks for a sitemap waits for its turn there.
-const TURN: Duration = Duration::from_secs(120);
-/// How long it is at most until a site that could not be reached is asked for its sitemaps again.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// How often a sitemap is asked for that failed and may be read another time.
-const TRIES: u32 = 3;
-/// How often it is noted which files were read. Each time all workers look at the terms anew.
-const NOTE_EVERY: Duration = Duration::from_secs(5);
+/// Maximum wait for a permit of the rate limiter.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum delay before an unreachable site is requested again.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// Maximum number of attempts at a sitemap that failed temporarily.
+const MAX_ATTEMPTS: u32 = 3;
+/// Interval of checkpoints of the files read. Each one makes all workers reload the settings.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reads the sitemaps of the seeds' hosts and adds the pages that they name, as far as they are in the scope. A site that cannot
-/// be reached is asked again for as long as its robots.txt is, or until the crawl is cancelled or deleted. Answers how many
-/// were new, and what could not be read.
+/// Reads the sitemaps of the seed hosts and adds their pages in the scope to the frontier. An unreachable site is retried for
+/// as long as its robots.txt is, or until the crawl is cancelled or deleted. Returns the number of new URLs, and the errors.
 ///
-/// Repeating it is harmless. Cut short, it goes on with the files that were not read.
+/// Idempotent. After an interruption it continues with the unread files.
 pub async fn add_sitemaps(
     frontier: &dyn Frontier,
     fetcher: &Fetcher,
@@ -36,16 +35,16 @@ pub async fn add_sitemaps(
     definition: &Definition,
 ) -> Result<(u64, Vec<String>), StoreError> {
     let stored = frontier.crawl(crawl).await?.map(|crawl| crawl.definition).unwrap_or_default();
-    let read_before = serde_json::from_str::<Definition>(&stored).map(|terms| terms.state.sitemaps_read);
-    let mut reading = Reading {
+    let read_before = serde_json::from_str::<Definition>(&stored).map(|stored| stored.state.sitemaps_read);
+    let mut reader = SitemapReader {
         frontier,
         fetcher,
         crawl,
         scope: Scope::new(definition),
         read: read_before.unwrap_or_default(),
-        noted: None,
+        checkpoint_at: None,
         added: 0,
-        troubles: Vec::new(),
+        errors: Vec::new(),
     };
     let seeds = definition.seeds.iter().filter_map(|seed| seed.parse::<NormalUrl>().ok());
     let sites: BTreeMap<String, NormalUrl> = seeds.map(|seed| (seed.origin().to_owned(), seed)).collect();
@@ -54,35 +53,35 @@ pub async fn add_sitemaps(
         let mut again_at: Option<Timestamp> = None;
         let mut again = Vec::new();
         for mut site in sites {
-            match reading.read_on(&mut site, round).await? {
-                Read::All => {}
-                Read::NotYet(at) => {
+            match reader.read_site(&mut site, round).await? {
+                Progress::All => {}
+                Progress::Deferred(at) => {
                     again_at = Some(again_at.map_or(at, |earlier| at.min(earlier)));
                     again.push(site);
                 }
-                Read::NotWanted => return Ok((reading.added, reading.troubles)),
+                Progress::Cancelled => return Ok((reader.added, reader.errors)),
             }
         }
         let Some(at) = again_at else { break };
         sites = again;
-        reading.note().await?;
-        tokio::time::sleep(at.since(Timestamp::now()).clamp(Duration::from_secs(1), ASK_AGAIN)).await;
-        if !reading.is_wanted().await? {
-            return Ok((reading.added, reading.troubles));
+        reader.checkpoint().await?;
+        tokio::time::sleep(at.since(Timestamp::now()).clamp(Duration::from_secs(1), MAX_RETRY_DELAY)).await;
+        if reader.is_cancelled().await? {
+            return Ok((reader.added, reader.errors));
         }
     }
-    let all_read = |terms: &mut Definition| {
-        terms.state.sitemaps_unread = false;
-        terms.state.sitemaps_read.clear();
+    let all_read = |stored: &mut Definition| {
+        stored.state.sitemaps_unread = false;
+        stored.state.sitemaps_read.clear();
     };
-    change_terms(frontier, crawl, all_read).await?;
-    Ok((reading.added, reading.troubles))
+    update_definition(frontier, crawl, all_read).await?;
+    Ok((reader.added, reader.errors))
 }
 
-/// The sitemaps of one site.
+/// Sitemaps of one site.
 struct Site {
     request: Request,
-    /// None before its robots.txt has said where they are.
+    /// `None` until robots.txt is read, which names the sitemaps.
     walk: Option<SitemapWalk>,
 }
 
@@ -90,7 +89,7 @@ impl Site {
     fn new(seed: NormalUrl, request: &Request) -> Self {
         let request = Request {
             ticket: Ticket::of(&format!("sitemaps of {}", seed.origin())),
-            waiting: Waiting::Here { at_most: TURN },
+            waiting: Waiting::Here { at_most: PERMIT_TIMEOUT },
             url: seed,
             ..request.clone()
         };
@@ -98,38 +97,38 @@ impl Site {
     }
 }
 
-/// How far the sitemaps of a site were read.
-enum Read {
+/// Progress on the sitemaps of a site.
+enum Progress {
     All,
-    /// Something can be read from this time on.
-    NotYet(Timestamp),
-    /// The crawl is not to go on.
-    NotWanted,
+    /// More can be read from this time on.
+    Deferred(Timestamp),
+    /// The crawl was cancelled or deleted.
+    Cancelled,
 }
 
-struct Reading<'a> {
+struct SitemapReader<'a> {
     frontier: &'a dyn Frontier,
     fetcher: &'a Fetcher,
     crawl: &'a CrawlId,
     scope: Scope,
-    /// The files whose pages are in the frontier.
+    /// Hashes of the files whose pages are in the frontier.
     read: BTreeSet<u64>,
-    /// When that was last stored.
-    noted: Option<Instant>,
+    /// Time of the last checkpoint.
+    checkpoint_at: Option<Instant>,
     added: u64,
-    troubles: Vec<String>,
+    errors: Vec<String>,
 }
 
-impl Reading<'_> {
-    /// Reads the files of a site until all are read, or one has to be waited for.
-    async fn read_on(&mut self, site: &mut Site, round: u32) -> Result<Read, StoreError> {
-        let begun = match site.walk.take() {
+impl SitemapReader<'_> {
+    /// Reads the files of a site until all are read or one is deferred.
+    async fn read_site(&mut self, site: &mut Site, round: u32) -> Result<Progress, StoreError> {
+        let started = match site.walk.take() {
             Some(walk) => Ok(walk),
             None => self.fetcher.sitemap_walk(&site.request, SitemapCaps::default()).await,
         };
-        let walk = match begun {
+        let walk = match started {
             Ok(walk) => site.walk.insert(walk),
-            Err(error) => return Ok(self.not_now(&error)),
+            Err(error) => return Ok(self.failed(&error)),
         };
         let mut failed = Vec::new();
         loop {
@@ -141,62 +140,72 @@ impl Reading<'_> {
                 Ok(None) => break,
                 Err(error) => {
                     failed.into_iter().for_each(|file| walk.again(file));
-                    return Ok(self.not_now(&error));
+                    return Ok(self.failed(&error));
                 }
             };
             match &file.read {
                 Ok(_) if !pages.is_empty() => {
-                    let pages = pages.into_iter().map(|page| Scope::tidy(page.url));
-                    let pages: Vec<NewUrl> = pages
-                        .filter(|url| self.scope.takes(url).is_ok())
-                        .map(|url| new_url(url, 0, 0, None))
-                        .collect();
-                    self.added += add(self.frontier, self.crawl, &pages).await?;
-                    self.read.insert(hash(&file.url));
-                    if self.noted.is_none_or(|noted| noted.elapsed() >= NOTE_EVERY) {
-                        self.note().await?;
-                    }
+                    self.add_pages(&file.url, pages.into_iter().map(|page| page.url)).await?;
                 }
                 Ok(_) => {}
-                Err(error) if round < TRIES && error.is_passing() => failed.push(file),
-                Err(error) => self.troubles.push(format!("{}: {error}", file.url)),
+                Err(error) if round < MAX_ATTEMPTS && error.is_passing() => failed.push(file),
+                Err(error) => self.errors.push(format!("{}: {error}", file.url)),
             }
-            if !self.is_wanted().await? {
-                return Ok(Read::NotWanted);
+            if self.is_cancelled().await? {
+                return Ok(Progress::Cancelled);
             }
         }
         if failed.is_empty() {
-            return Ok(Read::All);
+            return Ok(Progress::All);
         }
         failed.into_iter().for_each(|file| walk.again(file));
-        Ok(Read::NotYet(Timestamp::now() + ASK_AGAIN))
+        Ok(Progress::Deferred(Timestamp::now() + MAX_RETRY_DELAY))
     }
 
-    /// What it means that a site cannot be asked.
-    fn not_now(&mut self, error: &FetchError) -> Read {
-        if matches!(error.code, Code::RobotsWait | Code::GateWait | Code::GateOpen) {
-            return Read::NotYet(error.not_before.unwrap_or(Timestamp::now() + ASK_AGAIN));
+    /// Adds the pages of a file to the frontier.
+    async fn add_pages(
+        &mut self,
+        file: &NormalUrl,
+        pages: impl Iterator<Item = NormalUrl>,
+    ) -> Result<(), StoreError> {
+        let pages: Vec<NewUrl> = pages
+            .map(Scope::tidy)
+            .filter(|url| self.scope.takes(url).is_ok())
+            .map(|url| new_url(url, 0, 0, None))
+            .collect();
+        self.added += add(self.frontier, self.crawl, &pages).await?;
+        self.read.insert(hash(file));
+        if self.checkpoint_at.is_none_or(|at| at.elapsed() >= CHECKPOINT_INTERVAL) {
+            self.checkpoint().await?;
         }
-        self.troubles.push(error.to_string());
-        Read::All
-    }
-
-    /// Stores which files were read.
-    async fn note(&mut self) -> Result<(), StoreError> {
-        change_terms(self.frontier, self.crawl, |terms| terms.state.sitemaps_read.clone_from(&self.read))
-            .await?;
-        self.noted = Some(Instant::now());
         Ok(())
     }
 
-    /// Whether there is still a crawl that wants the pages.
-    async fn is_wanted(&self) -> Result<bool, StoreError> {
+    /// Progress after a failed request: deferred by rate limit or outage, or ended with an error.
+    fn failed(&mut self, error: &FetchError) -> Progress {
+        if matches!(error.code, Code::RobotsWait | Code::GateWait | Code::GateOpen) {
+            return Progress::Deferred(error.not_before.unwrap_or(Timestamp::now() + MAX_RETRY_DELAY));
+        }
+        self.errors.push(error.to_string());
+        Progress::All
+    }
+
+    /// Stores which files were read.
+    async fn checkpoint(&mut self) -> Result<(), StoreError> {
+        let read = |stored: &mut Definition| stored.state.sitemaps_read.clone_from(&self.read);
+        update_definition(self.frontier, self.crawl, read).await?;
+        self.checkpoint_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Whether the crawl was cancelled or deleted.
+    async fn is_cancelled(&self) -> Result<bool, StoreError> {
         let state = self.frontier.crawl(self.crawl).await?.map(|crawl| crawl.state);
-        Ok(!matches!(state, None | Some(CrawlState::Cancelled)))
+        Ok(matches!(state, None | Some(CrawlState::Cancelled)))
     }
 }
 
-/// By which a file is known again.
+/// Hash by which a file is recognised.
 fn hash(file: &NormalUrl) -> u64 {
     // The upper half fits.
     u64::try_from(Ticket::of(file.as_str()).as_u128() >> 64).unwrap_or_default()

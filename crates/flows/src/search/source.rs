@@ -1,29 +1,35 @@
-//! The frontier as a source of items for the runner.
+//! The frontier as a source for the runner.
 
-use super::crawl::settled;
+use super::crawl::reinstate_settled;
 use crawlway_broker::{
     BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError, Settled,
     Verdict,
 };
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_flow::{Ended, Source, Wait};
+use crawlway_flow::{ReceiveWait, Settlement, Source};
 use crawlway_store::{
     Frontier, StoreError,
     frontier::{self, CrawlId, Ending, PageFacts, SettledAs, Taken, Validators},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// The name of the frontier where queues are listed.
+/// Name of the frontier in the list of queues.
 pub const FRONTIER: &str = "frontier";
 
-/// What an item of the crawl stage carries.
+/// Queue name of the frontier.
+pub(super) fn frontier_queue() -> QueueName {
+    // Cannot fail: the constant is a valid name.
+    QueueName::new(FRONTIER).unwrap_or_else(|_| unreachable!())
+}
+
+/// Content of an item of the crawl stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CrawlJob {
     pub(super) crawl: CrawlId,
-    /// The revision of the crawl's terms.
+    /// Revision of the crawl's settings.
     pub(super) revision: u64,
     pub(super) url: String,
     pub(super) depth: u32,
@@ -32,63 +38,65 @@ pub(super) struct CrawlJob {
     pub(super) validators: Validators,
 }
 
-/// What the frontier is told about a URL that is done.
+/// Data for the frontier about a URL that is done.
 #[derive(Debug, Default)]
 pub(super) struct CrawlNote {
     pub(super) facts: PageFacts,
-    /// Whether its host was asked for something, and is to be left alone for a while.
-    pub(super) asked: bool,
-    /// There is no page under this URL.
+    /// Whether its host was requested, so that the minimum delay applies.
+    pub(super) requested: bool,
+    /// Whether the URL has no page.
     pub(super) no_page: bool,
 }
 
-/// The frontier as a source.
+/// Frontier as a source.
 #[derive(Debug)]
 pub(super) struct FrontierSource {
     frontier: Arc<dyn Frontier>,
     name: QueueName,
     clock: Clock,
     per_host: u32,
-    gap: Duration,
-    /// Something may be due now that was not before.
+    min_delay: Duration,
+    /// Notified when more URLs may be due.
     changed: Arc<Notify>,
-    /// What was taken and is not settled yet.
-    held: Mutex<HashMap<Receipt, (CrawlId, String)>>,
+    /// URLs of the items in flight.
+    in_flight: Mutex<HashMap<Receipt, (CrawlId, String)>>,
 }
 
 impl FrontierSource {
-    /// `per_host` URLs of one host may be on their way at a time; after each its host is left alone for the gap.
+    /// Source with this concurrency and minimum delay per host.
     pub(super) fn new(
         frontier: Arc<dyn Frontier>,
         clock: Clock,
         per_host: u32,
-        gap: Duration,
+        min_delay: Duration,
         changed: Arc<Notify>,
     ) -> Self {
-        // The constant is an allowed name.
-        let name = QueueName::new(FRONTIER).unwrap_or_else(|_| unreachable!());
-        Self { frontier, name, clock, per_host, gap, changed, held: Mutex::default() }
+        Self {
+            frontier,
+            name: frontier_queue(),
+            clock,
+            per_host,
+            min_delay,
+            changed,
+            in_flight: Mutex::default(),
+        }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Receipt, (CrawlId, String)>> {
-        self.held.lock()
-    }
-
-    /// Sees to it that no page is lost for having been left out for another URL, now that these are settled.
-    async fn look_after(&self, ended: &[Ended<CrawlNote>], answers: &[Option<SettledAs>]) {
-        let mut concerned = Vec::new();
-        for (ended, answer) in ended.iter().zip(answers) {
-            let Some(url) = self.held().remove(&ended.receipt) else { continue };
+    /// Reinstates pages whose canonical URL turned out to have no page, now that these are settled.
+    async fn reinstate(&self, settlements: &[Settlement<CrawlNote>], answers: &[Option<SettledAs>]) {
+        let mut settled = Vec::new();
+        for (settlement, answer) in settlements.iter().zip(answers) {
+            let Some(url) = self.in_flight.lock().remove(&settlement.receipt) else { continue };
             let is_done = matches!(answer, Some(SettledAs::Done));
-            let other_url_counts = ended.note.no_page || ended.note.facts.canonical.is_some();
-            if matches!(answer, Some(SettledAs::Dead)) || (is_done && other_url_counts) {
-                concerned.push(url);
+            let affects_others = settlement.note.no_page || settlement.note.facts.canonical.is_some();
+            if matches!(answer, Some(SettledAs::Dead)) || (is_done && affects_others) {
+                settled.push(url);
             }
         }
-        for (crawl, url) in concerned {
-            if let Err(error) = settled(&*self.frontier, &crawl, &url).await {
-                // It was looked at before it was settled; only what happened in between is missed.
-                tracing::warn!(%crawl, url, %error, "cannot see whether another page is wanted in its place");
+        for (crawl, url) in settled {
+            if let Err(error) = reinstate_settled(&*self.frontier, &crawl, &url).await {
+                // The stage has checked it before; only a concurrent change since then is missed.
+                tracing::warn!(%crawl, url, %error, "cannot check whether other pages must be reinstated");
             }
         }
     }
@@ -105,7 +113,7 @@ impl FrontierSource {
         };
         let receipt =
             Receipt { queue: self.name.clone(), epoch: taken.receipt.taking, tag: taken.receipt.entry };
-        self.held().insert(receipt.clone(), (job.crawl.clone(), job.url.clone()));
+        self.in_flight.lock().insert(receipt.clone(), (job.crawl.clone(), job.url.clone()));
         Delivery {
             receipt,
             message: Message {
@@ -113,7 +121,7 @@ impl FrontierSource {
                 key: None,
                 group: Some(taken.host),
                 headers: Headers::new(),
-                // Nothing in a job can fail to be written.
+                // Cannot fail: all fields are serialisable.
                 body: serde_json::to_vec(&job).unwrap_or_default().into(),
                 published_at: now,
             },
@@ -125,18 +133,18 @@ impl FrontierSource {
         }
     }
 
-    fn ending(&self, ended: &Ended<CrawlNote>) -> Ending {
-        let rest = self.gap;
-        match &ended.verdict {
+    fn ending(&self, settlement: &Settlement<CrawlNote>) -> Ending {
+        let rest = self.min_delay;
+        match &settlement.verdict {
             Verdict::Done => Ending::Done {
-                outcome: ended.outcome.to_owned(),
-                facts: ended.note.facts.clone(),
-                rest: if ended.note.asked { rest } else { Duration::ZERO },
+                outcome: settlement.outcome.to_owned(),
+                facts: settlement.note.facts.clone(),
+                rest: if settlement.note.requested { rest } else { Duration::ZERO },
             },
             Verdict::Retry { after, error } => Ending::Retry { after: *after, error: error.clone(), rest },
             Verdict::Requeue => Ending::Defer { until: self.clock.now() },
-            // What is out of order here need not be so elsewhere: other workers go on with the host.
-            Verdict::Defer { until } if !ended.holds_group || ended.outcome == "waited" => {
+            // An outage of this worker does not defer the host: other workers continue with it.
+            Verdict::Defer { until } if !settlement.defers_group || settlement.outcome == "waited" => {
                 Ending::Wait { until: *until }
             }
             Verdict::Defer { until } => Ending::Defer { until: *until },
@@ -159,10 +167,10 @@ impl Source<CrawlNote> for FrontierSource {
         self.frontier.policy().max_attempts
     }
 
-    async fn take(&self, max: usize, wait: Wait<'_>) -> Result<Vec<Delivery>, BrokerError> {
-        let until = self.clock.now() + wait.longest();
+    async fn receive(&self, max: usize, wait: ReceiveWait<'_>) -> Result<Vec<Delivery>, BrokerError> {
+        let until = self.clock.now() + wait.max();
         loop {
-            // Asked for before looking, so that a change in between is not missed.
+            // Registered before the look, so that no change is missed.
             let changed = self.changed.notified();
             let taken = self.frontier.next(max, self.per_host).await.map_err(broker_error)?;
             let now = self.clock.now();
@@ -177,17 +185,17 @@ impl Source<CrawlNote> for FrontierSource {
             tokio::select! {
                 () = changed => {}
                 () = self.clock.sleep_until(look) => {}
-                () = wait.cut_short() => return Ok(Vec::new()),
+                () = wait.cancelled() => return Ok(Vec::new()),
             }
         }
     }
 
-    async fn settle(&self, ended: &[Ended<CrawlNote>]) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, settlements: &[Settlement<CrawlNote>]) -> Vec<Result<Settled, SettleError>> {
         let endings: Vec<_> =
-            ended.iter().map(|ended| (receipt(&ended.receipt), self.ending(ended))).collect();
+            settlements.iter().map(|one| (receipt(&one.receipt), self.ending(one))).collect();
         let answers = self.frontier.settle(&endings).await;
         if let Ok(answers) = &answers {
-            self.look_after(ended, answers).await;
+            self.reinstate(settlements, answers).await;
         }
         self.changed.notify_one();
         match answers {
@@ -201,7 +209,7 @@ impl Source<CrawlNote> for FrontierSource {
                     None => Err(SettleError::Fenced { queue: self.name.clone() }),
                 })
                 .collect(),
-            Err(error) => ended.iter().map(|_| Err(settle_error(error.clone()))).collect(),
+            Err(error) => settlements.iter().map(|_| Err(settle_error(error.clone()))).collect(),
         }
     }
 
@@ -209,11 +217,11 @@ impl Source<CrawlNote> for FrontierSource {
         let own: Vec<_> = receipts.iter().map(receipt).collect();
         match self.frontier.extend(&own).await {
             Ok(answers) => {
-                let answer = |(receipt, is_held): (&Receipt, bool)| {
-                    if is_held {
+                let answer = |(receipt, is_extended): (&Receipt, bool)| {
+                    if is_extended {
                         return Ok(());
                     }
-                    self.held().remove(receipt);
+                    self.in_flight.lock().remove(receipt);
                     Err(SettleError::Fenced { queue: self.name.clone() })
                 };
                 receipts.iter().zip(answers).map(answer).collect()
@@ -222,8 +230,8 @@ impl Source<CrawlNote> for FrontierSource {
         }
     }
 
-    async fn alone(&self, held: &Receipt) -> Result<(), SettleError> {
-        match self.frontier.alone(receipt(held)).await {
+    async fn mark_solo(&self, item: &Receipt) -> Result<(), SettleError> {
+        match self.frontier.alone(receipt(item)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(SettleError::Fenced { queue: self.name.clone() }),
             Err(error) => Err(settle_error(error)),
@@ -252,28 +260,14 @@ fn settle_error(error: StoreError) -> SettleError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::crawl::new_url;
     use crawlway_flow::Stop;
-    use crawlway_store::frontier::{NewCrawl, NewUrl};
+    use crawlway_store::frontier::NewCrawl;
     use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 
-    fn url(item: &str, url: &str) -> NewUrl {
-        NewUrl {
-            item: item.to_owned(),
-            url: url.to_owned(),
-            host: "h".to_owned(),
-            depth: 0,
-            chain: 0,
-            found_on: None,
-            insist: false,
-            in_any_case: false,
-            budget: None,
-        }
-    }
-
-    /// Both are under way, so that neither could see while it was worked on what became of the other. Whichever is
-    /// settled last has to see it.
+    /// Both are in flight, so neither sees the result of the other during its crawl. The one settled last must.
     #[tokio::test]
-    async fn a_page_left_out_for_a_url_that_ends_at_the_same_time_is_wanted_after_all() {
+    async fn a_page_is_reinstated_when_its_canonical_url_ends_concurrently_without_a_page() {
         let [page, gone] = ["https://h/page", "https://h/gone"];
         for order in [[page, gone], [gone, page]] {
             let folder = tempfile::tempdir().unwrap();
@@ -282,10 +276,11 @@ mod tests {
             let id = CrawlId::new("c").unwrap();
             let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
             frontier.open_crawl(&crawl).await.unwrap();
-            frontier.add(&id, &[url("1", page), url("2", gone)]).await.unwrap();
+            let urls = [page, gone].map(|url| new_url(url.parse().unwrap(), 0, 0, None));
+            frontier.add(&id, &urls).await.unwrap();
             let source =
                 FrontierSource::new(frontier.clone(), Clock::System, 2, Duration::ZERO, Arc::default());
-            let taken = source.take(2, Wait::new(Duration::ZERO, &Stop::default())).await.unwrap();
+            let taken = source.receive(2, ReceiveWait::new(Duration::ZERO, &Stop::default())).await.unwrap();
             assert_eq!(taken.len(), 2);
             for settled in order {
                 let job = |delivery: &&Delivery| {
@@ -294,13 +289,12 @@ mod tests {
                 let receipt = taken.iter().find(job).unwrap().receipt.clone();
                 let (outcome, note) = if settled == page {
                     let facts = PageFacts { canonical: Some(gone.to_owned()), ..PageFacts::default() };
-                    ("left_out", CrawlNote { facts, asked: true, no_page: false })
+                    ("left_out", CrawlNote { facts, requested: true, no_page: false })
                 } else {
-                    ("gone", CrawlNote { no_page: true, asked: true, ..CrawlNote::default() })
+                    ("gone", CrawlNote { no_page: true, requested: true, ..CrawlNote::default() })
                 };
-                source
-                    .settle(&[Ended { receipt, verdict: Verdict::Done, outcome, note, holds_group: true }])
-                    .await;
+                let verdict = Verdict::Done;
+                source.settle(&[Settlement { receipt, verdict, outcome, note, defers_group: true }]).await;
             }
             let again = frontier.next(2, 2).await.unwrap();
             let again: Vec<_> = again.iter().map(|taken| (taken.url.as_str(), taken.insist)).collect();

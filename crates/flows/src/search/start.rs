@@ -1,9 +1,10 @@
-//! Starting a crawl, or going on with one.
+//! Starting or resuming a crawl.
 
 use super::{
     Definition, Export, TermsState,
-    crawl::{disallowed, new_url},
-    rescan::{change_terms, rescan},
+    crawl::{DISALLOWED, new_url},
+    definition::update_definition,
+    rescan::rescan,
 };
 use crawlway_clock::Timestamp;
 use crawlway_content::NormalUrl;
@@ -19,60 +20,60 @@ use std::{
     sync::Arc,
 };
 
-/// How many URLs are added together.
-const TOGETHER: usize = 500;
+/// Number of URLs per store call.
+const PAGE_SIZE: usize = 500;
 
-/// A crawl that is asked for.
+/// Request to start or resume a crawl.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Its name; `None` for the one that its seeds give it.
+    /// Name; `None` for the default name of its seeds.
     pub name: Option<CrawlId>,
-    /// What it is to do now.
+    /// Definition.
     pub definition: Definition,
-    /// Whether everything is fetched again, whatever was fetched lately by this or another crawl.
+    /// Whether all pages are fetched again, even recently fetched ones.
     pub fresh: bool,
-    /// The file that pages go to this time, if they do not go into the index.
+    /// Export file, if pages do not go into the index.
     pub file: Option<Arc<Export>>,
 }
 
 impl Asked {
-    /// A crawl with this definition, under the name that its seeds give it.
+    /// Request with this definition, under the default name.
     pub fn new(definition: Definition) -> Self {
         Self { name: None, definition, fresh: false, file: None }
     }
 
-    /// Its name.
+    /// Name of the crawl.
     pub fn name(&self) -> CrawlId {
         self.name.clone().unwrap_or_else(|| self.definition.default_name())
     }
 }
 
-/// A crawl that has been started.
+/// Started or resumed crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// The crawl as it is now.
+    /// Crawl after the start.
     pub crawl: Crawl,
-    /// Whether it is new, or one of before that goes on.
+    /// Whether it is new, not resumed.
     pub new: bool,
-    /// How many URLs were added: seeds, and links that a wider scope takes in.
+    /// Number of added URLs: seeds, and links of a wider scope.
     pub added: u64,
-    /// How many URLs of before wait again: seeds, what is due again, and what had failed.
+    /// Number of reopened URLs: seeds, due pages and failed ones.
     pub again: u64,
-    /// How many pages of before are left as they are, since they were fetched lately.
+    /// Number of pages that are not fetched again, since they are recent.
     pub recent: u64,
-    /// How often its URLs had been done, by outcome, before it was started.
+    /// Number of URLs done before the start, by outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// Whether everything is fetched again because pages of before went to a file, and not into the index.
+    /// Whether all pages are fetched again because earlier ones were exported to a file instead of the index.
     pub was_not_indexed: bool,
-    /// Whether its sitemaps were asked for and given up before all were read.
+    /// Whether the sitemaps could not all be read.
     pub sitemaps_unread: bool,
 }
 
-/// Starts a crawl, or goes on with the one of this name on the terms that are given now: what it knows stays known, what
-/// had failed is tried again, and what is due again is crawled again. Repeating it after a failure is harmless.
+/// Starts a crawl, or resumes the one of this name with the settings given now: known URLs stay known, failed ones are
+/// retried, and pages due for a re-crawl are crawled again. Idempotent, so it may be repeated after a failure.
 ///
-/// When this returns, the crawl and its seeds are durable. The definition has been checked. Its sitemaps are not read;
-/// [`add_sitemaps`](super::add_sitemaps) does that, then or later.
+/// The definition must be checked. On return the crawl and its seeds are durable. Sitemaps are read by
+/// [`add_sitemaps`](super::add_sitemaps), then or later.
 pub async fn begin(
     frontier: &dyn Frontier,
     seen: &dyn SeenUrls,
@@ -80,11 +81,12 @@ pub async fn begin(
 ) -> Result<Started, StoreError> {
     let now = Timestamp::now();
     let id = asked.name();
-    let Opened { crawl: before, new, was_not_indexed } = loop {
-        if let Some(opened) = set_terms(frontier, &id, asked, now).await? {
+    let opened = loop {
+        if let Some(opened) = open_crawl(frontier, &id, asked, now).await? {
             break opened;
         }
     };
+    let Opened { crawl: before, new, was_not_indexed } = opened;
     let definition: Definition = serde_json::from_str(&before.definition).unwrap_or(asked.definition.clone());
     if matches!(before.state, CrawlState::Paused | CrawlState::Cancelled) {
         frontier.set_state(&id, CrawlState::Running).await?;
@@ -99,27 +101,11 @@ pub async fn begin(
         .collect();
     let mut added = add(frontier, &id, &seeds).await?;
     if !new {
-        let seeds = definition.seeds.iter().filter(|seed| !crashed.contains(*seed)).cloned().collect();
-        again += frontier.reopen(&id, &Reopen::Urls(seeds)).await?;
-        if definition.state.rescan {
-            added += rescan(frontier, &id, &definition, now).await?;
-            change_terms(frontier, &id, |terms| terms.state.rescan &= terms.has_same_scope(&definition))
-                .await?;
-        }
-        again += match asked.fresh || was_not_indexed {
-            true => {
-                let all = frontier.reopen(&id, &Reopen::All).await?;
-                change_terms(frontier, &id, |terms| terms.state.not_indexed = asked.file.is_some()).await?;
-                all
-            }
-            false => {
-                let due =
-                    frontier.reopen(&id, &Reopen::CrawledBefore(now - definition.recrawl_after)).await?;
-                let lacking = Lacking { seen, file: asked.file.as_deref() };
-                due + lacking.reopen(frontier, &id, &definition, now).await?
-            }
-        };
-        again += frontier.reopen(&id, &Reopen::Outcome(disallowed().to_owned())).await?;
+        let resume = Resume { frontier, seen, asked, id: &id, definition: &definition, now };
+        again += resume.reopen_seeds(&crashed).await?;
+        added += resume.rescan().await?;
+        again += resume.reopen_pages(asked.fresh || was_not_indexed).await?;
+        again += frontier.reopen(&id, &Reopen::Outcome(DISALLOWED.to_owned())).await?;
     }
     let crawl = frontier.crawl(&id).await?.unwrap_or(before.clone());
     let recent = crawl.counts.done.min(before.counts.done);
@@ -135,69 +121,98 @@ pub async fn begin(
     })
 }
 
-/// Pages that were fetched lately, and are wanted all the same.
-struct Lacking<'a> {
-    /// The seen store. A page that it no longer knows was deleted there, to be crawled again.
+/// Resumption of an existing crawl.
+struct Resume<'a> {
+    frontier: &'a dyn Frontier,
     seen: &'a dyn SeenUrls,
-    /// What a file lacks is to be written to it.
-    file: Option<&'a Export>,
+    asked: &'a Asked,
+    id: &'a CrawlId,
+    definition: &'a Definition,
+    now: Timestamp,
 }
 
-impl Lacking<'_> {
-    /// Makes them wait again, and says how many.
-    async fn reopen(
-        &self,
-        frontier: &dyn Frontier,
-        id: &CrawlId,
-        terms: &Definition,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        if self.file.is_none() && !self.seen.is_open_to_others() {
+impl Resume<'_> {
+    /// Reopens the seeds, except those that crashed their workers. Returns their number.
+    async fn reopen_seeds(&self, crashed: &BTreeSet<String>) -> Result<u64, StoreError> {
+        let seeds = self.definition.seeds.iter().filter(|seed| !crashed.contains(*seed)).cloned().collect();
+        self.frontier.reopen(self.id, &Reopen::Urls(seeds)).await
+    }
+
+    /// Rescans the links of known pages if the scope has changed. Returns the number of new and reopened URLs.
+    async fn rescan(&self) -> Result<u64, StoreError> {
+        if !self.definition.state.rescan {
             return Ok(0);
         }
-        let marked_since = (now - terms.recrawl_after).max(Timestamp::from_millis(terms.state.marked_since));
+        let added = rescan(self.frontier, self.id, self.definition, self.now).await?;
+        let done = |stored: &mut Definition| stored.state.rescan &= stored.has_same_scope(self.definition);
+        update_definition(self.frontier, self.id, done).await?;
+        Ok(added)
+    }
+
+    /// Reopens all pages, or those that are due or missing. Returns their number.
+    async fn reopen_pages(&self, all: bool) -> Result<u64, StoreError> {
+        if all {
+            let reopened = self.frontier.reopen(self.id, &Reopen::All).await?;
+            let is_export = self.asked.file.is_some();
+            update_definition(self.frontier, self.id, |stored| stored.state.not_indexed = is_export).await?;
+            return Ok(reopened);
+        }
+        let due = Reopen::CrawledBefore(self.now - self.definition.recrawl_after);
+        Ok(self.frontier.reopen(self.id, &due).await? + self.reopen_missing().await?)
+    }
+
+    /// Reopens pages that are not due, but missing in the export file, or deleted from the seen-URL store by another
+    /// program. Returns their number.
+    async fn reopen_missing(&self) -> Result<u64, StoreError> {
+        let file = self.asked.file.as_deref();
+        let is_shared = self.seen.is_open_to_others();
+        if file.is_none() && !is_shared {
+            return Ok(0);
+        }
+        let marked_since = (self.now - self.definition.recrawl_after)
+            .max(Timestamp::from_millis(self.definition.state.marked_since));
         let done = EntryFilter { state: Some(EntryState::Done), outcome: None };
-        let (mut many, mut after) = (0, None);
+        let (mut reopened, mut after) = (0, None);
         loop {
-            let page = frontier.entries(id, &done, after, TOGETHER).await?;
-            let (mut wanted, mut marked) = (Vec::new(), Vec::new());
+            let page = self.frontier.entries(self.id, &done, after, PAGE_SIZE).await?;
+            let (mut missing, mut marked) = (Vec::new(), Vec::new());
             for entry in page.entries {
                 let has_page = matches!(entry.outcome.as_deref(), Some("published" | "unchanged" | "seen"));
-                if has_page && self.file.is_some_and(|file| !file.has(&entry.url)) {
-                    wanted.push(entry.url);
+                if has_page && file.is_some_and(|file| !file.has(&entry.url)) {
+                    missing.push(entry.url);
                 } else if entry.crawled_at.is_some_and(|at| at > marked_since) {
                     marked.push(entry.url);
                 }
             }
-            if self.seen.is_open_to_others() {
+            if is_shared {
                 let known = self.seen.known(&marked).await?;
-                let gone = marked.into_iter().zip(known).filter(|(_, known)| !known);
-                wanted.extend(gone.map(|(url, _)| url));
+                let deleted = marked.into_iter().zip(known).filter(|(_, known)| !known);
+                missing.extend(deleted.map(|(url, _)| url));
             }
-            if !wanted.is_empty() {
-                many += frontier.reopen(id, &Reopen::Urls(wanted)).await?;
+            if !missing.is_empty() {
+                reopened += self.frontier.reopen(self.id, &Reopen::Urls(missing)).await?;
             }
             after = page.next;
             if after.is_none() {
-                return Ok(many);
+                return Ok(reopened);
             }
         }
     }
 }
 
-/// A crawl that was opened.
+/// Opened crawl.
 struct Opened {
-    /// As it is then.
+    /// Crawl before its URLs are reopened.
     crawl: Crawl,
-    /// Whether it is new.
+    /// Whether it was created.
     new: bool,
-    /// Whether the index may lack pages of before, and is to get them now.
+    /// Whether the index may lack earlier pages, and is to get them now.
     was_not_indexed: bool,
 }
 
-/// Opens the crawl, or gives the one that exists the terms that are asked for now. `None` if another process changed it
-/// meanwhile.
-async fn set_terms(
+/// Creates the crawl, or updates the settings of the existing one by compare-and-swap. `None` if another process changed it
+/// at the same time.
+async fn open_crawl(
     frontier: &dyn Frontier,
     id: &CrawlId,
     asked: &Asked,
@@ -206,7 +221,7 @@ async fn set_terms(
     let mut definition = asked.definition.clone();
     definition.state = TermsState {
         seeds_given_at: now.as_millis(),
-        // What others have put elsewhere lately is wanted in a file, too.
+        // An export file gets recent pages of other crawls too.
         fresh_since: (asked.fresh || asked.file.is_some()).then_some(now.as_millis()),
         not_indexed: asked.file.is_some(),
         sitemaps_unread: definition.sitemaps,
@@ -220,52 +235,60 @@ async fn set_terms(
     };
     let mut was_not_indexed = false;
     if let Ok(before) = serde_json::from_str::<Definition>(&stored.definition) {
-        // What was left out because too many waited is found again in the links of known pages.
-        let has_room = frontier.policy().most_waiting(definition.max_pages) > stored.counts.waiting;
-        let left_out = stored.counts.left_out.contains_key(TOO_MANY_WAITING);
-        definition.state.rescan =
-            before.state.rescan || !before.has_same_scope(&definition) || left_out && has_room;
         was_not_indexed = before.state.not_indexed && asked.file.is_none();
-        // Until all of it is made to wait again.
-        definition.state.not_indexed |= was_not_indexed;
-        if was_not_indexed {
-            definition.state.fresh_since = Some(now.as_millis());
-        }
-        // What was to be fetched afresh and was not yet is fetched afresh now.
-        definition.state.fresh_since = definition.state.fresh_since.or(before.state.fresh_since);
-        // An interrupted start goes on with the sitemaps that it has not read, unless they may have changed since.
-        let given_at = Timestamp::from_millis(before.state.seeds_given_at);
-        let goes_on = before.state.sitemaps_unread && now.since(given_at) < definition.recrawl_after;
-        if goes_on && !definition.state.rescan && !asked.fresh {
-            definition.state.sitemaps_read = before.state.sitemaps_read;
-        }
-        definition.state.joined_hosts = before.state.joined_hosts;
-        let is_longer = definition.recrawl_after > before.recrawl_after;
-        definition.state.marked_since = if is_longer { now.as_millis() } else { before.state.marked_since };
+        // URLs dropped because too many were pending are found again in the stored links.
+        let has_room = frontier.policy().most_waiting(definition.max_pages) > stored.counts.waiting;
+        let has_dropped = stored.counts.left_out.contains_key(TOO_MANY_WAITING);
+        definition.state.rescan = has_dropped && has_room;
+        carry_over(&mut definition, before, asked, now);
     }
-    let terms = NewTerms {
+    let new = NewTerms {
         replaces: stored.revision,
         definition: definition.to_json(),
         max_pages: definition.max_pages,
     };
-    Ok(frontier.set_terms(id, &terms).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
+    Ok(frontier.set_terms(id, &new).await?.map(|crawl| Opened { crawl, new: false, was_not_indexed }))
 }
 
-/// Makes everything wait again that was given up, and says how many. URLs that crashed their workers stay dead, unless everything is
-/// to be fresh, and are told: a supervisor that starts the crawl again and again must not bring them back.
+/// Carries the state of an earlier start over to the new definition.
+fn carry_over(definition: &mut Definition, before: Definition, asked: &Asked, now: Timestamp) {
+    let is_same_scope = before.has_same_scope(definition);
+    let is_longer = definition.recrawl_after > before.recrawl_after;
+    let (state, before) = (&mut definition.state, before.state);
+    state.rescan |= before.rescan || !is_same_scope;
+    if before.not_indexed && asked.file.is_none() {
+        // Until all pages are reopened.
+        state.not_indexed = true;
+        state.fresh_since = Some(now.as_millis());
+    }
+    // An earlier fresh start may be incomplete.
+    state.fresh_since = state.fresh_since.or(before.fresh_since);
+    // An interrupted start continues with its unread sitemaps, unless they may have changed since.
+    let given_at = Timestamp::from_millis(before.seeds_given_at);
+    let continues = before.sitemaps_unread && now.since(given_at) < definition.recrawl_after;
+    if continues && !state.rescan && !asked.fresh {
+        state.sitemaps_read = before.sitemaps_read;
+    }
+    state.joined_hosts = before.joined_hosts;
+    state.marked_since = if is_longer { now.as_millis() } else { before.marked_since };
+}
+
+/// Replays the dead letters of a crawl, and returns their number. Without `fresh`, URLs that crashed their workers stay dead
+/// and are returned: a supervisor that restarts the crawl must not cause a crash loop.
 async fn retry_dead(
     frontier: &dyn Frontier,
     id: &CrawlId,
     fresh: bool,
 ) -> Result<(u64, BTreeSet<String>), StoreError> {
-    let (mut many, mut crashed, mut after) = (0, BTreeSet::new(), None);
+    let (mut replayed, mut crashed, mut after) = (0, BTreeSet::new(), None);
     loop {
-        let dead = frontier.dead(Some(id), after.as_deref(), TOGETHER).await?;
+        let dead = frontier.dead(Some(id), after.as_deref(), PAGE_SIZE).await?;
         let (stay, again): (Vec<_>, Vec<_>) =
             dead.urls.into_iter().partition(|url| url.worker_lost && !fresh);
         crashed.extend(stay.into_iter().map(|url| url.url));
         let items: Vec<String> = again.into_iter().map(|url| url.item).collect();
-        many += frontier.replay(&items).await?.into_iter().filter(|replayed| *replayed).count() as u64;
+        replayed +=
+            frontier.replay(&items).await?.into_iter().filter(|is_replayed| *is_replayed).count() as u64;
         match dead.next {
             Some(next) => after = Some(next),
             None => break,
@@ -278,16 +301,16 @@ async fn retry_dead(
             "pages that crashed their workers stay dead letters; `crawlway dead replay frontier --cause worker-lost` tries them again"
         );
     }
-    Ok((many, crashed))
+    Ok((replayed, crashed))
 }
 
-/// Gives crawls of a release before, which were called by a hash of their terms, the names that their seeds give them. Of
-/// several with the same seeds the newest has that name, the others keep a part of the hash.
+/// Migration: renames crawls of earlier releases, which were named by a hash of their settings, to their default names. Of
+/// several with the same seeds the newest gets the name, the others keep a part of the hash.
 pub async fn name_crawls(frontier: &dyn Frontier) -> Result<(), StoreError> {
     let mut crawls: Vec<Crawl> = Vec::new();
     loop {
-        let more = frontier.crawls(crawls.last().map(|crawl| &crawl.id), TOGETHER).await?;
-        let is_last = more.len() < TOGETHER;
+        let more = frontier.crawls(crawls.last().map(|crawl| &crawl.id), PAGE_SIZE).await?;
+        let is_last = more.len() < PAGE_SIZE;
         crawls.extend(more);
         if is_last {
             break;
@@ -311,14 +334,14 @@ pub async fn name_crawls(frontier: &dyn Frontier) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Adds URLs in batches, and says how many were new.
+/// Adds URLs in batches, and returns the number of new ones.
 pub(super) async fn add(
     frontier: &dyn Frontier,
     crawl: &CrawlId,
     urls: &[NewUrl],
 ) -> Result<u64, StoreError> {
     let mut added = 0;
-    for urls in urls.chunks(TOGETHER) {
+    for urls in urls.chunks(PAGE_SIZE) {
         let answers = frontier.add(crawl, urls).await?;
         added += answers.iter().filter(|answer| **answer == Added::New).count() as u64;
     }

@@ -1,55 +1,53 @@
-//! How the flow's stages are wired.
+//! Wiring of the stages.
 
 use super::{
     FLOW,
     crawl::{CrawlOptions, CrawlStage},
     export::{Export, ExportStage},
     index::IndexStage,
-    source::{FRONTIER, FrontierSource},
+    source::{FrontierSource, frontier_queue},
 };
 use crawlway_broker::{QueueName, QueueSpec};
+use crawlway_clock::Backoff;
 use crawlway_fetch::{Fetcher, Waiting};
-use crawlway_flow::{Flow, HoldBack, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_flow::{Backpressure, Flow, ItemsOf, Parts, QueueSource, Ran, Settings, Stop};
 use crawlway_store::{Frontier, PageIndex, SeenUrls};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// How long a page may wait at the gate of a host that has no gap.
-const LONGEST_MOMENT: Duration = Duration::from_secs(5);
+/// Maximum wait for a permit of a host without a minimum delay.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many times as many items as may be fetched are on their way where there is no gap: what a store is asked for many
-/// of them takes about as long as for one.
-const AHEAD: usize = 8;
+/// Items in flight per concurrent fetch without a minimum delay: a store call for many items takes about as long as for one.
+const PREFETCH_FACTOR: usize = 8;
 
-/// The queue that crawled pages are published to: its name is a contract.
+/// Queue of crawled pages. Its name is a public contract.
 pub fn crawler_queue() -> QueueName {
-    // The constant is an allowed name.
+    // Cannot fail: the constant is a valid name.
     QueueName::new("crawler_queue").unwrap_or_else(|_| unreachable!())
 }
 
-/// Where the flow's items wait: in the frontier, and in the queue of pages.
+/// Queues of the flow with their stages: the frontier, and the queue of pages.
 pub fn items() -> [ItemsOf; 2] {
-    // The constant is an allowed name.
-    let frontier = QueueName::new(FRONTIER).unwrap_or_else(|_| unreachable!());
     [
-        ItemsOf { queue: frontier, flow: FLOW, stage: "crawl" },
+        ItemsOf { queue: frontier_queue(), flow: FLOW, stage: "crawl" },
         ItemsOf { queue: crawler_queue(), flow: FLOW, stage: "index" },
     ]
 }
 
-/// What the flow keeps things in.
+/// Stores of the flow.
 #[derive(Debug, Clone)]
 pub struct Stores {
-    /// The URLs still to be crawled.
+    /// URLs to crawl.
     pub frontier: Arc<dyn Frontier>,
-    /// The URLs crawled lately.
+    /// Seen-URL store.
     pub seen: Arc<dyn SeenUrls>,
-    /// Where crawled pages end; `None` in a process that only crawls.
+    /// Sink of crawled pages; `None` in a process that only crawls.
     pub pages: Option<PagesInto>,
 }
 
 impl Stores {
-    /// The index, if that is where pages end.
+    /// Index, if it is the sink of pages.
     pub(super) fn index(&self) -> Option<Arc<dyn PageIndex>> {
         match &self.pages {
             Some(PagesInto::Index(index)) => Some(index.clone()),
@@ -58,48 +56,76 @@ impl Stores {
     }
 }
 
-/// Where crawled pages end.
+/// Sink of crawled pages.
 #[derive(Debug, Clone)]
 pub enum PagesInto {
-    /// In the index, where they can be searched.
+    /// Page index.
     Index(Arc<dyn PageIndex>),
-    /// In a file.
+    /// Export file.
     File(Arc<Export>),
 }
 
-/// Which stages run in this process.
+/// Stages that run in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stages {
-    /// Fetching pages.
+    /// Stage `crawl`.
     pub crawl: bool,
-    /// Indexing them.
+    /// Stage `index` or `export`.
     pub index: bool,
 }
 
-/// How much the flow does at a time.
+/// Settings of the flow.
 #[derive(Debug, Clone)]
 pub struct SearchSettings {
-    /// How many pages are fetched at a time.
+    /// Maximum number of concurrent fetches.
     pub fetch_at_once: usize,
-    /// How pages are crawled.
+    /// Options of the stage `crawl`.
     pub crawl: CrawlOptions,
-    /// How long a page waits after its first failed attempt; doubled each time.
+    /// Delay after the first failed attempt; doubled with each attempt.
     pub first_retry: Duration,
-    /// The longest such wait.
+    /// Maximum of that delay.
     pub last_retry: Duration,
-    /// How many pages are committed to the index together.
+    /// Maximum number of pages per index commit.
     pub index_batch: usize,
-    /// How long such a batch waits to be full.
+    /// Maximum wait of an incomplete batch.
     pub index_linger: Duration,
-    /// The largest message that is taken from the queue, in bytes.
+    /// Maximum size of a page message, in bytes.
     pub largest_message: usize,
-    /// How many pages may wait to be indexed before fetching stops.
+    /// Maximum number of pages pending in the queue; beyond it fetching stops.
     pub most_waiting: u64,
-    /// How long what is in flight may take once the stop is requested.
+    /// Maximum duration of the drain at shutdown.
     pub drain: Duration,
 }
 
-/// The flow, ready to be run.
+/// Items that are in flight before their fetch.
+struct Prefetch {
+    /// Items in flight per host.
+    per_host: u32,
+    /// Items in the stage `crawl`.
+    concurrency: usize,
+    waiting: Waiting,
+}
+
+impl Prefetch {
+    /// Without a minimum delay, the next pages are claimed while the last ones are published and settled, and the rate
+    /// limiter holds the limit. With one, an early page would only block a slot.
+    fn of(settings: &SearchSettings) -> Self {
+        let pace = settings.crawl.request.pace;
+        let (factor, waiting) = if pace.gap.is_zero() {
+            (PREFETCH_FACTOR, Waiting::Here { at_most: PERMIT_TIMEOUT })
+        } else {
+            (1, Waiting::Elsewhere)
+        };
+        Self {
+            per_host: pace.in_flight.saturating_mul(factor as u32),
+            // One half is claimed, fetched and parsed, the other half published and settled.
+            concurrency: settings.fetch_at_once.saturating_mul(factor.div_ceil(2)),
+            waiting,
+        }
+    }
+}
+
+/// The wired flow.
 #[derive(Debug)]
 pub struct Search {
     flow: Flow,
@@ -107,7 +133,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Wires the stages. The queue of this spec has been declared.
+    /// Wires the stages. The queue must be declared.
     pub fn new(
         parts: Parts,
         stores: &Stores,
@@ -122,78 +148,65 @@ impl Search {
         let (broker, clock) = (parts.broker.clone(), parts.clock.clone());
         let mut flow = Flow::new(parts, stop);
         if stages.crawl {
-            let pace = settings.crawl.request.pace;
-            // Without a gap, the next pages are on their way while the last ones are published and noted; the gate,
-            // at which they wait for a moment, holds the limit. With one, a page that came early would only be in
-            // the way.
-            let (ahead, waiting) = if pace.gap.is_zero() {
-                (AHEAD, Waiting::Here { at_most: LONGEST_MOMENT })
-            } else {
-                (1, Waiting::Elsewhere)
-            };
-            // Half of them are being claimed, fetched and read, the others published and noted.
-            let per_host = pace.in_flight.saturating_mul(ahead as u32);
-            let at_once = settings.fetch_at_once.saturating_mul(ahead.div_ceil(2));
+            let prefetch = Prefetch::of(settings);
+            let (frontier, min_delay) = (stores.frontier.clone(), settings.crawl.request.pace.gap);
+            let source = FrontierSource::new(frontier, clock, prefetch.per_host, min_delay, changed.clone());
             let mut options = settings.crawl.clone();
-            options.request.waiting = waiting;
-            let source =
-                FrontierSource::new(stores.frontier.clone(), clock, per_host, pace.gap, changed.clone());
-            let stage = CrawlStage::new(
-                fetcher,
-                stores,
-                queue.name.clone(),
-                settings.largest_message,
-                options,
-                settings.fetch_at_once,
-            );
-            let hold_back = HoldBack { queue: queue.name.clone(), most: settings.most_waiting };
-            flow = flow.stage(
-                stage,
-                source,
-                Settings {
-                    at_once,
-                    first_retry: settings.first_retry,
-                    last_retry: settings.last_retry,
-                    drain: settings.drain,
-                    hold_back: Some(hold_back),
-                    ..Settings::default()
-                },
-            );
+            options.request.waiting = prefetch.waiting;
+            let (name, max_bytes) = (queue.name.clone(), settings.largest_message);
+            let stage = CrawlStage::new(fetcher, stores, name, max_bytes, options, settings.fetch_at_once);
+            flow = flow.stage(stage, source, crawl_settings(settings, queue, prefetch.concurrency));
         }
         if let (true, Some(pages)) = (stages.index, &stores.pages) {
             let source = QueueSource::new(broker, queue.clone());
-            let batches = Settings {
-                at_once: settings.index_batch * 2,
-                batch: settings.index_batch,
-                linger: settings.index_linger,
-                finish_together: settings.index_batch,
-                drain: settings.drain,
-                ..Settings::default()
-            };
-            let largest = settings.largest_message;
+            let (batches, max_bytes) = (index_settings(settings), settings.largest_message);
             flow = match pages {
                 PagesInto::Index(index) => {
-                    flow.stage(IndexStage::new(index.clone(), largest), source, batches)
+                    flow.stage(IndexStage::new(index.clone(), max_bytes), source, batches)
                 }
-                PagesInto::File(file) => flow.stage(ExportStage::new(file.clone(), largest), source, batches),
+                PagesInto::File(file) => {
+                    flow.stage(ExportStage::new(file.clone(), max_bytes), source, batches)
+                }
             };
         }
         Self { flow, changed }
     }
 
-    /// The flow, for its meters.
+    /// Flow, for its metrics.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
 
-    /// Call this after adding to the frontier, so that it is looked at without delay.
+    /// Callback that notifies the source of new URLs in the frontier.
     pub fn wake(&self) -> impl Fn() + Send + Sync + 'static {
         let changed = self.changed.clone();
         move || changed.notify_one()
     }
 
-    /// Runs the stages until the stop is requested and what is in flight is finished or handed back.
+    /// Runs the stages until a graceful shutdown is complete.
     pub async fn run(self) -> Ran {
         self.flow.run().await
+    }
+}
+
+fn crawl_settings(settings: &SearchSettings, queue: &QueueSpec, concurrency: usize) -> Settings {
+    let backpressure = Backpressure { queue: queue.name.clone(), max_pending: settings.most_waiting };
+    Settings {
+        concurrency,
+        retry: Backoff::new(settings.first_retry, settings.last_retry),
+        drain: settings.drain,
+        backpressure: Some(backpressure),
+        ..Settings::default()
+    }
+}
+
+fn index_settings(settings: &SearchSettings) -> Settings {
+    Settings {
+        concurrency: settings.index_batch * 2,
+        batch: settings.index_batch,
+        linger: settings.index_linger,
+        finish_batch: settings.index_batch,
+        drain: settings.drain,
+        ..Settings::default()
     }
 }

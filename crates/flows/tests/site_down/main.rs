@@ -1,8 +1,5 @@
-//! Sites that are down for a while: with a clock moved by hand, so that ten minutes take a few seconds.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failure of what a test sets up fails the test, wherever it is noticed"
-)]
+//! Outages of sites, on a manual clock, so that ten minutes take a few seconds.
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod inventory;
 mod search;

@@ -1,7 +1,7 @@
-//! The same on servers that many processes share: the frontier and the records in PostgreSQL, the queues on RabbitMQ.
+//! Outages of sites with shared backends: frontier and records in PostgreSQL, queues on RabbitMQ.
 
 use crate::{
-    search::everything_is_crawled,
+    search::wait_finished,
     site::Site,
     world::{MINUTE, World},
 };
@@ -13,13 +13,13 @@ use crawlway_testkit::{servers, virtual_host::VirtualHost};
 use sqlx::{Connection, Executor};
 use std::sync::Arc;
 
-/// A database schema and a virtual host of a test's own.
-struct Ground {
+/// Database schema and virtual host of one test.
+struct Backends {
     schema: String,
     host: VirtualHost,
 }
 
-impl Ground {
+impl Backends {
     async fn new(name: &str) -> Self {
         let schema = format!("t_{}", uuid::Uuid::now_v7().simple());
         Self::execute(&format!("CREATE SCHEMA {schema}")).await;
@@ -55,45 +55,45 @@ impl Ground {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_shared_stores_a_site_that_is_down_for_ten_minutes_at_first_contact_is_crawled_when_it_is_back() {
-    let ground = Ground::new("outage-search").await;
-    let (world, site) = (ground.world().await, Site::down());
+async fn on_shared_backends_a_site_that_is_down_for_ten_minutes_is_crawled_later() {
+    let backends = Backends::new("outage-search").await;
+    let (world, site) = (backends.world().await, Site::down());
     let crawl = world.begin(&site.url("/")).await;
-    let going = world.crawl(true).await;
+    let flow = world.crawl(true).await;
     world.pass_all(10 * MINUTE).await;
     assert_eq!(world.look(&crawl).await.counts.dead, 0);
     site.comes_up();
-    everything_is_crawled(&world, &crawl, &site).await;
-    going.end().await;
+    wait_finished(&world, &crawl, &site).await;
+    flow.end().await;
     drop(world);
-    ground.clear().await;
+    backends.clear().await;
 }
 
-/// RabbitMQ's deferrals take real time, so that the clock of the rate limiter is moved only when the item is back.
+/// Deferrals on RabbitMQ take real time, so the clock of the rate limiter moves only when the item is redelivered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_shared_stores_a_url_waits_for_its_robots_txt_and_counts_nothing() {
-    let ground = Ground::new("outage-inventory").await;
-    let (world, site) = (ground.world().await, Site::up());
+async fn on_shared_backends_a_url_waits_for_its_robots_txt_and_counts_no_attempt() {
+    let backends = Backends::new("outage-inventory").await;
+    let (world, site) = (backends.world().await, Site::up());
     site.robots_answers(503);
-    let going = world.fetch().await;
+    let flow = world.fetch().await;
     let url = site.url("/");
-    world.ask_for(&url).await;
-    let is_recorded = async || site.asked("/robots.txt") >= 1 && world.record(&url).await.is_some();
+    world.request(&url).await;
+    let is_recorded = async || site.requests("/robots.txt") >= 1 && world.record(&url).await.is_some();
     world.pass(60 * MINUTE, is_recorded).await;
-    let queued = world.record(&url).await.expect("what was accepted has a record");
-    assert_eq!(queued.status, Status::Queued, "what waits has not begun");
+    let queued = world.record(&url).await.expect("an accepted URL has a record");
+    assert_eq!(queued.status, Status::Queued, "a deferred URL is not in progress");
     site.robots_answers(200);
     let completed =
         async || world.record(&url).await.is_some_and(|record| record.status == Status::Completed);
     let give_up = tokio::time::Instant::now() + MINUTE;
     while !completed().await && tokio::time::Instant::now() < give_up {
-        // As fast as real time, which the queue goes by.
+        // Real time, since the queue uses it.
         world.clock.set(world.clock.now().max(Timestamp::now()));
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let record = world.record(&url).await.expect("a record");
     assert_eq!((record.status, record.processing.retry_count), (Status::Completed, 0), "{record:?}");
-    going.end().await;
+    flow.end().await;
     drop(world);
-    ground.clear().await;
+    backends.clear().await;
 }

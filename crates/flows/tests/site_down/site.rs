@@ -1,4 +1,4 @@
-//! A small site that can be down: nothing listens at its port, or its robots.txt answers 503.
+//! Test site with outages: refused connections, or a robots.txt with 503.
 
 use std::{
     net::SocketAddr,
@@ -13,39 +13,39 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// The number of pages that the start page links to.
+/// Number of pages that the start page links to.
 pub(crate) const PAGES: usize = 5;
 
-/// A site on loopback. It keeps its port while it is down, so that connections are refused.
+/// Site on loopback. It stays bound to its port while it is down, so that connections are refused.
 pub(crate) struct Site {
     address: SocketAddr,
     served: Arc<Served>,
-    place: Mutex<Place>,
+    socket: Mutex<Socket>,
 }
 
 #[derive(Default)]
 struct Served {
     robots_status: AtomicU16,
-    /// The paths that were asked for.
-    asked: Mutex<Vec<String>>,
+    /// Requested paths.
+    requests: Mutex<Vec<String>>,
 }
 
-/// What is at the port.
-enum Place {
+/// State of the port.
+enum Socket {
     /// Bound and not listening: connections are refused.
     Down(TcpSocket),
     Up(JoinHandle<()>),
-    /// On its way from one to the other.
+    /// Between the two.
     Changing,
 }
 
 impl Site {
-    /// A site that is down.
+    /// Site that is down.
     pub(crate) fn down() -> Self {
         Self::at([127, 0, 0, 1])
     }
 
-    /// A site on another host that is up.
+    /// Site on another host that is up.
     pub(crate) fn up_elsewhere() -> Self {
         let site = Self::at([127, 0, 0, 2]);
         site.comes_up();
@@ -57,10 +57,10 @@ impl Site {
         let address = socket.local_addr().unwrap();
         let served = Arc::new(Served::default());
         served.robots_status.store(200, Ordering::SeqCst);
-        Self { address, served, place: Mutex::new(Place::Down(socket)) }
+        Self { address, served, socket: Mutex::new(Socket::Down(socket)) }
     }
 
-    /// A site that is up.
+    /// Site that is up.
     pub(crate) fn up() -> Self {
         let site = Self::down();
         site.comes_up();
@@ -68,20 +68,20 @@ impl Site {
     }
 
     pub(crate) fn comes_up(&self) {
-        let mut place = self.place.lock().unwrap();
-        if let Place::Down(socket) = std::mem::replace(&mut *place, Place::Changing) {
+        let mut state = self.socket.lock().unwrap();
+        if let Socket::Down(socket) = std::mem::replace(&mut *state, Socket::Changing) {
             let listener = socket.listen(64).unwrap();
-            *place = Place::Up(tokio::spawn(serve(listener, self.served.clone())));
+            *state = Socket::Up(tokio::spawn(serve(listener, self.served.clone())));
         }
     }
 
     pub(crate) async fn goes_down(&self) {
-        let before = std::mem::replace(&mut *self.place.lock().unwrap(), Place::Changing);
-        if let Place::Up(serving) = before {
+        let before = std::mem::replace(&mut *self.socket.lock().unwrap(), Socket::Changing);
+        if let Socket::Up(serving) = before {
             serving.abort();
             let _ = serving.await;
         }
-        *self.place.lock().unwrap() = Place::Down(bound(self.address));
+        *self.socket.lock().unwrap() = Socket::Down(bound(self.address));
     }
 
     pub(crate) fn robots_answers(&self, status: u16) {
@@ -92,14 +92,14 @@ impl Site {
         format!("http://{}{path}", self.address)
     }
 
-    /// How often this path was asked for.
-    pub(crate) fn asked(&self, path: &str) -> usize {
-        self.served.asked.lock().unwrap().iter().filter(|asked| *asked == path).count()
+    /// Number of requests for this path.
+    pub(crate) fn requests(&self, path: &str) -> usize {
+        self.served.requests.lock().unwrap().iter().filter(|requested| *requested == path).count()
     }
 
-    /// How many requests were for pages.
-    pub(crate) fn pages_asked(&self) -> usize {
-        self.served.asked.lock().unwrap().iter().filter(|asked| *asked != "/robots.txt").count()
+    /// Number of requests for pages.
+    pub(crate) fn page_requests(&self) -> usize {
+        self.served.requests.lock().unwrap().iter().filter(|requested| *requested != "/robots.txt").count()
     }
 }
 
@@ -116,7 +116,7 @@ async fn serve(listener: TcpListener, served: Arc<Served>) {
     }
 }
 
-/// Answers one request, and closes.
+/// Answers one request, and closes the connection.
 async fn answer(mut stream: TcpStream, served: Arc<Served>) {
     let mut head = Vec::new();
     let mut part = [0; 1024];
@@ -140,11 +140,11 @@ async fn answer(mut stream: TcpStream, served: Arc<Served>) {
             (200, "text/html", format!("<title>{other}</title><p>page {other} and some words of its own"))
         }
     };
-    served.asked.lock().unwrap().push(path);
-    let answer = format!(
-        "HTTP/1.1 {status} Told\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+    served.requests.lock().unwrap().push(path);
+    let response = format!(
+        "HTTP/1.1 {status} Status\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Stores, a queue, a rate limiter and a fetcher on one clock that is moved by hand, and the flows on them.
+//! Stores, queue, rate limiter, fetcher and flows on one manual clock.
 
 use crawlway_broker::{Broker, MaxLength, QueueSpec};
 use crawlway_broker_embedded::EmbeddedBroker;
@@ -23,9 +23,9 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
-/// Leases outlast every test: the clock jumps, and a busy machine is no lost worker.
+/// Longer than every test, since the clock jumps.
 const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
-/// How far the clock is moved at a time, and how long the flows then have to do what is due.
+/// Step of the clock, and the real time of a step.
 const STEP: Duration = Duration::from_secs(2);
 const REAL_STEP: Duration = Duration::from_millis(10);
 
@@ -37,13 +37,13 @@ pub(crate) struct World {
     _home: TempDir,
 }
 
-/// A flow that runs.
-pub(crate) struct Going {
+/// Running flow.
+pub(crate) struct RunningFlow {
     stop: Stop,
     running: JoinHandle<Ran>,
 }
 
-impl Going {
+impl RunningFlow {
     pub(crate) async fn end(self) {
         self.stop.request();
         assert_eq!(self.running.await.unwrap(), Ran::ToTheEnd);
@@ -51,7 +51,7 @@ impl Going {
 }
 
 impl World {
-    /// Everything embedded, in a directory of its own.
+    /// World with embedded backends.
     pub(crate) async fn embedded() -> Self {
         let home = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(Timestamp::now());
@@ -62,7 +62,7 @@ impl World {
         Self::on(home, clock, Arc::new(broker), place).await
     }
 
-    /// On this queue and this database, which take the time from this clock as far as they can.
+    /// World with these backends, on this clock as far as they support it.
     pub(crate) async fn on(
         home: TempDir,
         clock: Arc<ManualClock>,
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// A fetcher of a new process, which remembers no robots.txt.
+    /// Fetcher with an empty robots.txt cache.
     fn fetcher(&self) -> Arc<Fetcher> {
         let mut setup = Setup::new(self.gate.clone());
         setup.guard = Guard::new(vec!["127.0.0.0/8:1024-65535".parse().unwrap()]);
@@ -95,8 +95,8 @@ impl World {
         Arc::new(Fetcher::new(setup).unwrap())
     }
 
-    /// The stage `crawl`, with the default settings.
-    pub(crate) async fn crawl(&self, robots: bool) -> Going {
+    /// Runs the stage `crawl` with default settings.
+    pub(crate) async fn crawl(&self, robots: bool) -> RunningFlow {
         let queue = QueueSpec::new(crawler_queue());
         self.broker.declare(std::slice::from_ref(&queue)).await.unwrap();
         let request = Request { robots, robots_max_wait: 24 * 60 * MINUTE, ..request() };
@@ -130,10 +130,10 @@ impl World {
             stages,
             stop.clone(),
         );
-        Going { stop, running: tokio::spawn(flow.run()) }
+        RunningFlow { stop, running: tokio::spawn(flow.run()) }
     }
 
-    /// Begins a crawl at this URL.
+    /// Starts a crawl at this seed.
     pub(crate) async fn begin(&self, seed: &str) -> CrawlId {
         let definition = Definition::of_seeds([seed]).checked().unwrap();
         search::begin(&*self.records, &*self.records, &Asked::new(definition)).await.unwrap().crawl.id
@@ -143,13 +143,13 @@ impl World {
         self.records.crawl(id).await.unwrap().unwrap()
     }
 
-    /// The flow `inventory`, with the default settings.
-    pub(crate) async fn fetch(&self) -> Going {
+    /// Runs the flow `inventory` with default settings.
+    pub(crate) async fn fetch(&self) -> RunningFlow {
         self.fetch_up_to(1000).await
     }
 
-    /// The flow `inventory`, with a queue that takes so many URLs.
-    pub(crate) async fn fetch_up_to(&self, max_length: u64) -> Going {
+    /// Runs the flow `inventory` with a queue of this maximum length.
+    pub(crate) async fn fetch_up_to(&self, max_length: u64) -> RunningFlow {
         let queue = QueueSpec::new(url_inventory()).prefetch(1).max_attempts(20);
         let max_length = Some(MaxLength::Exact(max_length));
         let queue = QueueSpec { lease: self.queue_lease(), max_length, ..queue };
@@ -169,28 +169,28 @@ impl World {
             settings,
             stop.clone(),
         );
-        Going { stop, running: tokio::spawn(flow.run()) }
+        RunningFlow { stop, running: tokio::spawn(flow.run()) }
     }
 
-    /// RabbitMQ takes no longer lease than its server's consumer timeout, and real time.
+    /// Lease of queues: RabbitMQ uses real time, and limits it by the consumer timeout of the server.
     fn queue_lease(&self) -> Duration {
         if self.broker.guarantees().broker == "embedded" { LEASE } else { MINUTE }
     }
 
-    /// Asks for a URL.
-    pub(crate) async fn ask_for(&self, url: &str) {
-        assert!(self.takes(url).await, "{url}");
+    /// Requests a URL.
+    pub(crate) async fn request(&self, url: &str) {
+        assert!(self.try_request(url).await, "{url}");
     }
 
-    /// Asks for a URL, and says whether there is room for it.
-    pub(crate) async fn takes(&self, url: &str) -> bool {
+    /// Requests a URL. Returns whether the queue has room for it.
+    pub(crate) async fn try_request(&self, url: &str) -> bool {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let now = self.clock.now();
         inventory::accept(&*self.broker, &url_inventory(), &guard, url, now).await.is_ok()
     }
 
-    /// How many URLs take up room among what is asked for.
-    pub(crate) async fn waiting(&self) -> u64 {
+    /// Number of URLs pending in the queue.
+    pub(crate) async fn pending(&self) -> u64 {
         self.broker.depth(&url_inventory()).await.unwrap().waiting()
     }
 
@@ -198,17 +198,17 @@ impl World {
         self.records.get(RecordId::of_url(url)).await.unwrap()
     }
 
-    /// Moves the clock until this is so, or so much time has passed. Says how much did.
-    pub(crate) async fn pass(&self, longest: Duration, mut until: impl AsyncFnMut() -> bool) -> Duration {
+    /// Moves the clock until the condition holds or the maximum has passed. Returns the time passed.
+    pub(crate) async fn pass(&self, max: Duration, mut until: impl AsyncFnMut() -> bool) -> Duration {
         let start = self.clock.now();
-        while self.clock.now().since(start) < longest && !until().await {
+        while self.clock.now().since(start) < max && !until().await {
             self.clock.advance(STEP);
             tokio::time::sleep(REAL_STEP).await;
         }
         self.clock.now().since(start)
     }
 
-    /// Lets so much time pass.
+    /// Moves the clock by this time.
     pub(crate) async fn pass_all(&self, time: Duration) {
         self.pass(time, async || false).await;
     }
@@ -224,7 +224,7 @@ fn gate(directory: &Path, clock: &Arc<ManualClock>) -> Arc<EmbeddedGate> {
     Arc::new(EmbeddedGate::open(options).unwrap())
 }
 
-/// The defaults, with limits of a test's time.
+/// Default request with a short timeout.
 fn request() -> Request {
     Request {
         pace: gate::Limits::one_at_a_time(Duration::from_secs(1)),

@@ -1,34 +1,34 @@
-//! What the tests share: a queue that fails on command, trails in memory, and stages that do as the test says.
+//! Test support: a broker and trails with fault injection, and scripted stages.
 
-mod memory;
+mod faulty_broker;
+mod memory_trails;
 mod script;
-mod shaky;
 
-pub(crate) use memory::Memory;
-pub(crate) use script::{Done, Script, done, ours, passed_on, permanent, transient};
-pub(crate) use shaky::Shaky;
+pub(crate) use faulty_broker::FaultyBroker;
+pub(crate) use memory_trails::MemoryTrails;
+pub(crate) use script::{Done, Script, done, passed_on, permanent, transient, unavailable};
 
 use crawlway_broker::{Broker, DeadFilter, DeadLetter, Depth, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
-use crawlway_clock::{Clock, ManualClock, Timestamp};
-use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Settings, Stop};
+use crawlway_clock::{Backoff, Clock, ManualClock, Timestamp};
+use crawlway_flow::{Exclusive, Flow, Meter, Parts, QueueSource, Ran, Reading, Settings, Stop};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
-/// Longer than anything takes that works.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+/// Timeout of everything that succeeds.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A queue, trails and a clock.
+/// Broker, trails and clock of a test.
 pub(crate) struct World {
-    pub(crate) broker: Arc<Shaky>,
-    pub(crate) trails: Arc<Memory>,
+    pub(crate) broker: Arc<FaultyBroker>,
+    pub(crate) trails: Arc<MemoryTrails>,
     pub(crate) clock: Clock,
     pub(crate) stop: Stop,
     _directory: tempfile::TempDir,
 }
 
-/// A flow under way.
-pub(crate) struct Going {
+/// Running flow, with the metrics of its first stage.
+pub(crate) struct RunningFlow {
     pub(crate) meter: Arc<Meter>,
     task: JoinHandle<Ran>,
     stop: Stop,
@@ -42,23 +42,33 @@ pub(crate) fn spec(name: &str) -> QueueSpec {
     QueueSpec::new(queue(name)).max_attempts(4)
 }
 
-/// Settings under which nothing waits longer than it must.
+/// Settings with short retry delays.
 pub(crate) fn quick() -> Settings {
     Settings {
-        first_retry: Duration::from_millis(1),
-        last_retry: Duration::from_millis(4),
+        retry: Backoff::new(Duration::from_millis(1), Duration::from_millis(4)),
         ..Settings::default()
     }
 }
 
+/// Ids of this many items.
+pub(crate) fn ids(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("item-{number}")).collect()
+}
+
 impl World {
-    /// On the system's clock, with these queues.
+    /// World with the queue `q`, on the system clock.
+    pub(crate) async fn with_queue() -> (Self, QueueSpec) {
+        let spec = spec("q");
+        (Self::new(std::slice::from_ref(&spec)).await, spec)
+    }
+
+    /// World with these queues, on the system clock.
     pub(crate) async fn new(queues: &[QueueSpec]) -> Self {
         Self::on(Clock::System, queues).await
     }
 
-    /// On a clock that stands still.
-    pub(crate) async fn standing_still(queues: &[QueueSpec]) -> (Self, Arc<ManualClock>) {
+    /// World with these queues, on a clock that only the test moves.
+    pub(crate) async fn with_manual_clock(queues: &[QueueSpec]) -> (Self, Arc<ManualClock>) {
         let manual = ManualClock::at(Timestamp::from_millis(1_700_000_000_000));
         (Self::on(Clock::Manual(manual.clone()), queues).await, manual)
     }
@@ -66,22 +76,22 @@ impl World {
     async fn on(clock: Clock, queues: &[QueueSpec]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { clock: clock.clone(), ..Options::default() };
-        let broker = Arc::new(Shaky::new(EmbeddedBroker::open(directory.path(), options).unwrap()));
+        let broker = Arc::new(FaultyBroker::new(EmbeddedBroker::open(directory.path(), options).unwrap()));
         broker.declare(queues).await.unwrap();
         Self { broker, trails: Arc::default(), clock, stop: Stop::default(), _directory: directory }
     }
 
-    /// As the next process finds it after this one was killed.
-    pub(crate) fn after_a_crash(self) -> Self {
+    /// World of the next process after a crash of this one.
+    pub(crate) fn crash(self) -> Self {
         let Self { broker, trails, clock, _directory, .. } = self;
         drop(broker);
         let options = Options { clock: clock.clone(), ..Options::default() };
-        let broker = Arc::new(Shaky::new(EmbeddedBroker::open(_directory.path(), options).unwrap()));
+        let broker = Arc::new(FaultyBroker::new(EmbeddedBroker::open(_directory.path(), options).unwrap()));
         Self { broker, trails, clock, stop: Stop::default(), _directory }
     }
 
-    /// As it is for the next process.
-    pub(crate) fn again(self) -> Self {
+    /// World of the next process after a graceful shutdown.
+    pub(crate) fn restart(self) -> Self {
         Self { stop: Stop::default(), ..self }
     }
 
@@ -93,7 +103,7 @@ impl World {
         }
     }
 
-    /// A flow without stages.
+    /// Flow without stages.
     pub(crate) fn flow(&self) -> Flow {
         let parts = Parts {
             flow: "test",
@@ -111,14 +121,14 @@ impl World {
     }
 
     /// Runs one stage on one queue.
-    pub(crate) fn go(&self, stage: Script, spec: &QueueSpec, settings: Settings) -> Going {
-        self.set_going(self.flow().stage(stage, self.source(spec), settings))
+    pub(crate) fn run(&self, stage: Script, spec: &QueueSpec, settings: Settings) -> RunningFlow {
+        self.spawn(self.flow().stage(stage, self.source(spec), settings))
     }
 
-    /// Runs a flow, of which the first stage is watched.
-    pub(crate) fn set_going(&self, flow: Flow) -> Going {
+    /// Runs a flow.
+    pub(crate) fn spawn(&self, flow: Flow) -> RunningFlow {
         let meter = flow.meters()[0].1.clone();
-        Going { meter, task: tokio::spawn(flow.run()), stop: self.stop.clone() }
+        RunningFlow { meter, task: tokio::spawn(flow.run()), stop: self.stop.clone() }
     }
 
     pub(crate) async fn depth(&self, name: &str) -> Depth {
@@ -129,12 +139,12 @@ impl World {
         self.broker.inner().dead_letters(&queue(name), &DeadFilter::all(), None, 1_000).await.unwrap().letters
     }
 
-    /// Throws away what waits there.
+    /// Purges a queue.
     pub(crate) async fn purge(&self, name: &str) {
         self.broker.inner().purge(&queue(name)).await.unwrap();
     }
 
-    /// Waits until nothing is left in the queue but dead letters.
+    /// Waits until the queue has only dead letters.
     pub(crate) async fn until_empty(&self, name: &str) {
         eventually(&format!("{name} is empty"), async || {
             let depth = self.depth(name).await;
@@ -144,34 +154,35 @@ impl World {
     }
 }
 
-impl Going {
-    /// Stops, and waits for the end.
-    pub(crate) async fn end(self) {
+impl RunningFlow {
+    /// Shuts down gracefully. Returns the final metrics.
+    pub(crate) async fn end(self) -> Reading {
         self.stop.request();
-        self.ended().await;
+        self.ended().await
     }
 
-    /// Waits for the end.
-    pub(crate) async fn ended(self) {
-        let ran = tokio::time::timeout(LIMIT, self.task).await.expect("it ends in time").unwrap();
+    /// Waits for the end of the shutdown. Returns the final metrics.
+    pub(crate) async fn ended(self) -> Reading {
+        let ran = tokio::time::timeout(TIMEOUT, self.task).await.expect("it ends in time").unwrap();
         assert_eq!(ran, Ran::ToTheEnd);
+        self.meter.read()
     }
 }
 
-/// Waits until it is so.
-pub(crate) async fn eventually(what: &str, so: impl AsyncFn() -> bool) {
+/// Waits until the condition holds.
+pub(crate) async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     let waiting = async {
-        while !so().await {
+        while !condition().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    assert!(tokio::time::timeout(LIMIT, waiting).await.is_ok(), "still not so: {what}");
+    assert!(tokio::time::timeout(TIMEOUT, waiting).await.is_ok(), "timeout: {what}");
 }
 
-/// Looks for a while whether it stays so. Finds no fault where there is none, however slow the machine is.
-pub(crate) async fn stays(what: &str, so: impl AsyncFn() -> bool) {
+/// Checks for 200 ms that the condition holds. It never fails falsely on a slow machine.
+pub(crate) async fn remains(what: &str, condition: impl AsyncFn() -> bool) {
     for _ in 0..40 {
-        assert!(so().await, "no longer so: {what}");
+        assert!(condition().await, "no longer: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,10 +1,11 @@
-//! A stage that does as the test says. An item carries its body as text; its effect is a text as well.
+//! Scripted stage. Items and effects are texts.
 
 use super::queue;
 use crawlway_broker::{Delivery, Outgoing};
 use crawlway_flow::{Context, EffectError, Invalid, Item, Output, Stage, StageError};
 use futures::future::{BoxFuture, join_all};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 pub(crate) type Done = Result<Output<String, ()>, StageError>;
 type Run = dyn Fn(Vec<Item<String>>) -> BoxFuture<'static, Vec<Done>> + Send + Sync;
@@ -17,7 +18,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// A stage that does this to each batch.
+    /// Stage that runs this on each batch.
     pub(crate) fn batch<F>(
         name: &'static str,
         run: impl Fn(Vec<Item<String>>) -> F + Send + Sync + 'static,
@@ -29,7 +30,7 @@ impl Script {
         Self { name, run: Box::new(move |batch| Box::pin(run(batch))), apply: Box::new(apply) }
     }
 
-    /// A stage that does this to each item.
+    /// Stage that runs this on each item.
     pub(crate) fn each<F>(name: &'static str, run: impl Fn(Item<String>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Done> + Send + 'static,
@@ -41,7 +42,21 @@ impl Script {
         })
     }
 
-    /// Sets what applies effects.
+    /// Stage whose runs of this item, or of all, wait for a permit.
+    pub(crate) fn blocked(permits: &Arc<Semaphore>, item: Option<&'static str>) -> Self {
+        let permits = permits.clone();
+        Self::each("stage", move |blocked| {
+            let permits = permits.clone();
+            async move {
+                if item.is_none_or(|item| blocked.value == item) {
+                    permits.acquire().await.unwrap().forget();
+                }
+                done()
+            }
+        })
+    }
+
+    /// Sets the function that applies effects.
     pub(crate) fn applying<F>(mut self, apply: impl Fn(Vec<String>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), EffectError>> + Send + 'static,
@@ -84,10 +99,10 @@ impl Stage for Script {
 }
 
 pub(crate) fn done() -> Done {
-    Ok(Output::nothing("looked_at"))
+    Ok(Output::empty("looked_at"))
 }
 
-/// Sends the item on to this queue, with its own name as the effect.
+/// Passes the item on to this queue, with its text as the effect.
 pub(crate) fn passed_on(item: &Item<String>, to: &str) -> Done {
     let outgoing = Outgoing::to_queue(&queue(to), item.value.clone()).id(item.id.clone());
     Ok(Output {
@@ -107,6 +122,6 @@ pub(crate) fn permanent(reason: &str) -> Done {
     Err(StageError::Permanent { reason: reason.to_owned() })
 }
 
-pub(crate) fn ours(error: &str) -> Done {
-    Err(StageError::Ours { error: error.to_owned() })
+pub(crate) fn unavailable(error: &str) -> Done {
+    Err(StageError::Unavailable { error: error.to_owned() })
 }

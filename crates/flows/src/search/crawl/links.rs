@@ -1,4 +1,4 @@
-//! The links of a page as URLs for the frontier.
+//! Links of a page: selection by the scope, and their stored form.
 
 use super::super::scope::{From, Scope};
 use crawlway_broker::MessageId;
@@ -13,22 +13,22 @@ use std::{
     fmt::Write as _,
 };
 
-/// What becomes of a page's links.
+/// Selected links of a page.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// Those that are followed, each once.
+    /// Followed links without duplicates, for the frontier.
     pub(super) followed: Vec<NewUrl>,
-    /// How many are not, by reason.
-    left_out: BTreeMap<&'static str, usize>,
-    /// All that may be followed in some scope, as they are kept with the page; `None` if they are too many.
-    pub(super) kept: Option<String>,
+    /// Number of links that are not followed, by reason.
+    skipped: BTreeMap<&'static str, usize>,
+    /// All links that some scope could follow, stored with the page for a later scope; `None` if they are too many.
+    pub(super) stored: Option<String>,
 }
 
-/// The most that is kept of a page's links, in bytes. A page with more is fetched again where they are needed.
-const MOST_KEPT: usize = 256 << 10;
+/// Maximum size of stored links, in bytes. A page with more is fetched again when they are needed.
+const MAX_STORED_BYTES: usize = 256 << 10;
 
-/// Sorts the links of a page.
-pub(super) fn sort(
+/// Selects the links of a page that are followed.
+pub(super) fn select(
     links: Vec<Link>,
     scope: &Scope,
     from: From<'_>,
@@ -36,19 +36,19 @@ pub(super) fn sort(
     page_nofollow: bool,
     this_year: u64,
 ) -> Links {
-    let mut sorted = Links { kept: Some(String::new()), ..Links::default() };
+    let mut selected = Links { stored: Some(String::new()), ..Links::default() };
     if page_nofollow {
         if !links.is_empty() {
-            sorted.left_out.insert("nofollow", links.len());
+            selected.skipped.insert("nofollow", links.len());
         }
-        return sorted;
+        return selected;
     }
     let mut seen = HashSet::new();
     let followable = |link: &&Link| !link.rel.nofollow;
-    sorted.kept = keep(links.iter().filter(followable).map(|link| link.url.as_str()));
+    selected.stored = encode(links.iter().filter(followable).map(|link| link.url.as_str()));
     for link in links {
         if link.rel.nofollow {
-            *sorted.left_out.entry("nofollow").or_default() += 1;
+            *selected.skipped.entry("nofollow").or_default() += 1;
             continue;
         }
         match scope.follow(link.url, from, this_year) {
@@ -56,36 +56,37 @@ pub(super) fn sort(
                 if seen.insert(followed.url.as_str().to_owned()) {
                     let (depth, chain) = (followed.depth, followed.chain);
                     let url = new_url(followed.url, depth, chain, Some(item));
-                    sorted.followed.push(NewUrl { budget: followed.budget, ..url });
+                    selected.followed.push(NewUrl { budget: followed.budget, ..url });
                 }
             }
-            Err(why) => *sorted.left_out.entry(why).or_default() += 1,
+            Err(reason) => *selected.skipped.entry(reason).or_default() += 1,
         }
     }
-    sorted
+    selected
 }
 
-/// Links as text: a line each, of how many bytes it shares with the one before, and the rest.
-fn keep<'l>(links: impl Iterator<Item = &'l str>) -> Option<String> {
-    let mut kept = String::new();
+/// Encodes links with shared prefixes: a line per link, with the number of bytes it shares with the previous one, and the
+/// rest.
+fn encode<'l>(links: impl Iterator<Item = &'l str>) -> Option<String> {
+    let mut encoded = String::new();
     let mut before = "";
     for link in links.filter(|link| !link.contains('\n')) {
         let shared = before.bytes().zip(link.bytes()).take_while(|(a, b)| a == b).count();
         let shared = (0..=shared).rev().find(|end| link.is_char_boundary(*end)).unwrap_or(0);
-        let _ = writeln!(kept, "{shared} {}", &link[shared..]);
-        if kept.len() > MOST_KEPT {
+        let _ = writeln!(encoded, "{shared} {}", &link[shared..]);
+        if encoded.len() > MAX_STORED_BYTES {
             return None;
         }
         before = link;
     }
-    Some(kept)
+    Some(encoded)
 }
 
-/// What [`keep`] has made into text. What cannot be read is left out.
-fn unpack(kept: &str) -> Vec<NormalUrl> {
+/// Decodes the output of [`encode`]. Invalid lines are skipped.
+fn decode(encoded: &str) -> Vec<NormalUrl> {
     let mut before = String::new();
     let mut links = Vec::new();
-    for line in kept.lines() {
+    for line in encoded.lines() {
         let Some((shared, rest)) = line.split_once(' ') else { continue };
         let Some(start) = shared.parse().ok().and_then(|shared: usize| before.get(..shared)) else {
             continue;
@@ -96,21 +97,21 @@ fn unpack(kept: &str) -> Vec<NormalUrl> {
     links
 }
 
-/// The links that were kept with a page, as far as a scope has them.
-pub(crate) fn follow_kept(page: &PageLinks, scope: &Scope, now: Timestamp) -> Vec<NewUrl> {
+/// Stored links of a page that a scope follows.
+pub(crate) fn follow_stored(page: &PageLinks, scope: &Scope, now: Timestamp) -> Vec<NewUrl> {
     let Ok(url) = page.url.parse::<NormalUrl>() else { return Vec::new() };
     let kind = Scope::kind(&url);
     let from = From { kind: &kind, depth: page.depth, chain: page.chain };
     let links =
-        unpack(&page.links).into_iter().map(|url| Link { url, rel: Rel::default(), text: String::new() });
-    sort(links.collect(), scope, from, &page.item, false, now.civil().0).followed
+        decode(&page.links).into_iter().map(|url| Link { url, rel: Rel::default(), text: String::new() });
+    select(links.collect(), scope, from, &page.item, false, now.civil().0).followed
 }
 
-/// A URL for the frontier.
+/// New URL for the frontier.
 pub(crate) fn new_url(url: NormalUrl, depth: u32, chain: u32, found_on: Option<&str>) -> NewUrl {
     NewUrl {
         item: MessageId::random().as_str().to_owned(),
-        // Origins share a host's rate limit, and need not share its outages.
+        // The origin: the origins of a host share its rate limit, but not its outages.
         host: url.origin().to_owned(),
         url: url.into_string(),
         depth,
@@ -123,16 +124,16 @@ pub(crate) fn new_url(url: NormalUrl, depth: u32, chain: u32, found_on: Option<&
 }
 
 impl Links {
-    /// For the page's trail: what was left out, if anything.
-    pub(super) fn told(&self) -> Option<String> {
-        if self.left_out.is_empty() {
+    /// Summary for the trail, if links were skipped.
+    pub(super) fn summary(&self) -> Option<String> {
+        if self.skipped.is_empty() {
             return None;
         }
-        let mut told = format!("links: {} followed", self.followed.len());
-        for (why, count) in &self.left_out {
-            let _ = write!(told, ", {count} left out ({why})");
+        let mut summary = format!("links: {} followed", self.followed.len());
+        for (reason, count) in &self.skipped {
+            let _ = write!(summary, ", {count} skipped ({reason})");
         }
-        Some(told)
+        Some(summary)
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_links_come_back_as_they_were() {
+    fn stored_links_are_decoded_as_they_were_encoded() {
         let links = [
             "https://example.org/",
             "https://example.org/a",
@@ -149,17 +150,13 @@ mod tests {
             "https://example.org/a",
             "http://other.test:81/%C3%A9",
         ];
-        let kept = keep(links.into_iter()).unwrap();
-        assert_eq!(kept.lines().nth(2), Some("21 b?x=1"));
-        let back: Vec<String> = unpack(&kept).into_iter().map(NormalUrl::into_string).collect();
-        assert_eq!(back, links);
-        assert_eq!(
-            unpack("nonsense\n99 x\n0 https://example.org/\n").len(),
-            1,
-            "what cannot be read is left out"
-        );
-        assert_eq!(keep([].into_iter()).as_deref(), Some(""));
+        let encoded = encode(links.into_iter()).unwrap();
+        assert_eq!(encoded.lines().nth(2), Some("21 b?x=1"));
+        let decoded: Vec<String> = decode(&encoded).into_iter().map(NormalUrl::into_string).collect();
+        assert_eq!(decoded, links);
+        assert_eq!(decode("nonsense\n99 x\n0 https://example.org/\n").len(), 1, "invalid lines are skipped");
+        assert_eq!(encode([].into_iter()).as_deref(), Some(""));
         let many: Vec<String> = (0..40_000).map(|n| format!("https://{n}.example.org/")).collect();
-        assert_eq!(keep(many.iter().map(String::as_str)), None);
+        assert_eq!(encode(many.iter().map(String::as_str)), None);
     }
 }

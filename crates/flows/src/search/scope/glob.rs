@@ -1,24 +1,24 @@
-//! Patterns for URLs: text in which `*` stands for anything.
+//! URL patterns: `*` matches any text.
 
-/// A pattern. With `://` in it, it is about the whole URL, else about path and query.
+/// URL pattern. It matches the whole URL if it contains `://`, else path and query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
-    whole: bool,
+    is_whole_url: bool,
 }
 
 impl Glob {
     pub(super) fn new(pattern: &str) -> Self {
         let parts = pattern.split('*').map(str::to_owned).collect();
-        Self { parts, whole: pattern.contains("://") }
+        Self { parts, is_whole_url: pattern.contains("://") }
     }
 
-    pub(super) fn fits(&self, url: &crawlway_content::NormalUrl) -> bool {
-        matches(&self.parts, if self.whole { url.as_str() } else { url.path_and_query() })
+    pub(super) fn matches(&self, url: &crawlway_content::NormalUrl) -> bool {
+        matches_parts(&self.parts, if self.is_whole_url { url.as_str() } else { url.path_and_query() })
     }
 }
 
-fn matches(parts: &[String], text: &str) -> bool {
+fn matches_parts(parts: &[String], text: &str) -> bool {
     let [first, middle @ .., last] = parts else {
         return parts.first().is_some_and(|only| only == text);
     };
@@ -35,8 +35,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
-        let fits = |pattern: &str, url: &str| Glob::new(pattern).fits(&url.parse().unwrap());
+    fn a_star_matches_any_text() {
+        let matches = |pattern: &str, url: &str| Glob::new(pattern).matches(&url.parse().unwrap());
         for (pattern, url, expected) in [
             ("/blog/*", "https://a.test/blog/1", true),
             ("/blog/*", "https://a.test/blog", false),
@@ -52,7 +52,7 @@ mod tests {
             ("https://a.test/*", "http://a.test/x", false),
             ("*://*.test/x", "https://a.test/x", true),
         ] {
-            assert_eq!(fits(pattern, url), expected, "{pattern} {url}");
+            assert_eq!(matches(pattern, url), expected, "{pattern} {url}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The scope of a crawl: which links are followed.
+//! Scope of a crawl: host rules, patterns, depth and traps decide which links are followed.
 
 mod glob;
 mod traps;
@@ -11,7 +11,10 @@ use crawlway_store::frontier::Budget;
 use glob::Glob;
 use std::fmt;
 
-/// Which links a crawl follows, ready to be asked.
+/// Reason for URLs of other hosts.
+pub(crate) const OUT_OF_HOSTS: &str = "scope.host";
+
+/// Compiled scope of a crawl.
 #[derive(Debug)]
 pub(crate) struct Scope {
     hosts: Vec<HostRule>,
@@ -21,7 +24,7 @@ pub(crate) struct Scope {
     traps: Traps,
 }
 
-/// A link that is followed.
+/// Followed link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) url: NormalUrl,
@@ -30,10 +33,10 @@ pub(crate) struct Followed {
     pub(crate) budget: Option<Budget>,
 }
 
-/// The page that a link is on.
+/// Page that contains a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct From<'a> {
-    /// The kind of the page's URL, see [`Scope::kind`].
+    /// URL pattern of the page, see [`Scope::kind`].
     pub(crate) kind: &'a str,
     pub(crate) depth: u32,
     pub(crate) chain: u32,
@@ -41,7 +44,7 @@ pub(crate) struct From<'a> {
 
 impl Scope {
     pub(crate) fn new(definition: &Definition) -> Self {
-        // What is stored has been checked.
+        // Stored rules are valid.
         let mut hosts: Vec<HostRule> =
             definition.hosts.iter().filter_map(|host| HostRule::new(host).ok()).collect();
         if definition.hosts.is_empty() {
@@ -49,7 +52,7 @@ impl Scope {
                 .seeds
                 .iter()
                 .filter_map(|seed| seed.parse::<NormalUrl>().ok())
-                .map(|seed| HostRule { host: seed.host().to_owned(), below: false, port: None })
+                .map(|seed| HostRule { host: seed.host().to_owned(), subdomains: false, port: None })
                 .collect();
         }
         hosts.extend(definition.state.joined_hosts.iter().filter_map(|host| HostRule::new(host).ok()));
@@ -63,31 +66,31 @@ impl Scope {
         }
     }
 
-    /// What a URL is like, for telling chains of one kind.
+    /// URL without its numbers and values, to detect chains of similar URLs.
     pub(crate) fn kind(url: &NormalUrl) -> String {
         traps::kind(url)
     }
 
-    /// The URL under which a page is known, whatever session it was found in.
+    /// URL without session ids.
     pub(crate) fn tidy(url: NormalUrl) -> NormalUrl {
         traps::without_session(url)
     }
 
-    /// Whether a URL is in the scope, its depth aside; else why not.
+    /// Whether a URL is in the scope, apart from its depth; else the reason.
     pub(crate) fn has(&self, url: &NormalUrl) -> Result<(), &'static str> {
-        if !self.hosts.iter().any(|rule| rule.fits(url)) {
-            return Err("scope.host");
+        if !self.hosts.iter().any(|rule| rule.matches(url)) {
+            return Err(OUT_OF_HOSTS);
         }
-        if self.exclude.iter().any(|glob| glob.fits(url)) {
+        if self.exclude.iter().any(|glob| glob.matches(url)) {
             return Err("scope.excluded");
         }
-        if !self.include.is_empty() && !self.include.iter().any(|glob| glob.fits(url)) {
+        if !self.include.is_empty() && !self.include.iter().any(|glob| glob.matches(url)) {
             return Err("scope.not_included");
         }
         Ok(())
     }
 
-    /// Whether a URL that somebody else names is taken in, its depth aside; else why not.
+    /// Whether an external URL (redirect, canonical URL, sitemap) is in the scope, apart from its depth; else the reason.
     pub(crate) fn takes(&self, url: &NormalUrl) -> Result<(), &'static str> {
         if traps::is_too_long(url, &self.traps) {
             return Err(traps::TOO_LONG);
@@ -95,15 +98,15 @@ impl Scope {
         self.has(url)
     }
 
-    /// Whether a URL of the crawl's own, so many links away from a seed, is still in the scope; else why not.
+    /// Whether a URL of the frontier is still in the scope; else the reason.
     pub(crate) fn still_has(&self, url: &NormalUrl, depth: u32) -> Result<(), &'static str> {
-        if self.max_depth.is_some_and(|most| depth > most) {
+        if self.max_depth.is_some_and(|max| depth > max) {
             return Err("scope.depth");
         }
         self.has(url)
     }
 
-    /// Whether a link is followed, and as what; else why not.
+    /// Followed link, or the reason why it is not followed.
     pub(crate) fn follow(
         &self,
         link: NormalUrl,
@@ -111,13 +114,13 @@ impl Scope {
         this_year: u64,
     ) -> Result<Followed, &'static str> {
         let depth = from.depth.saturating_add(1);
-        if self.max_depth.is_some_and(|most| depth > most) {
+        if self.max_depth.is_some_and(|max| depth > max) {
             return Err("scope.depth");
         }
         let url = Self::tidy(link);
         self.has(&url)?;
         let chain = if traps::kind(&url) == from.kind { from.chain.saturating_add(1) } else { 0 };
-        if let Some(trap) = traps::caught(&url, chain, this_year, &self.traps) {
+        if let Some(trap) = traps::detect(&url, chain, this_year, &self.traps) {
             return Err(trap);
         }
         let budget = traps::budget(&url, &self.traps);
@@ -125,18 +128,18 @@ impl Scope {
     }
 }
 
-/// `example.org`, `*.example.org` for that and everything below, either with a port.
+/// Host rule: `example.org`, or `*.example.org` with its subdomains, either with a port.
 #[derive(Debug)]
 pub(crate) struct HostRule {
     host: String,
-    below: bool,
+    subdomains: bool,
     port: Option<u16>,
 }
 
 impl HostRule {
-    /// Reads a rule; the host may be in any spelling that a URL may have it in.
+    /// Parses a rule. The host may have any spelling that is valid in a URL.
     pub(crate) fn new(rule: &str) -> Result<Self, String> {
-        let (rest, below) = match rule.strip_prefix("*.") {
+        let (rest, subdomains) = match rule.strip_prefix("*.") {
             Some(rest) => (rest, true),
             None => (rule, false),
         };
@@ -147,22 +150,22 @@ impl HostRule {
         let url: NormalUrl =
             format!("http://{rest}/").parse().map_err(|error| format!("{expected}: {error}"))?;
         let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-        Ok(Self { host: url.host().to_owned(), below, port: has_port.then(|| url.port()) })
+        Ok(Self { host: url.host().to_owned(), subdomains, port: has_port.then(|| url.port()) })
     }
 
-    fn fits(&self, url: &NormalUrl) -> bool {
+    fn matches(&self, url: &NormalUrl) -> bool {
         let host = url.host();
         let same = host == self.host
-            || self.below && host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.'));
+            || self.subdomains && host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.'));
         same && self.port.is_none_or(|port| port == url.port())
     }
 }
 
-/// The rule in its one spelling.
+/// Normal form of the rule.
 impl fmt::Display for HostRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let below = if self.below { "*." } else { "" };
-        write!(f, "{below}{}", self.host)?;
+        let wildcard = if self.subdomains { "*." } else { "" };
+        write!(f, "{wildcard}{}", self.host)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_of_the_seeds_are_the_scope_unless_others_are_named() {
+    fn the_seed_hosts_are_the_scope_unless_hosts_are_given() {
         let seeds = scope(|_| {});
         assert_eq!(follow(&seeds, "https://a.test/x"), Ok(2));
         assert_eq!(follow(&seeds, "http://www.a.test/x"), Err("scope.host"));
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_known_in_any_spelling() {
+    fn a_host_matches_in_any_spelling() {
         for (rule, spelling, url) in [
             ("A.Test", "a.test", "http://a.test/"),
             ("bücher.test", "xn--bcher-kva.test", "https://b%C3%BCcher.test/"),
@@ -208,7 +211,7 @@ mod tests {
         ] {
             let rule = HostRule::new(rule).unwrap();
             assert_eq!(rule.to_string(), spelling);
-            assert!(rule.fits(&url.parse().unwrap()), "{spelling} {url}");
+            assert!(rule.matches(&url.parse().unwrap()), "{spelling} {url}");
         }
         for wrong in ["", "*.", "https://a.test/", "a.test/x", "a.test:http", "a b", "*", "a.*.test"] {
             assert!(HostRule::new(wrong).unwrap_err().contains("expected a host"), "{wrong}");

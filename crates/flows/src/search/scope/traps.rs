@@ -1,32 +1,32 @@
-//! Traps: sites that make up URLs without end, mostly without meaning to.
+//! Crawler traps: sites that generate URLs without end, mostly by accident.
 //!
-//! | trap | what is done |
+//! | trap | measure |
 //! |---|---|
-//! | session ids | taken out of the URL, so that one page has one URL |
-//! | ever longer paths (`a/a/a/…`) | a segment four times, or too many segments, is left out |
-//! | endless calendars | a date further ahead or back than a site can mean, reached by paging; and any paging that goes on too long |
-//! | query explosions | a budget of URLs per path for combinations of parameters, a larger one for a single parameter; what has an id among its parameters, as topics and products have, has many times as much |
+//! | session ids | removed from the URL, so that one page has one URL |
+//! | growing paths (`a/a/a/…`) | a segment four times, or too many segments, is not followed |
+//! | endless calendars | implausible years reached by pagination, and long pagination of any kind, are not followed |
+//! | query explosions | a budget of URLs per path for combinations of parameters, a larger one for a single parameter, and a hundred times as much for URLs with an id |
 //!
-//! Ordinary sites must not be taken for traps: ids look like years, and every topic of a forum is `?f=2&t=1234`.
+//! Ordinary sites must not be mistaken for traps: ids look like years, and every topic of a forum is `?f=2&t=1234`.
 
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_store::{Ticket, frontier::Budget};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::HashMap};
 
-/// How much is put up with.
+/// Limits against crawler traps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traps {
-    /// How many links in a row may lead to URLs that differ in their numbers or values only.
+    /// Maximum number of consecutive links to URLs that differ in numbers or values only.
     pub longest_chain: u32,
-    /// How many URLs of one path may differ in the values of one parameter; a hundred times as many if that is an id.
+    /// Maximum number of URLs of a path that differ in one parameter; a hundred times as many if it is an id.
     pub queries_per_path: u64,
-    /// How many URLs of one path may differ in several parameters; a hundred times as many if one of them is an id.
+    /// Maximum number of URLs of a path that differ in several parameters; a hundred times as many if one is an id.
     pub combinations_per_path: u64,
-    /// How many segments a path may have.
+    /// Maximum number of path segments.
     pub most_segments: usize,
-    /// How long a URL may be, in bytes.
+    /// Maximum length of a URL, in bytes.
     pub longest_url: usize,
 }
 
@@ -42,15 +42,15 @@ impl Default for Traps {
     }
 }
 
-/// A segment that comes so often leads nowhere.
-const SAME_SEGMENT: usize = 4;
-/// Years ahead and back that a page reached by paging may be about.
-const YEARS_AHEAD: u64 = 1;
-const YEARS_BACK: u64 = 40;
-/// Paging is so many links of one kind in a row.
-const PAGING: u32 = 3;
-/// Parameters that hold a session, whatever their value.
-const SESSION: &[&str] = &[
+/// Repetitions of a segment from which on a path is a trap.
+const REPEATED_SEGMENT: usize = 4;
+/// Range of plausible years of a page reached by pagination.
+const MAX_YEARS_AHEAD: u64 = 1;
+const MAX_YEARS_BACK: u64 = 40;
+/// Number of consecutive similar links that is pagination.
+const MIN_PAGINATION: u32 = 3;
+/// Parameters that are session ids.
+const SESSION_PARAMETERS: &[&str] = &[
     "phpsessid",
     "jsessionid",
     "aspsessionid*",
@@ -61,10 +61,10 @@ const SESSION: &[&str] = &[
     "zenid",
     "oscsid",
 ];
-/// Parameters that hold a session if their value looks like one.
-const PERHAPS_SESSION: &[&str] = &["sid", "s", "session"];
+/// Parameters that are session ids if their value looks random.
+const POSSIBLE_SESSION_PARAMETERS: &[&str] = &["sid", "s", "session"];
 
-/// The URL without session ids.
+/// Removes session ids from a URL.
 pub(super) fn without_session(url: NormalUrl) -> NormalUrl {
     let text = url.as_str();
     if !text.contains([';', '?']) {
@@ -76,9 +76,11 @@ pub(super) fn without_session(url: NormalUrl) -> NormalUrl {
         let end = text[at..].find(['/', '?']).map_or(text.len(), |end| at + end);
         cleaned = Cow::Owned(format!("{}{}", &text[..at], &text[end..]));
     }
-    let mut drop: Vec<String> = SESSION.iter().map(|name| (*name).to_owned()).collect();
+    let mut drop: Vec<String> = SESSION_PARAMETERS.iter().map(|name| (*name).to_owned()).collect();
     for (name, value) in parameters(&cleaned) {
-        if PERHAPS_SESSION.iter().any(|perhaps| name.eq_ignore_ascii_case(perhaps)) && looks_random(value) {
+        if POSSIBLE_SESSION_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+            && looks_random(value)
+        {
             drop.push(name.to_owned());
         }
     }
@@ -86,28 +88,28 @@ pub(super) fn without_session(url: NormalUrl) -> NormalUrl {
     normalise(&cleaned, &options).unwrap_or(url)
 }
 
-/// Why a URL is left out that is too long.
+/// Reason for URLs that are too long.
 pub(super) const TOO_LONG: &str = "trap.long_url";
 
-/// Whether a URL is longer than the frontier is to keep.
+/// Whether a URL exceeds the maximum length.
 pub(super) fn is_too_long(url: &NormalUrl, traps: &Traps) -> bool {
     url.as_str().len() > traps.longest_url
 }
 
-/// Why a URL looks like a trap, if it does.
-pub(super) fn caught(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps) -> Option<&'static str> {
+/// Reason why a URL is a trap, if it is one.
+pub(super) fn detect(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps) -> Option<&'static str> {
     if is_too_long(url, traps) {
         return Some(TOO_LONG);
     }
     let path = path(url);
-    let mut times: HashMap<&str, usize> = HashMap::new();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut segments = 0;
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         segments += 1;
-        let seen = times.entry(segment).or_default();
-        *seen += 1;
-        // Numbers may well repeat, as in dates and coordinates.
-        if *seen >= SAME_SEGMENT && !segment.bytes().all(|byte| byte.is_ascii_digit()) {
+        let count = counts.entry(segment).or_default();
+        *count += 1;
+        // Numbers may repeat, as in dates and coordinates.
+        if *count >= REPEATED_SEGMENT && !segment.bytes().all(|byte| byte.is_ascii_digit()) {
             return Some("trap.repeated_path");
         }
     }
@@ -117,49 +119,49 @@ pub(super) fn caught(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps)
     if chain > traps.longest_chain {
         return Some("trap.chain");
     }
-    if chain >= PAGING
+    if chain >= MIN_PAGINATION
         && let Some(year) = year(url)
-        && (year > this_year + YEARS_AHEAD || year + YEARS_BACK < this_year)
+        && (year > this_year + MAX_YEARS_AHEAD || year + MAX_YEARS_BACK < this_year)
     {
         return Some("trap.calendar");
     }
     None
 }
 
-/// Things that have an id are charged to so many budgets, by their id.
-const PARTS: u64 = 100;
+/// Number of budgets of a path among which URLs with an id are distributed.
+const ID_BUDGETS: u64 = 100;
 
-/// The budget that a URL is charged to, if it has a query.
+/// Budget of a URL with a query.
 pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<Budget> {
     let several = match parameters(url.as_str()).take(2).count() {
         0 => return None,
         count => count > 1,
     };
-    let (mark, most, reason) = if several {
+    let (mark, max, reason) = if several {
         ("&", traps.combinations_per_path, "trap.combinations")
     } else {
         ("?", traps.queries_per_path, "trap.queries")
     };
     let mut kind = format!("{}{}{mark}", url.origin(), path(url));
-    // Filters have few values each; an id has one for every topic or product, and all of them are wanted.
+    // A filter has few values; an id has one per topic or product, and all of them are to be crawled.
     let ids: Vec<&str> =
         parameters(url.as_str()).filter(|(name, value)| is_id(name, value)).map(|(_, value)| value).collect();
     if !ids.is_empty() {
-        let part = Ticket::of(&ids.join(" ")).as_u128() % u128::from(PARTS);
+        let part = Ticket::of(&ids.join(" ")).as_u128() % u128::from(ID_BUDGETS);
         kind = format!("{kind}{part}");
     }
-    Some(Budget { kind, most, reason: reason.to_owned() })
+    Some(Budget { kind, most: max, reason: reason.to_owned() })
 }
 
-/// Three digits or more, and not where in a list one is.
+/// Three digits or more, and no position in a list.
 fn is_id(name: &str, value: &str) -> bool {
-    const PLACES: &[&str] = &["page", "p", "pg", "start", "offset", "skip", "from", "limit"];
+    const POSITIONS: &[&str] = &["page", "p", "pg", "start", "offset", "skip", "from", "limit"];
     value.len() >= 3
         && value.bytes().all(|byte| byte.is_ascii_digit())
-        && !PLACES.iter().any(|place| name.eq_ignore_ascii_case(place))
+        && !POSITIONS.iter().any(|position| name.eq_ignore_ascii_case(position))
 }
 
-/// What a URL is like: numbers and values left out, so that the pages of a list or a calendar are of one kind.
+/// URL pattern without numbers and values, equal for all pages of a list or a calendar.
 pub(super) fn kind(url: &NormalUrl) -> String {
     let mut kind = url.origin().to_owned();
     let mut in_number = false;
@@ -191,15 +193,15 @@ fn parameters(url: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split('&').filter(|part| !part.is_empty()).map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
-/// 16 letters and digits or more, some of each.
+/// At least 16 letters and digits, three of each.
 fn looks_random(value: &str) -> bool {
     let count = |fits: fn(&u8) -> bool| value.bytes().filter(fits).count();
     let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
     value.len() >= 16 && digits >= 3 && letters >= 3 && digits + letters >= value.len() - 2
 }
 
-/// Words for things that go by dates.
-const DATED: &[&str] = &[
+/// Words in URLs that contain dates.
+const DATE_WORDS: &[&str] = &[
     "agenda",
     "archive",
     "archives",
@@ -218,12 +220,12 @@ const DATED: &[&str] = &[
     "year",
 ];
 
-/// The year that a URL is about. A number alone may be anything, such as the id of a topic: it is a year if it is the
-/// start of a whole date such as 2026/11/15 or 2026-11, or if the URL says that it goes by dates.
+/// Year in a URL. A number alone may be an id: it is a year only at the start of a date such as 2026/11/15 or 2026-11, or in
+/// a URL with a word for dates.
 fn year(url: &NormalUrl) -> Option<u64> {
     let text = url.path_and_query();
     let mut words = text.split(|character: char| !character.is_ascii_alphabetic());
-    let dated = words.any(|word| DATED.iter().any(|dated| word.eq_ignore_ascii_case(dated)));
+    let dated = words.any(|word| DATE_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)));
     let mut rest = text;
     while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
         rest = &rest[start..];
@@ -237,15 +239,15 @@ fn year(url: &NormalUrl) -> Option<u64> {
     None
 }
 
-/// The year of a number, given what comes after it.
+/// Year of a number, given the text after it.
 fn year_of(number: &str, after: &str, dated: bool) -> Option<u64> {
     let year: u64 = number.get(..4)?.parse().ok().filter(|year| (1000..3000).contains(year))?;
     let is_month = |text: &str| text.parse().is_ok_and(|month: u64| (1..=12).contains(&month));
     let fits = match number.len() {
         4 => {
             dated || {
-                // Only a month with its zero: `/2031/5` and `/2031/12` may well be pages of something. A calendar has to pass
-                // the others too.
+                // Only months with a leading zero: `/2031/5` and `/2031/12` may be other pages. An endless calendar reaches
+                // the former too.
                 let month = after.strip_prefix(['-', '/', '.', '_']).and_then(|after| after.get(..2));
                 let more = |character: char| character.is_ascii_digit();
                 month.is_some_and(|month| month.starts_with('0') && is_month(month))
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn session_ids_are_taken_out_and_nothing_else() {
+    fn only_session_ids_are_removed() {
         for (with, without) in [
             ("http://a.test/x;jsessionid=AB12?q=1", "http://a.test/x?q=1"),
             ("http://a.test/x;JSESSIONID=AB12/y", "http://a.test/x/y"),
@@ -312,16 +314,16 @@ mod tests {
             ("http://a.test/forum/2031/123", 50, None),
             ("http://a.test/list?page=1200", 50, None),
         ] {
-            assert_eq!(caught(&url(text), chain, 2026, &traps), expected, "{text}");
+            assert_eq!(detect(&url(text), chain, 2026, &traps), expected, "{text}");
         }
         assert_eq!(
-            caught(&url(&format!("http://a.test/{}", "x".repeat(2000))), 0, 2026, &traps),
+            detect(&url(&format!("http://a.test/{}", "x".repeat(2000))), 0, 2026, &traps),
             Some("trap.long_url")
         );
     }
 
     #[test]
-    fn pages_that_are_numbered_in_the_thousands_are_no_calendar() {
+    fn page_numbers_above_a_thousand_are_no_calendar() {
         let traps = Traps::default();
         for text in [
             "http://a.test/page/1112",
@@ -332,19 +334,19 @@ mod tests {
             "http://a.test/thread/1234/12",
             "http://a.test/é1234é05",
         ] {
-            assert_eq!(caught(&url(text), 50, 2026, &traps), None, "{text}");
+            assert_eq!(detect(&url(text), 50, 2026, &traps), None, "{text}");
         }
     }
 
     #[test]
-    fn pages_of_a_list_are_of_one_kind() {
+    fn pages_of_a_list_have_one_pattern() {
         assert_eq!(kind(&url("http://a.test/c/2026/11?v=1")), kind(&url("http://a.test/c/2027/1?v=2")));
         assert_ne!(kind(&url("http://a.test/c/2026")), kind(&url("http://a.test/d/2026")));
         assert_ne!(kind(&url("http://a.test/c?v=1")), kind(&url("http://a.test/c?w=1")));
     }
 
     #[test]
-    fn queries_are_charged_by_path_and_by_how_many_parameters_they_have() {
+    fn budgets_depend_on_path_and_number_of_parameters() {
         let traps = Traps::default();
         let budget = |text| budget(&url(text), &traps).map(|budget| (budget.kind, budget.most));
         assert_eq!(budget("http://a.test/x"), None);

@@ -1,4 +1,4 @@
-//! A real queue that fails on command.
+//! Embedded broker with fault injection.
 
 use crawlway_broker::{
     Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, Outgoing, PublishError,
@@ -13,22 +13,22 @@ use std::{
 const OFF: &str = "switched off";
 
 #[derive(Debug)]
-pub(crate) struct Shaky {
+pub(crate) struct FaultyBroker {
     inner: EmbeddedBroker,
-    /// Switches for what fails.
+    /// Switches of the calls that fail.
     pub(crate) no_publish: AtomicBool,
     pub(crate) no_receive: AtomicBool,
     pub(crate) no_settle: AtomicBool,
     pub(crate) no_extend: AtomicBool,
     pub(crate) no_replay: AtomicBool,
-    /// How often each was called, in vain or not.
+    /// Number of calls, failed ones included.
     pub(crate) publishes: AtomicU64,
     pub(crate) receives: AtomicU64,
     pub(crate) settles: AtomicU64,
     pub(crate) extends: AtomicU64,
 }
 
-impl Shaky {
+impl FaultyBroker {
     pub(crate) fn new(inner: EmbeddedBroker) -> Self {
         Self {
             inner,
@@ -44,12 +44,12 @@ impl Shaky {
         }
     }
 
-    /// The queue itself, which never fails.
+    /// Broker without faults.
     pub(crate) fn inner(&self) -> &EmbeddedBroker {
         &self.inner
     }
 
-    /// Switches everything that a runner needs.
+    /// Switches all calls of a runner.
     pub(crate) fn down(&self, down: bool) {
         for switch in [&self.no_publish, &self.no_receive, &self.no_settle, &self.no_extend] {
             switch.store(down, SeqCst);
@@ -58,7 +58,7 @@ impl Shaky {
 }
 
 #[async_trait::async_trait]
-impl Broker for Shaky {
+impl Broker for FaultyBroker {
     fn guarantees(&self) -> Guarantees {
         self.inner.guarantees()
     }
@@ -110,7 +110,7 @@ impl Broker for Shaky {
         } else {
             self.inner.extend(receipts, lease).await
         };
-        // Counted afterwards, so that who sees the number knows that it has happened.
+        // Counted afterwards, so that the number includes completed calls only.
         self.extends.fetch_add(1, SeqCst);
         answers
     }

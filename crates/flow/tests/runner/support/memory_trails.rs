@@ -1,4 +1,4 @@
-//! Trails in memory, which fail on command.
+//! Trails in memory, with fault injection.
 
 use crawlway_clock::Timestamp;
 use crawlway_store::{End, StoreError, TrailEntry, Trails};
@@ -11,24 +11,24 @@ use std::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryTrails {
     entries: Mutex<Vec<TrailEntry>>,
-    /// Fails every call.
+    /// Every call fails.
     pub(crate) down: AtomicBool,
-    /// Never comes back from a call.
+    /// Calls never return.
     pub(crate) hangs: AtomicBool,
-    /// How often it was written to, in vain or not.
+    /// Number of writes, failed ones included.
     pub(crate) calls: AtomicU64,
-    /// Refuses the entries of this item.
+    /// Item whose entries are invalid.
     pub(crate) refused: Mutex<Option<String>>,
 }
 
-impl Memory {
+impl MemoryTrails {
     pub(crate) fn all(&self) -> Vec<TrailEntry> {
         self.entries.lock().unwrap().clone()
     }
 
-    /// The trail of one item as the contract orders it.
+    /// Trail of one item, in the order of the contract.
     pub(crate) fn of(&self, item: &str) -> Vec<TrailEntry> {
         let mut entries = self.all();
         entries.retain(|entry| entry.item == item);
@@ -40,7 +40,7 @@ impl Memory {
         self.of(item).iter().map(|entry| entry.end).collect()
     }
 
-    /// Whether the trail is open, as the contract has it.
+    /// Whether the trail is open.
     pub(crate) fn is_open(&self, item: &str) -> bool {
         let trail = self.of(item);
         let latest = |closes: bool| {
@@ -51,7 +51,7 @@ impl Memory {
 }
 
 #[async_trait::async_trait]
-impl Trails for Memory {
+impl Trails for MemoryTrails {
     async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if self.hangs.load(Ordering::SeqCst) {
@@ -72,20 +72,20 @@ impl Trails for Memory {
         Ok(self.of(item))
     }
 
-    async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
+    async fn of_subject(&self, subject: &str, max: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError> {
         let all = self.all();
         let items: BTreeSet<_> =
             all.iter().filter(|entry| entry.subject.as_deref() == Some(subject)).collect_items();
-        Ok(items.iter().take(most).map(|item| self.of(item)).collect())
+        Ok(items.iter().take(max).map(|item| self.of(item)).collect())
     }
 
-    async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
+    async fn open(&self, max: usize) -> Result<Vec<String>, StoreError> {
         let all = self.all();
         let items = all.iter().collect_items();
-        Ok(items.into_iter().filter(|item| self.is_open(item)).take(most).collect())
+        Ok(items.into_iter().filter(|item| self.is_open(item)).take(max).collect())
     }
 
-    async fn expire(&self, _before: Timestamp, _most: usize) -> Result<u64, StoreError> {
+    async fn expire(&self, _before: Timestamp, _max: usize) -> Result<u64, StoreError> {
         Ok(0)
     }
 }

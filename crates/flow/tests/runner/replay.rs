@@ -1,4 +1,4 @@
-//! Dead letters come back under their ids, and their trails go on.
+//! Replay: dead letters keep their ids and their trails.
 
 use crate::support::*;
 use crawlway_broker::DeadFilter;
@@ -8,13 +8,13 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 async fn with_dead_letters(count: usize) -> (World, std::sync::Arc<crawlway_clock::ManualClock>) {
     let spec = spec("q");
-    let (world, clock) = World::standing_still(std::slice::from_ref(&spec)).await;
+    let (world, clock) = World::with_manual_clock(std::slice::from_ref(&spec)).await;
     world.publish("q", (0..count).map(|number| format!("item-{number}"))).await;
-    let going = world.go(Script::each("stage", async |_| permanent("no price")), &spec, quick());
+    let flow = world.run(Script::each("stage", async |_| permanent("no price")), &spec, quick());
     eventually("all are dead", async || world.depth("q").await.dead == count as u64).await;
-    going.end().await;
+    flow.end().await;
     clock.advance(Duration::from_secs(1));
-    (world.again(), clock)
+    (world.restart(), clock)
 }
 
 async fn replay_all(world: &World) -> Result<crawlway_broker::Replayed, ReplayError> {
@@ -30,9 +30,9 @@ async fn replayed_items_keep_their_ids_and_their_trails() {
     assert!(world.trails.is_open("item-1"));
     clock.advance(Duration::from_secs(1));
     let spec = spec("q");
-    let going = world.go(Script::each("stage", async |_| done()), &spec, quick());
+    let flow = world.run(Script::each("stage", async |_| done()), &spec, quick());
     world.until_empty("q").await;
-    going.end().await;
+    flow.end().await;
     for number in 0..3 {
         let trail = world.trails.of(&format!("item-{number}"));
         let ends: Vec<_> = trail.iter().map(|entry| (entry.end, entry.attempt)).collect();
@@ -50,7 +50,7 @@ async fn replayed_items_keep_their_ids_and_their_trails() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_put_back_is_still_dead_and_its_trail_says_so() {
+async fn a_letter_that_could_not_be_replayed_stays_dead_with_a_closed_trail() {
     let (world, clock) = with_dead_letters(3).await;
     world.broker.no_replay.store(true, SeqCst);
     assert!(matches!(replay_all(&world).await, Err(ReplayError::Broker(_))));
@@ -74,14 +74,14 @@ async fn without_trails_nothing_is_replayed() {
 }
 
 #[tokio::test]
-async fn those_that_die_again_meanwhile_are_left_for_the_next_time() {
-    // The clock stands still, so that the time of death cannot tell them apart.
+async fn items_that_die_again_during_a_replay_are_not_replayed_twice() {
+    // The clock does not move, so the times of death are equal.
     let (world, _) = with_dead_letters(300).await;
     let spec = spec("q");
-    let going = world.go(Script::each("stage", async |_| permanent("again")), &spec, quick());
+    let flow = world.run(Script::each("stage", async |_| permanent("again")), &spec, quick());
     let replayed = replay_all(&world).await.unwrap();
     assert_eq!(replayed.count, 300);
     eventually("all are dead again", async || world.depth("q").await.dead == 300).await;
-    going.end().await;
+    flow.end().await;
     assert!(world.dead("q").await.iter().all(|letter| letter.replays == 1));
 }

@@ -1,26 +1,26 @@
-//! Closing the trails of items that died because their workers were lost: nobody was left to write the last entry.
+//! Closing the trails of items that became dead letters because their workers crashed and could not write the last entry.
 
 use crate::ReplayError;
 use crawlway_broker::{Broker, Cause, DeadFilter, QueueName};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{End, TrailEntry, Trails};
 
-/// How many dead letters are looked at together.
-const PAGE: usize = 200;
+/// Page size of the dead-letter scan.
+const PAGE_SIZE: usize = 200;
 
-/// A queue, and whose items are in it.
+/// Queue with the stage that consumes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemsOf {
-    /// The queue.
+    /// Name of the queue.
     pub queue: QueueName,
-    /// The flow, as trails name it.
+    /// Name of the flow in trails.
     pub flow: &'static str,
-    /// The stage that takes from the queue.
+    /// Name of the stage that receives from the queue.
     pub stage: &'static str,
 }
 
-/// Writes the last entry of every dead item of these queues that ended with its worker and whose trail therefore does not say
-/// how it ended. Says how many. Repeating it changes nothing.
+/// Writes the last trail entry of every dead letter in these queues whose worker was lost, unless the trail is closed.
+/// Returns how many were written. Idempotent.
 pub async fn close_trails_of_the_lost(
     broker: &dyn Broker,
     trails: &dyn Trails,
@@ -33,7 +33,7 @@ pub async fn close_trails_of_the_lost(
         let filter = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
         let mut after = None;
         loop {
-            let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE).await?;
+            let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE_SIZE).await?;
             let mut entries = Vec::new();
             for letter in &page.letters {
                 let item = letter.message.id.as_str();
@@ -72,7 +72,7 @@ fn latest(trail: &[TrailEntry]) -> Timestamp {
     trail.iter().map(|entry| entry.at).max().unwrap_or_default()
 }
 
-/// Whether something is still to happen, as far as the trail says. An empty trail says nothing at all.
+/// Whether a trail lacks its closing entry. An empty trail is open.
 fn is_open(trail: &[TrailEntry]) -> bool {
     let last =
         |closes: bool| trail.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max();

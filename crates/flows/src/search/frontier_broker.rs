@@ -1,6 +1,6 @@
-//! The frontier shown among the queues, so that one set of commands looks after both.
+//! The frontier as a queue of the broker, so that the same commands manage both.
 
-use super::FRONTIER;
+use super::source::frontier_queue;
 use crawlway_broker::{
     Broker, BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Delivery, Depth, Failure,
     Guarantees, Headers, Message, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed,
@@ -9,11 +9,11 @@ use crawlway_broker::{
 use crawlway_store::{Frontier, StoreError, frontier::DeadUrl};
 use std::{sync::Arc, time::Duration};
 
-/// How many dead URLs are looked at together.
-const PAGE: usize = 500;
+/// Page size of store calls.
+const PAGE_SIZE: usize = 500;
 
-/// A broker that shows the frontier as one more queue: it can be listed, and its dead letters read, replayed and
-/// dropped. What only a queue can do is refused for it, with what to do instead.
+/// Broker with the frontier as one more queue, which can be listed and whose dead letters can be read, replayed and dropped.
+/// Other operations on it are refused, with the alternative.
 #[derive(Debug)]
 pub struct WithFrontier {
     broker: Arc<dyn Broker>,
@@ -21,38 +21,36 @@ pub struct WithFrontier {
 }
 
 impl WithFrontier {
-    /// Shows this frontier among the queues of this broker.
+    /// Adds this frontier to the queues of this broker.
     pub fn new(broker: Arc<dyn Broker>, frontier: Arc<dyn Frontier>) -> Self {
         Self { broker, frontier }
     }
 
     fn is_frontier(queue: &QueueName) -> bool {
-        queue.as_str() == FRONTIER
+        *queue == frontier_queue()
     }
 
-    fn refused(queue: &QueueName) -> BrokerError {
-        BrokerError::InvalidSpec {
-            queue: queue.clone(),
-            problem: "is the crawls' frontier and no queue; pause, resume or cancel its crawls instead"
-                .to_owned(),
+    fn refuse_frontier(queue: &QueueName) -> Result<(), BrokerError> {
+        if !Self::is_frontier(queue) {
+            return Ok(());
         }
+        let problem = "is the crawls' frontier and no queue; pause, resume or cancel its crawls instead";
+        Err(BrokerError::InvalidSpec { queue: queue.clone(), problem: problem.to_owned() })
     }
 
-    fn spec(&self) -> Result<QueueSpec, BrokerError> {
-        let name = QueueName::new(FRONTIER)
-            .map_err(|error| BrokerError::Unavailable { detail: error.to_string() })?;
+    fn spec(&self) -> QueueSpec {
         let policy = self.frontier.policy();
-        let spec = QueueSpec::new(name).lease(policy.lease).max_attempts(policy.max_attempts);
-        Ok(spec.max_solo_crashes(policy.max_solo_crashes))
+        let spec = QueueSpec::new(frontier_queue()).lease(policy.lease).max_attempts(policy.max_attempts);
+        spec.max_solo_crashes(policy.max_solo_crashes)
     }
 
     async fn frontier_depth(&self) -> Result<Depth, StoreError> {
         let mut depth = Depth { exact: true, ..Depth::default() };
         let mut after = None;
         loop {
-            let crawls = self.frontier.crawls(after.as_ref(), PAGE).await?;
+            let crawls = self.frontier.crawls(after.as_ref(), PAGE_SIZE).await?;
             for crawl in &crawls {
-                // What a limit or its end leaves of a crawl is not going to be fetched.
+                // Pending URLs of an ended crawl will not be fetched.
                 if !crawl.state.has_ended() {
                     depth.ready += crawl.counts.waiting;
                 }
@@ -60,39 +58,38 @@ impl WithFrontier {
                 depth.dead += crawl.counts.dead;
             }
             match crawls.last() {
-                Some(last) if crawls.len() == PAGE => after = Some(last.id.clone()),
+                Some(last) if crawls.len() == PAGE_SIZE => after = Some(last.id.clone()),
                 _ => return Ok(depth),
             }
         }
     }
 
-    /// All that match, page by page, handed over with the places where a list can go on.
+    /// Page of matching dead letters, with its pagination cursor.
     async fn matching(
         &self,
         filter: &DeadFilter,
         after: Option<&DeadId>,
         limit: usize,
     ) -> Result<DeadPage, BrokerError> {
-        let queue = self.spec()?.name;
+        let queue = frontier_queue();
         let mut letters = Vec::new();
         let mut after = after.map(|DeadId(after)| after.clone());
         while letters.len() < limit {
-            let page = self.frontier.dead(None, after.as_deref(), PAGE).await.map_err(unavailable)?;
-            let (mut looked_at, in_page) = (0, page.urls.len());
+            let page = self.frontier.dead(None, after.as_deref(), PAGE_SIZE).await.map_err(unavailable)?;
+            let (mut scanned, in_page) = (0, page.urls.len());
             for url in page.urls {
                 if letters.len() == limit {
                     break;
                 }
-                looked_at += 1;
+                scanned += 1;
                 let letter = letter(&queue, url);
                 if filter.matches(&letter) {
                     letters.push(letter);
                 }
             }
-            if looked_at < in_page {
-                // Only the frontier knows how the place is called up to which was looked.
-                let page =
-                    self.frontier.dead(None, after.as_deref(), looked_at).await.map_err(unavailable)?;
+            if scanned < in_page {
+                // Only the frontier can make a cursor for this position.
+                let page = self.frontier.dead(None, after.as_deref(), scanned).await.map_err(unavailable)?;
                 after = page.next;
                 break;
             }
@@ -148,10 +145,7 @@ fn letter(queue: &QueueName, url: DeadUrl) -> DeadLetter {
 fn unavailable(error: StoreError) -> BrokerError {
     match error {
         StoreError::Closed => BrokerError::Closed,
-        StoreError::Invalid { problem } => match QueueName::new(FRONTIER) {
-            Ok(queue) => BrokerError::InvalidSpec { queue, problem },
-            Err(_) => BrokerError::Unavailable { detail: problem },
-        },
+        StoreError::Invalid { problem } => BrokerError::InvalidSpec { queue: frontier_queue(), problem },
         other => BrokerError::Unavailable { detail: other.to_string() },
     }
 }
@@ -163,15 +157,13 @@ impl Broker for WithFrontier {
     }
 
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
-        if let Some(spec) = queues.iter().find(|spec| Self::is_frontier(&spec.name)) {
-            return Err(Self::refused(&spec.name));
-        }
+        queues.iter().try_for_each(|spec| Self::refuse_frontier(&spec.name))?;
         self.broker.declare(queues).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
         let mut queues = self.broker.queues().await?;
-        queues.push(self.spec()?);
+        queues.push(self.spec());
         queues.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(queues)
     }
@@ -194,9 +186,7 @@ impl Broker for WithFrontier {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>, BrokerError> {
-        if Self::is_frontier(queue) {
-            return Err(Self::refused(queue));
-        }
+        Self::refuse_frontier(queue)?;
         self.broker.receive(queue, max, wait).await
     }
 
@@ -227,23 +217,17 @@ impl Broker for WithFrontier {
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
-        if Self::is_frontier(queue) {
-            return Err(Self::refused(queue));
-        }
+        Self::refuse_frontier(queue)?;
         self.broker.purge(queue).await
     }
 
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        if Self::is_frontier(queue) {
-            return Err(Self::refused(queue));
-        }
+        Self::refuse_frontier(queue)?;
         self.broker.pause(queue).await
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        if Self::is_frontier(queue) {
-            return Err(Self::refused(queue));
-        }
+        Self::refuse_frontier(queue)?;
         self.broker.resume(queue).await
     }
 
@@ -290,6 +274,7 @@ fn count(answers: &[bool]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::crawl::new_url;
     use crawlway_store::{
         FrontierPolicy,
         frontier::{CrawlId, Ending, NewCrawl, NewUrl},
@@ -297,7 +282,7 @@ mod tests {
     use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 
     #[tokio::test]
-    async fn a_dead_url_is_shown_with_what_ended_it() {
+    async fn a_dead_url_has_the_cause_of_its_death() {
         let folder = tempfile::tempdir().unwrap();
         let policy = FrontierPolicy { max_attempts: 1, max_solo_crashes: 1, ..FrontierPolicy::default() };
         let place = Place::Sqlite(folder.path().join("records.db"));
@@ -305,16 +290,9 @@ mod tests {
         let id = CrawlId::new("c").unwrap();
         let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
         frontier.open_crawl(&crawl).await.unwrap();
-        let url = |host: &str| NewUrl {
-            item: host.to_owned(),
-            url: format!("https://{host}/"),
-            host: host.to_owned(),
-            depth: 0,
-            chain: 0,
-            found_on: None,
-            insist: false,
-            in_any_case: false,
-            budget: None,
+        let url = |host: &str| {
+            let url = format!("https://{host}/").parse().unwrap();
+            NewUrl { item: host.to_owned(), host: host.to_owned(), ..new_url(url, 0, 0, None) }
         };
         frontier.add(&id, &["fails", "refused", "kills"].map(url)).await.unwrap();
         let (why, rest) = ("no".to_owned(), Duration::ZERO);
@@ -330,9 +308,9 @@ mod tests {
             frontier.settle(&[(taken.receipt, ending)]).await.unwrap();
         }
         frontier.take_back().await.unwrap();
-        let queue = QueueName::new(FRONTIER).unwrap();
         let dead = frontier.dead(None, None, 10).await.unwrap().urls.into_iter();
-        let mut causes: Vec<_> = dead.map(|url| letter(&queue, url)).map(|l| (l.id.0, l.cause)).collect();
+        let mut causes: Vec<_> =
+            dead.map(|url| letter(&frontier_queue(), url)).map(|l| (l.id.0, l.cause)).collect();
         causes.sort_by(|one, other| one.0.cmp(&other.0));
         let expected =
             [("fails", Cause::AttemptsUsedUp), ("kills", Cause::WorkerLost), ("refused", Cause::Refused)];
