@@ -22,7 +22,7 @@ fn is_missing(ready: &Value, name: &str) -> bool {
 fn records_in_mongodb_are_read_back_and_it_may_go_and_come_back() {
     let site = Site::serve();
     let mut mongo = PrivateMongo::start();
-    let mut lab = site.lab("only_process = true\n[inventory.mongodb]\nopen_within = \"1s\"");
+    let mut lab = site.lab("only_process = true\n[inventory.mongodb]\nconnect_timeout = \"1s\"");
     lab.variables = vec![
         ("CRAWLWAY_INVENTORY__STORE", "mongodb".to_owned()),
         ("CRAWLWAY_INVENTORY__MONGODB__URL", mongo.url()),

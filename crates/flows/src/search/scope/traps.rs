@@ -14,30 +14,35 @@ use crawlway_store::{Ticket, frontier::Budget};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::HashMap};
 
-/// Limits against crawler traps.
+/// Limits against crawler traps. Crawls of older versions are stored with the names in the aliases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traps {
     /// Maximum number of consecutive links to URLs that differ in numbers or values only.
-    pub longest_chain: u32,
+    #[serde(alias = "longest_chain")]
+    pub max_chain: u32,
     /// Maximum number of URLs of a path that differ in one parameter; a hundred times as many if it is an id.
-    pub queries_per_path: u64,
+    #[serde(alias = "queries_per_path")]
+    pub max_queries_per_path: u64,
     /// Maximum number of URLs of a path that differ in several parameters; a hundred times as many if one is an id.
-    pub combinations_per_path: u64,
+    #[serde(alias = "combinations_per_path")]
+    pub max_combinations_per_path: u64,
     /// Maximum number of path segments.
-    pub most_segments: usize,
+    #[serde(alias = "most_segments")]
+    pub max_segments: usize,
     /// Maximum length of a URL, in bytes.
-    pub longest_url: usize,
+    #[serde(alias = "longest_url")]
+    pub max_url_length: usize,
 }
 
 impl Default for Traps {
     fn default() -> Self {
         Self {
-            longest_chain: 500,
-            queries_per_path: 10_000,
-            combinations_per_path: 500,
-            most_segments: 24,
-            longest_url: 2_000,
+            max_chain: 500,
+            max_queries_per_path: 10_000,
+            max_combinations_per_path: 500,
+            max_segments: 24,
+            max_url_length: 2_000,
         }
     }
 }
@@ -93,7 +98,7 @@ pub(super) const TOO_LONG: &str = "trap.long_url";
 
 /// Whether a URL exceeds the maximum length.
 pub(super) fn is_too_long(url: &NormalUrl, traps: &Traps) -> bool {
-    url.as_str().len() > traps.longest_url
+    url.as_str().len() > traps.max_url_length
 }
 
 /// Reason why a URL is a trap, if it is one.
@@ -113,10 +118,10 @@ pub(super) fn detect(url: &NormalUrl, chain: u32, this_year: u64, traps: &Traps)
             return Some("trap.repeated_path");
         }
     }
-    if segments > traps.most_segments {
+    if segments > traps.max_segments {
         return Some("trap.deep_path");
     }
-    if chain > traps.longest_chain {
+    if chain > traps.max_chain {
         return Some("trap.chain");
     }
     if chain >= MIN_PAGINATION
@@ -138,9 +143,9 @@ pub(super) fn budget(url: &NormalUrl, traps: &Traps) -> Option<Budget> {
         count => count > 1,
     };
     let (mark, max, reason) = if several {
-        ("&", traps.combinations_per_path, "trap.combinations")
+        ("&", traps.max_combinations_per_path, "trap.combinations")
     } else {
-        ("?", traps.queries_per_path, "trap.queries")
+        ("?", traps.max_queries_per_path, "trap.queries")
     };
     let mut kind = format!("{}{}{mark}", url.origin(), path(url));
     // A filter has few values; an id has one per topic or product, and all of them are to be crawled.
