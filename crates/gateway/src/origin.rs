@@ -1,10 +1,10 @@
-//! Keeps pages of other sites from driving the gateway through somebody's browser.
+//! Protection against DNS rebinding and cross-site request forgery (CSRF).
 //!
-//! A gateway on loopback needs no token, and every page in a browser on that machine can send requests to it. Two checks
-//! keep them out: the request must be meant for a name that is ours (a page whose own name was made to point here,
-//! DNS rebinding, sends its own name), and what changes something must not come from another origin.
+//! A gateway on loopback needs no token, and every page in a browser on that machine can send requests to it. The `Host` of a
+//! request must be an allowed name, which a page that uses DNS rebinding cannot send. A request that changes something must
+//! not come from another origin.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, excerpt};
 use axum::{
     extract::{Request, State},
     middleware::Next,
@@ -13,23 +13,23 @@ use axum::{
 use http::{HeaderMap, Method, Uri, header};
 use std::{net::IpAddr, sync::Arc};
 
-/// The names under which the gateway may be asked.
+/// Host names of the gateway that are accepted in the header `Host`.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedHosts {
-    /// In lower case, with a port or without.
+    /// Names in lower case, with or without a port.
     names: Arc<[String]>,
     bound: Option<IpAddr>,
 }
 
 impl AllowedHosts {
-    /// Those of loopback, the address that is listened on, and these: `crawl.example.org`, or with a port to allow only
-    /// that one.
+    /// Loopback names, the address of the listener, and these names, such as `crawl.example.org`. A name with a port allows
+    /// only that port.
     pub fn new<S: AsRef<str>>(names: &[S], bound: Option<IpAddr>) -> Self {
         Self { names: names.iter().map(|name| name.as_ref().to_ascii_lowercase()).collect(), bound }
     }
 
-    /// Whether this is one of them, as the header `Host` has it.
-    fn has(&self, host: &str) -> bool {
+    /// Whether this value of the header `Host` is allowed.
+    fn allows(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let name = without_port(&host);
         if self.is_configured(&host) || name == "localhost" {
@@ -38,12 +38,11 @@ impl AllowedHosts {
         let Ok(address) = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() else {
             return false;
         };
-        // Behind an address there is no name that could have been made to point here. Who listens on all addresses can be
-        // asked by any of them.
+        // An IP address cannot be rebound. A listener on all addresses accepts each of them.
         address.is_loopback() || self.bound.is_some_and(|bound| bound.is_unspecified() || bound == address)
     }
 
-    /// Whether somebody has written that this is a name of the gateway.
+    /// Whether the settings contain this name.
     fn is_configured(&self, host: &str) -> bool {
         let name = without_port(host);
         self.names.iter().any(|allowed| allowed == host || allowed == name)
@@ -57,7 +56,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Refuses what is not meant for us, or comes from another site's page.
+/// Rejects requests for another host, or from a page of another origin.
 pub(crate) async fn check(State(hosts): State<AllowedHosts>, request: Request, next: Next) -> Response {
     match refusal(&hosts, request.method(), request.uri(), request.headers()) {
         None => next.run(request).await,
@@ -71,18 +70,18 @@ fn refusal(hosts: &AllowedHosts, method: &Method, uri: &Uri, headers: &HeaderMap
     let (Some(host), None) = (host, given.next()) else {
         return Some(Problem::foreign_host("the request needs one header `Host`"));
     };
-    // What a client writes in front of the path counts as much as the header.
+    // An absolute request target overrides the header.
     let named = [Some(host), uri.authority().map(|authority| authority.as_str())];
-    if let Some(foreign) = named.into_iter().flatten().find(|name| !hosts.has(name)) {
+    if let Some(foreign) = named.into_iter().flatten().find(|name| !hosts.allows(name)) {
         return Some(Problem::foreign_host(format!(
-            "`{}` is not a name of this gateway; add it to `gateway.allowed_hosts` if it is one",
-            shown(foreign)
+            "host `{}` is not allowed; add it to `gateway.allowed_hosts` if it is a name of this gateway",
+            excerpt(foreign)
         )));
     }
-    // A proxy and we could each look at another one.
+    // A proxy might check one of them and the gateway another.
     if headers.get_all(header::ORIGIN).iter().nth(1).is_some() {
         return Some(Problem::foreign_origin(
-            "the request has more than one header `Origin`; send one, or none",
+            "the request has more than one header `Origin`; send at most one",
         ));
     }
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
@@ -93,10 +92,10 @@ fn refusal(hosts: &AllowedHosts, method: &Method, uri: &Uri, headers: &HeaderMap
         None => false,
         Some(Ok(origin)) => {
             let authority = origin.split_once("://").map(|(_, authority)| authority.to_ascii_lowercase());
-            // A proxy may have put in another `Host` than the one the page was opened by.
-            let ours =
+            // A proxy may have replaced the `Host` by which the page was opened.
+            let allowed =
                 |authority: String| authority == host.to_ascii_lowercase() || hosts.is_configured(&authority);
-            !authority.is_some_and(ours)
+            !authority.is_some_and(allowed)
         }
         Some(Err(_)) => true,
     };
@@ -104,16 +103,11 @@ fn refusal(hosts: &AllowedHosts, method: &Method, uri: &Uri, headers: &HeaderMap
     if foreign || matches!(site, Some("cross-site" | "same-site")) {
         let from = origin.and_then(|origin| origin.to_str().ok()).unwrap_or("another site");
         return Some(Problem::foreign_origin(format!(
-            "a page of `{}` asked for this; only pages of the gateway itself, and programs, may change something",
-            shown(from)
+            "cross-site request from `{}`; only pages of the gateway itself and programs may make changes",
+            excerpt(from)
         )));
     }
     None
-}
-
-/// A stranger's text, short and on one line.
-fn shown(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(100).collect()
 }
 
 #[cfg(test)]
@@ -134,7 +128,7 @@ mod tests {
             "crawl.example.org:443",
             "other.test:8081",
         ] {
-            assert!(hosts.has(host), "{host}");
+            assert!(hosts.allows(host), "{host}");
         }
         for host in [
             "",
@@ -146,16 +140,16 @@ mod tests {
             "[::2]:1",
             "127.0.0.1.evil.test",
         ] {
-            assert!(!hosts.has(host), "{host}");
+            assert!(!hosts.allows(host), "{host}");
         }
     }
 
     #[test]
-    fn the_address_that_is_listened_on_is_a_name_too() {
+    fn the_address_of_the_listener_is_allowed() {
         let address = "192.0.2.7".parse().ok();
-        assert!(AllowedHosts::new::<&str>(&[], address).has("192.0.2.7:8081"));
-        assert!(!AllowedHosts::new::<&str>(&[], address).has("192.0.2.8:8081"));
+        assert!(AllowedHosts::new::<&str>(&[], address).allows("192.0.2.7:8081"));
+        assert!(!AllowedHosts::new::<&str>(&[], address).allows("192.0.2.8:8081"));
         let any = AllowedHosts::new::<&str>(&[], "0.0.0.0".parse().ok());
-        assert!(any.has("192.0.2.8:8081") && !any.has("evil.test"));
+        assert!(any.allows("192.0.2.8:8081") && !any.allows("evil.test"));
     }
 }

@@ -1,4 +1,4 @@
-//! A gateway on embedded backends in a directory of its own, with or without stages at work on a small web.
+//! Test gateway on embedded backends in a temporary directory, with or without stages that crawl a small web.
 
 use axum::{Router, body::Body, extract::ConnectInfo};
 use crawlway_broker::{Broker, MaxLength, QueueName, QueueSpec};
@@ -27,10 +27,10 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-/// How many URLs may wait.
-pub(crate) const URLS: u64 = 3;
+/// Maximum length of the queue `url_inventory`.
+pub(crate) const MAX_PENDING_URLS: u64 = 3;
 
-pub(crate) struct Lab {
+pub(crate) struct TestGateway {
     pub(crate) parts: Parts,
     pub(crate) router: Router,
     pub(crate) broker: Arc<dyn Broker>,
@@ -41,15 +41,15 @@ pub(crate) struct Lab {
     _home: TempDir,
 }
 
-/// What was answered.
+/// Response of the gateway.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn header(&self, name: impl header::AsHeaderName) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -62,13 +62,13 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
     }
 
-    /// The JSON of an answer that must be this good.
+    /// JSON of a response with this status.
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text());
         self.json()
     }
 
-    /// The problem, which must be a whole one.
+    /// Problem with this status and kind, with all its members.
     pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text());
         assert_eq!(self.header(header::CONTENT_TYPE), "application/problem+json", "{}", self.text());
@@ -82,27 +82,27 @@ impl Answer {
         problem
     }
 
-    /// The problem of a request that is wrong, whose field is named and whose detail says this.
-    pub(crate) fn refused(&self, field: &str, says: &str) {
+    /// Asserts an invalid request with this field and this text in its detail.
+    pub(crate) fn refused(&self, field: &str, text: &str) {
         let problem = self.problem(400, "invalid");
         assert_eq!(problem["field"], field, "{problem}");
-        assert!(problem["detail"].as_str().unwrap().contains(says), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(text), "{problem}");
     }
 }
 
-impl Lab {
-    /// A gateway without stages: what is in the queues stays there.
+impl TestGateway {
+    /// Gateway without stages: messages stay in their queues.
     pub(crate) async fn idle() -> Self {
         Self::new(None, Stages { crawl: false, index: false }, Options::default()).await
     }
 
-    /// A gateway with these options and without stages.
+    /// Gateway with these options, without stages.
     pub(crate) async fn with(options: Options) -> Self {
         Self::new(None, Stages { crawl: false, index: false }, options).await
     }
 
-    /// A gateway that crawls and indexes this web.
-    pub(crate) async fn working(plan: Plan) -> Self {
+    /// Gateway that crawls and indexes this web.
+    pub(crate) async fn crawling(plan: Plan) -> Self {
         let server = Web::builder(plan).serve().await.unwrap();
         Self::new(Some(server), Stages { crawl: true, index: true }, Options::default()).await
     }
@@ -158,7 +158,7 @@ impl Lab {
             broker: broker.clone(),
             trails: shared.clone(),
             clock: Clock::System,
-            worker: "lab".into(),
+            worker: "test".into(),
             exclusive: crawlway_flow::Exclusive::default(),
         };
         let search =
@@ -166,7 +166,7 @@ impl Lab {
         let meters = search.flow().meters();
         let wake = Arc::new(search.wake());
         let running = server.is_some().then(|| tokio::spawn(search.run()));
-        let urls = QueueSpec::new(url_inventory()).prefetch(1).max_length(MaxLength::Exact(URLS));
+        let urls = QueueSpec::new(url_inventory()).prefetch(1).max_length(MaxLength::Exact(MAX_PENDING_URLS));
         broker.declare(std::slice::from_ref(&urls)).await.unwrap();
         let inventory = Inventory::new(
             broker.clone(),
@@ -204,7 +204,7 @@ impl Lab {
                 .collect(),
             readiness: readiness.clone(),
             clock: Clock::System,
-            worker: "lab".into(),
+            worker: "test".into(),
             stop,
         };
         readiness.started(|| None);
@@ -212,44 +212,44 @@ impl Lab {
         Self { parts, router, broker, records, index, server, running, _home: home }
     }
 
-    pub(crate) async fn send(&self, request: http::Request<Body>) -> Answer {
+    pub(crate) async fn send(&self, request: http::Request<Body>) -> TestResponse {
         self.send_from(([127, 0, 0, 1], 40_000).into(), request).await
     }
 
-    /// The same from another place.
-    pub(crate) async fn send_from(&self, peer: SocketAddr, mut request: http::Request<Body>) -> Answer {
+    /// Sends a request from another address.
+    pub(crate) async fn send_from(&self, peer: SocketAddr, mut request: http::Request<Body>) -> TestResponse {
         request.extensions_mut().insert(ConnectInfo(peer));
         let answer = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
-        let answer = Answer { status: parts.status, headers: parts.headers, body };
-        assert!(!answer.header("x-request-id").is_empty(), "every answer has an id");
+        let answer = TestResponse { status: parts.status, headers: parts.headers, body };
+        assert!(!answer.header("x-request-id").is_empty(), "every response has a request id");
         answer
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.send(request(Method::GET, path).body(Body::empty()).unwrap()).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> TestResponse {
         self.send(request(Method::DELETE, path).body(Body::empty()).unwrap()).await
     }
 
-    /// A POST without a body.
-    pub(crate) async fn poke(&self, path: &str) -> Answer {
+    /// Sends a POST without a body.
+    pub(crate) async fn post_empty(&self, path: &str) -> TestResponse {
         self.send(request(Method::POST, path).body(Body::empty()).unwrap()).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: impl Into<Value>) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Value>) -> TestResponse {
         self.post_text(path, &body.into().to_string()).await
     }
 
-    pub(crate) async fn post_text(&self, path: &str, body: &str) -> Answer {
+    pub(crate) async fn post_text(&self, path: &str, body: &str) -> TestResponse {
         let request = request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
         self.send(request.body(Body::from(body.to_owned())).unwrap()).await
     }
 
-    /// Crawls the whole web and waits until everything is searchable. Answers the crawl's id.
+    /// Crawls the whole web, waits until it is indexed, and returns the name of the crawl.
     pub(crate) async fn crawl_everything(&self) -> String {
         let web = self.server.as_ref().unwrap().web();
         let hosts: Vec<&str> = web.hosts().collect();
@@ -272,8 +272,8 @@ impl Lab {
         panic!("crawl {id} does not finish: {}", self.get(&format!("/api/crawls/{id}")).await.text());
     }
 
-    /// Has the stages end, and closes everything.
-    pub(crate) async fn end(self) {
+    /// Stops the stages and closes the backends.
+    pub(crate) async fn shut_down(self) {
         self.parts.stop.request();
         if let Some(running) = self.running {
             assert_eq!(running.await.unwrap(), Ran::ToTheEnd);
@@ -284,7 +284,7 @@ impl Lab {
     }
 }
 
-/// A request as a program on this machine makes it.
+/// Request of a local client.
 pub(crate) fn request(method: Method, path: &str) -> http::request::Builder {
     http::Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:8081")
 }
@@ -293,12 +293,12 @@ pub(crate) fn queue(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
 }
 
-/// A guard that lets the fetcher through to this server.
+/// SSRF guard that allows this server.
 fn allowed(server: &Server) -> Guard {
     Guard::new(vec![format!("127.0.0.0/8:{}", server.web().port()).parse().unwrap()])
 }
 
-/// All parts, opened, each on its embedded backend.
+/// Readiness with all dependencies opened on embedded backends.
 fn readiness(
     broker: &Arc<dyn Broker>,
     records: &SqlStore,

@@ -1,65 +1,65 @@
-//! Pages that were found, as programs see them.
+//! JSON of search results.
 
 use crawlway_store::pages;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What was found.
+/// Search results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SearchResults)]
 pub struct Results {
-    /// How many pages match, those folded included.
+    /// Number of matching pages, including folded ones.
     pub total: u64,
-    /// The hits of this part, best first.
+    /// Hits, the best first.
     pub hits: Vec<Hit>,
-    /// Where the next part begins, if there is one.
+    /// Offset of the next page of hits; null at the end.
     pub next_offset: Option<usize>,
 }
 
-/// A page that was found.
+/// Search hit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Hit {
-    /// Its URL.
+    /// URL.
     pub url: String,
-    /// Its host.
+    /// Host.
     pub host: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// Its description.
+    /// Description of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// A part of its text in which the words of the query are marked: HTML in which everything is escaped but `<mark>`.
+    /// Snippet as HTML, escaped except for `<mark>` around the words of the query.
     pub snippet: String,
-    /// How well it fits; only comparable within one search.
+    /// Relevance; only comparable within one search.
     pub score: f32,
-    /// When it was crawled.
+    /// Time of the crawl.
     #[schema(format = DateTime)]
     pub crawled_at: String,
-    /// The status it was answered with.
+    /// HTTP status code.
     pub status_code: u16,
-    /// The item that brought it.
+    /// Item id.
     pub item: String,
-    /// The SimHash of its text.
+    /// SimHash of the text.
     pub simhash: i64,
-    /// Near-duplicates that were folded into it, best first, some of them.
+    /// Near-duplicates folded into this hit, the best first; not all of them.
     pub duplicates: Vec<Duplicate>,
 }
 
-/// How much was removed from the index.
+/// Result of a removal from the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemovedPages {
-    /// How many pages were there, and are no more.
+    /// Number of removed pages.
     pub removed: u64,
 }
 
-/// A hit that was folded into a better one.
+/// Near-duplicate folded into a better hit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Duplicate {
-    /// Its URL.
+    /// URL.
     pub url: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// In how many bits its SimHash differs.
+    /// Hamming distance of the SimHashes.
     pub distance: u32,
 }
 

@@ -1,85 +1,85 @@
-//! Dead letters as programs see them. Their times are texts such as `2026-11-15T09:30:00.250Z`.
+//! JSON of dead letters.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use crawlway_broker::{DeadLetter, Headers};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Some dead letters.
+/// List of dead letters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeadList {
-    /// Queue by queue, of each the oldest first, without headers and bodies.
+    /// Dead letters by queue, the oldest first, without headers and bodies.
     pub dead: Vec<Letter>,
-    /// The queues that have more.
+    /// Pagination cursors of the queues with further dead letters.
     pub next: Vec<NextDead>,
 }
 
-/// Where the list of a queue goes on.
+/// Pagination cursor of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NextDead {
-    /// The queue.
+    /// Queue.
     pub queue: String,
-    /// Give this as `after` to go on.
+    /// The `after` of the next request.
     pub after: String,
 }
 
-/// What a replay did.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Replayed {
-    /// The queue.
+    /// Queue.
     pub queue: String,
-    /// How many letters are back in it.
+    /// Number of replayed dead letters.
     pub replayed: u64,
-    /// Why it stopped early, if it did; what was not replayed is still a dead letter.
+    /// Error that stopped the replay early; the remaining dead letters are kept.
     pub stopped: Option<String>,
 }
 
-/// What was thrown away.
+/// Result of a removal of dead letters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Dropped {
-    /// The queue.
+    /// Queue.
     pub queue: String,
-    /// How many letters were thrown away.
+    /// Number of removed dead letters.
     pub dropped: u64,
 }
 
-/// A message that was given up, and why.
+/// Dead letter: a message that failed for good.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Letter {
-    /// Names it for as long as it is a dead letter.
+    /// Id of the dead letter.
     pub id: String,
-    /// The queue it was taken from.
+    /// Queue of the message.
     pub queue: String,
-    /// The URL that it is about, if it names one.
+    /// URL in the message, if there is one.
     pub url: Option<String>,
-    /// What ended it.
+    /// Cause of the failure.
     pub cause: Cause,
-    /// Why it was given up.
+    /// Reason in words.
     pub reason: String,
-    /// How many attempts were made.
+    /// Number of attempts.
     pub attempts: u32,
-    /// How often it had been replayed before.
+    /// Number of earlier replays.
     pub replays: u32,
-    /// When it was given up.
+    /// Time at which it became a dead letter.
     pub dead_at: String,
-    /// The first attempt that failed.
+    /// First failed attempt.
     pub first_error: Option<Failure>,
-    /// The last attempt that failed.
+    /// Last failed attempt.
     pub last_error: Option<Failure>,
-    /// The message.
+    /// Message.
     pub message: LetterMessage,
 }
 
-/// What ended a message.
+/// Cause of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DeathCause)]
 pub enum Cause {
-    /// All its attempts failed.
+    /// All attempts failed.
     AttemptsUsedUp,
-    /// It took its workers' processes with it while they ran nothing else.
+    /// Its worker process was lost while it ran solo.
     WorkerLost,
-    /// Its stage gave it up.
+    /// Rejected by its stage.
     Refused,
 }
 
@@ -103,42 +103,42 @@ impl From<Cause> for crawlway_broker::Cause {
     }
 }
 
-/// An attempt that failed.
+/// Failed attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
-    /// What went wrong.
+    /// Error message.
     pub error: String,
-    /// When.
+    /// Time of the failure.
     pub at: String,
 }
 
-/// The message of a dead letter.
+/// Message of a dead letter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LetterMessage {
-    /// The item's id.
+    /// Item id.
     pub id: String,
-    /// Its key.
+    /// Message key.
     pub key: Option<String>,
-    /// Its group.
+    /// Message group.
     pub group: Option<String>,
-    /// When the broker took it.
+    /// Time of the publish.
     pub published_at: String,
-    /// How long its body is.
+    /// Size of the body.
     pub body_bytes: usize,
-    /// Its headers; not in lists.
+    /// Headers; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
-    /// Its body, if that is text; not in lists.
+    /// Body, if it is UTF-8; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Its body, if that is not text; not in lists.
+    /// Body in Base64, if it is not UTF-8; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
 }
 
 impl Letter {
-    /// All but the headers and the body, for lists.
-    pub fn outline(letter: &DeadLetter) -> Self {
+    /// Dead letter without headers and body, for lists.
+    pub fn summary(letter: &DeadLetter) -> Self {
         let failure = |failure: &crawlway_broker::Failure| Failure {
             error: failure.error.clone(),
             at: failure.at.to_iso(),
@@ -167,25 +167,25 @@ impl Letter {
         }
     }
 
-    /// All of it.
-    pub fn whole(letter: &DeadLetter) -> Self {
-        let mut whole = Self::outline(letter);
-        whole.message.headers = Some(letter.message.headers.clone());
+    /// Dead letter with headers and body.
+    pub fn full(letter: &DeadLetter) -> Self {
+        let mut full = Self::summary(letter);
+        full.message.headers = Some(letter.message.headers.clone());
         match std::str::from_utf8(&letter.message.body) {
-            Ok(text) => whole.message.body = Some(text.to_owned()),
-            Err(_) => whole.message.body_base64 = Some(BASE64_STANDARD.encode(&letter.message.body)),
+            Ok(text) => full.message.body = Some(text.to_owned()),
+            Err(_) => full.message.body_base64 = Some(BASE64_STANDARD.encode(&letter.message.body)),
         }
-        whole
+        full
     }
 }
 
-/// The URL that a message names: in its key, as the frontier has it, or as the field `url` of its body, as all flows have it.
+/// URL of a message: its key (frontier), or the field `url` of its body (all flows).
 fn url_of(letter: &DeadLetter) -> Option<String> {
     #[derive(Deserialize)]
-    struct Named {
+    struct Body {
         url: String,
     }
     let is_url = |text: &String| text.starts_with("http://") || text.starts_with("https://");
     let in_key = letter.message.key.clone().filter(is_url);
-    in_key.or_else(|| serde_json::from_slice::<Named>(&letter.message.body).ok().map(|named| named.url))
+    in_key.or_else(|| serde_json::from_slice::<Body>(&letter.message.body).ok().map(|body| body.url))
 }

@@ -1,45 +1,45 @@
-//! Stored pages, as programs see them.
+//! JSON of stored pages.
 
 use crawlway_store::IndexedPage;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A page as it is stored.
+/// Stored page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoredPage {
-    /// Its URL, in its normal form.
+    /// URL in normal form.
     pub url: String,
-    /// Its host.
+    /// Host.
     pub host: String,
-    /// Its title, empty when it has none.
+    /// Title; empty if the page has none.
     pub title: String,
-    /// Its description.
+    /// Description of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its main text, with its case and a line per paragraph; left out of lists that are not asked for it.
+    /// Main text, a line per paragraph; in lists only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// When it was crawled, in ISO 8601.
+    /// Time of the crawl in ISO 8601.
     pub crawled_at: String,
-    /// The status it was answered with.
+    /// HTTP status code.
     pub status_code: u16,
-    /// The item that brought it.
+    /// Item id.
     pub item: String,
-    /// The SimHash of its text.
+    /// SimHash of the text.
     pub simhash: i64,
 }
 
-/// Some stored pages.
+/// List of stored pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PageList {
-    /// In order of URL.
+    /// Pages in order of URL.
     pub pages: Vec<StoredPage>,
-    /// The `cursor` of the next part, if there is one.
+    /// Pagination cursor: the `cursor` of the next request; null at the end.
     pub next: Option<String>,
 }
 
 impl StoredPage {
-    /// A page with its text, or without.
+    /// Page with or without its text.
     pub fn new(page: IndexedPage, with_text: bool) -> Self {
         let IndexedPage { item, url, host, title, description, text, crawled_at, status_code, simhash } =
             page;

@@ -1,9 +1,10 @@
-//! `/api/pages`: reading stored pages back.
+//! `/api/pages`: stored pages.
 
 use crate::{
-    extract::QueryOf,
+    extract::QueryParams,
     parts::Shared,
-    problem::Problem,
+    problem::{Problem, excerpt},
+    routes::default_limit,
     shape::{PageList, StoredPage},
     stored::{self, CrawlRecords, PagesWanted},
 };
@@ -15,36 +16,33 @@ use axum::{
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-/// How many pages a list has for which nothing is said.
-const FEW: usize = 50;
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PagesQuery {
-    /// The page of this URL with its text, and no list.
+    /// URL, for its page with the text instead of a list.
     url: Option<String>,
-    /// Only pages of this host and its subdomains.
+    /// Host; includes its subdomains.
     host: Option<String>,
-    /// Only pages that this query finds, in the language of `/api/search`.
+    /// Search query in the language of `/api/search`.
     query: Option<String>,
-    /// Only pages of the crawl of this name, whichever crawl has fetched them.
+    /// Name of a crawl, for the pages of its URLs, even if another crawl fetched them.
     crawl: Option<String>,
-    /// Go on after the list that had this as its `next`.
+    /// Pagination cursor: `next` of the previous list.
     cursor: Option<String>,
-    /// At most so many, 1 to 1000; with texts 1 to 100. A list may be shorter and still have a `next`.
+    /// Maximum number of pages, 1 to 1000; with texts 1 to 100. A shorter list may still have a `next`.
     limit: Option<usize>,
-    /// Whether the texts of the pages are in the list.
+    /// Whether the list contains the texts.
     #[serde(default)]
     #[param(default = false)]
     text: bool,
 }
 
-/// One page, or several.
+/// Page, or list of pages.
 #[derive(Debug, serde::Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = StoredPageOrList)]
-#[allow(dead_code, clippy::large_enum_variant, reason = "only described: each is answered by itself")]
+#[allow(dead_code, clippy::large_enum_variant, reason = "used for the OpenAPI schema alone")]
 pub(super) enum OneOrMany {
     #[schema(title = "one")]
     One(StoredPage),
@@ -52,20 +50,17 @@ pub(super) enum OneOrMany {
     Many(PageList),
 }
 
-/// The stored page of a URL (`url`), or a list of stored pages in order of URL
+/// Get the stored page of a URL (`url`), or list stored pages in order of URL
 #[utoipa::path(get, path = "/api/pages", operation_id = "findPages", tag = "search", params(PagesQuery), responses(
-    (status = OK, body = inline(OneOrMany), description = "The page, or the list"),
-    (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
-        description = "The query or a parameter is wrong"),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "No page of this URL is stored"),
+    (status = OK, body = inline(OneOrMany), description = "Page, or list of pages"),
+    (status = BAD_REQUEST, description = "Invalid query or parameter"),
+    (status = NOT_FOUND, description = "Unknown page"),
 ))]
 pub(super) async fn find(
     State(shared): State<Shared>,
-    QueryOf(query): QueryOf<PagesQuery>,
+    QueryParams(query): QueryParams<PagesQuery>,
 ) -> Result<Response, Problem> {
-    let Some(index) = &shared.parts.index else {
-        return Err(Problem::unavailable("this process has no search index; ask one that has"));
-    };
+    let index = shared.index()?;
     let PagesQuery { url, host, query, crawl, cursor, limit, text } = query;
     if let Some(url) = url {
         let others = [
@@ -76,21 +71,17 @@ pub(super) async fn find(
             ("limit", limit.is_some()),
         ];
         if let Some((name, _)) = others.into_iter().find(|(_, given)| *given) {
-            return Err(
-                Problem::invalid("a URL has one page; leave this out, or leave `url` out").field(name)
-            );
+            return Err(Problem::invalid("cannot be combined with `url`; leave one of them out").field(name));
         }
         let page = stored::page(&**index, &url).await?;
         let page = page.ok_or_else(|| {
-            let url: String = url.chars().take(200).collect();
-            Problem::not_found(format!(
-                "no page of `{url}` is stored; `/api/trails?url=` says what happened to it"
-            ))
-            .field("url")
+            let detail =
+                format!("no stored page of `{}`; see `/api/trails?url=` for its trail", excerpt(&url));
+            Problem::not_found(detail).field("url")
         })?;
         return Ok(Json(page).into_response());
     }
-    let limit = limit.unwrap_or(FEW);
+    let limit = limit.unwrap_or_else(default_limit);
     let wanted = PagesWanted { host, query, crawl, cursor, limit, with_text: text };
     let records = CrawlRecords { frontier: &*shared.parts.frontier, trails: &*shared.parts.trails };
     Ok(Json(stored::pages(&**index, Some(records), &wanted).await?).into_response())

@@ -1,7 +1,7 @@
-//! Clients that mean ill or are in trouble: who reads nothing, rests, or takes all connections, and what that costs the others.
+//! Hostile and slow clients: no reads, idle connections, and exhausted connection limits.
 
 use crate::{
-    lab::Lab,
+    harness::TestGateway,
     limits::{exchange, listen},
 };
 use axum::{Router, routing::get};
@@ -17,22 +17,22 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Nothing here takes this long.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout of a test step.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn asking(address: SocketAddr, path: &str) -> String {
+fn get_request(address: SocketAddr, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
 }
 
-/// Asks one question after the other without reading an answer, until the other side has had enough.
+/// Sends requests without reading a response until the gateway closes the connection.
 async fn never_reads(address: SocketAddr, path: &str) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let many = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").repeat(100);
     while stream.write_all(many.as_bytes()).await.is_ok() {}
 }
 
-/// A listener with answers of this many bytes at `/large`.
-async fn large(bytes: usize, limits: Limits) -> (SocketAddr, Stop, JoinHandle<()>) {
+/// Serves responses of this size at `/large`.
+async fn serve_large(bytes: usize, limits: Limits) -> (SocketAddr, Stop, JoinHandle<()>) {
     let router = Router::new().route("/large", get(move || async move { vec![b'x'; bytes] }));
     let access = Access { setting: "gateway.listen", token: false, open_to_all: false };
     let listening = bind("127.0.0.1:0".parse().unwrap(), access).await.unwrap();
@@ -41,31 +41,31 @@ async fn large(bytes: usize, limits: Limits) -> (SocketAddr, Stop, JoinHandle<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_never_read_are_cut_off() {
-    let lab = Lab::idle().await;
-    let limits = Limits { taken_within: Duration::from_millis(300), ..Limits::default() };
-    let (address, serving) = listen(&lab, limits).await;
+async fn clients_that_never_read_are_disconnected() {
+    let gateway = TestGateway::idle().await;
+    let limits = Limits { write_timeout: Duration::from_millis(300), ..Limits::default() };
+    let (address, serving) = listen(&gateway, limits).await;
     let clients = (0..50).map(|_| never_reads(address, "/metrics"));
-    let cut = tokio::time::timeout(LIMIT, futures::future::join_all(clients)).await;
-    cut.expect("clients that read nothing must not be held");
-    lab.parts.stop.request();
+    let disconnected = tokio::time::timeout(TIMEOUT, futures::future::join_all(clients)).await;
+    disconnected.expect("a client that reads nothing must be disconnected");
+    gateway.parts.stop.request();
     serving.await.unwrap();
-    lab.end().await;
+    gateway.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_reads_slowly_gets_its_answer_whole() {
-    let limits = Limits { taken_within: Duration::from_secs(1), ..Limits::default() };
+async fn a_slow_client_gets_the_complete_response() {
+    let limits = Limits { write_timeout: Duration::from_secs(1), ..Limits::default() };
     let size = 4 << 20;
-    let (address, stop, serving) = large(size, limits).await;
+    let (address, stop, serving) = serve_large(size, limits).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(64 << 10).unwrap();
     let mut stream = socket.connect(address).await.unwrap();
-    stream.write_all(asking(address, "/large").as_bytes()).await.unwrap();
-    // Longer than a client may take nothing at all.
+    stream.write_all(get_request(address, "/large").as_bytes()).await.unwrap();
+    // Slower in total than the write timeout.
     let (began, mut read, mut part) = (Instant::now(), 0, vec![0; 128 << 10]);
     loop {
-        let bytes = stream.read(&mut part).await.expect("who reads slowly is not cut off");
+        let bytes = stream.read(&mut part).await.expect("a slow client is not disconnected");
         if bytes == 0 {
             break;
         }
@@ -79,24 +79,25 @@ async fn a_client_that_reads_slowly_gets_its_answer_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_reads_takes_no_more_memory_than_is_set_aside() {
-    let limits = Limits { unread: 6 << 20, taken_within: Duration::from_secs(5), ..Limits::default() };
-    let (address, stop, serving) = large(4 << 20, limits).await;
+async fn unread_responses_stay_within_their_memory_limit() {
+    let limits =
+        Limits { max_unread_bytes: 6 << 20, write_timeout: Duration::from_secs(5), ..Limits::default() };
+    let (address, stop, serving) = serve_large(4 << 20, limits).await;
     let mut silent = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(asking(address, "/large").as_bytes()).await.unwrap();
-        // It has begun to answer, and waits.
+        stream.write_all(get_request(address, "/large").as_bytes()).await.unwrap();
+        // The response has started.
         stream.readable().await.unwrap();
         silent.push(stream);
     }
-    let refused = exchange(address, &asking(address, "/large")).await;
+    let refused = exchange(address, &get_request(address, "/large")).await;
     assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("problem:overloaded"), "{refused}");
     assert!(refused.contains("retry-after: "), "{refused}");
     drop(silent);
     let began = Instant::now();
-    while !exchange(address, &asking(address, "/large")).await.starts_with("HTTP/1.1 200 OK\r\n") {
-        assert!(began.elapsed() < LIMIT, "what is held for who has gone must be let go of");
+    while !exchange(address, &get_request(address, "/large")).await.starts_with("HTTP/1.1 200 OK\r\n") {
+        assert!(began.elapsed() < TIMEOUT, "the memory of closed connections must be released");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     stop.request();
@@ -104,64 +105,64 @@ async fn what_nobody_reads_takes_no_more_memory_than_is_set_aside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_rests_between_two_requests_is_closed() {
-    let lab = Lab::idle().await;
-    let limits = Limits { head_within: Duration::from_millis(300), ..Limits::default() };
-    let (address, serving) = listen(&lab, limits).await;
+async fn an_idle_connection_is_closed() {
+    let gateway = TestGateway::idle().await;
+    let limits = Limits { header_timeout: Duration::from_millis(300), ..Limits::default() };
+    let (address, serving) = listen(&gateway, limits).await;
     let answer = exchange(address, &format!("GET /health/live HTTP/1.1\r\nhost: {address}\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    lab.parts.stop.request();
+    gateway.parts.stop.request();
     serving.await.unwrap();
-    lab.end().await;
+    gateway.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_answered_when_all_connections_are_taken_and_everything_else_is_refused() {
-    let lab = Lab::idle().await;
-    let limits = Limits { connections: 2, spare: 4, ..Limits::default() };
-    let (address, serving) = listen(&lab, limits).await;
+async fn health_checks_are_served_when_all_connections_are_in_use() {
+    let gateway = TestGateway::idle().await;
+    let limits = Limits { connections: 2, health_connections: 4, ..Limits::default() };
+    let (address, serving) = listen(&gateway, limits).await;
     let mut silent = Vec::new();
-    // All places, and more than the spare ones.
+    // More than all connections, including those for health checks.
     for _ in 0..20 {
         silent.push(TcpStream::connect(address).await.unwrap());
         for path in ["/health/live", "/health/ready"] {
-            let answer = exchange(address, &asking(address, path)).await;
+            let answer = exchange(address, &get_request(address, path)).await;
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {answer}");
         }
     }
-    let refused = exchange(address, &asking(address, "/api/crawls")).await;
+    let refused = exchange(address, &get_request(address, "/api/crawls")).await;
     assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("problem:overloaded"), "{refused}");
     assert!(refused.contains("retry-after: ") && refused.contains("x-request-id: "), "{refused}");
     silent.clear();
     let began = Instant::now();
-    while !exchange(address, &asking(address, "/api/crawls")).await.starts_with("HTTP/1.1 200 OK\r\n") {
-        assert!(began.elapsed() < LIMIT, "the places of who has gone must be free again");
+    while !exchange(address, &get_request(address, "/api/crawls")).await.starts_with("HTTP/1.1 200 OK\r\n") {
+        assert!(began.elapsed() < TIMEOUT, "the slots of closed connections must be released");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    lab.parts.stop.request();
+    gateway.parts.stop.request();
     serving.await.unwrap();
-    lab.end().await;
+    gateway.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_cannot_take_the_connections_of_the_others() {
-    let lab = Lab::idle().await;
+async fn one_address_cannot_use_all_connections() {
+    let gateway = TestGateway::idle().await;
     let limits = Limits { connections: 10, per_peer: 2, ..Limits::default() };
-    let (address, serving) = listen(&lab, limits).await;
+    let (address, serving) = listen(&gateway, limits).await;
     let from = async |peer: &str| {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
         socket.connect(address).await.unwrap()
     };
     let _held = [from("127.0.0.1").await, from("127.0.0.1").await];
-    let refused = exchange(address, &asking(address, "/api/crawls")).await;
+    let refused = exchange(address, &get_request(address, "/api/crawls")).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     let mut other = from("127.0.0.2").await;
-    other.write_all(asking(address, "/api/crawls").as_bytes()).await.unwrap();
+    other.write_all(get_request(address, "/api/crawls").as_bytes()).await.unwrap();
     let mut answer = String::new();
-    tokio::time::timeout(LIMIT, other.read_to_string(&mut answer)).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, other.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    lab.parts.stop.request();
+    gateway.parts.stop.request();
     serving.await.unwrap();
-    lab.end().await;
+    gateway.shut_down().await;
 }

@@ -1,4 +1,4 @@
-//! What a body of `POST /api/crawls` asks for, and what is wrong with it.
+//! Body of `POST /api/crawls`, and its validation.
 
 use crate::{inventory::Inventory, parts::CrawlDefaults, problem::Problem};
 use crawlway_clock::{DURATION, parse_duration};
@@ -7,69 +7,66 @@ use crawlway_store::CrawlId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// The most seeds of one crawl.
-const MOST_SEEDS: usize = 10_000;
-/// The most hosts and the most patterns of each kind.
-const MOST_RULES: usize = 1_000;
+/// Maximum number of seeds.
+const MAX_SEEDS: usize = 10_000;
+/// Maximum number of hosts, and of patterns of each kind.
+const MAX_RULES: usize = 1_000;
 
-/// What a crawl is asked to do. Sent again under the same name it goes on with the same crawl, on the terms given now.
+/// Settings of a crawl. An existing crawl of the same name continues with these settings.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewCrawl {
-    /// Its name: 1 to 64 letters, digits, `-`, `_` or `.`. The default is made from the seeds alone, such as
-    /// `example.org`.
+    /// Name: 1 to 64 letters, digits, `-`, `_` or `.`. The default is derived from the seeds, such as `example.org`.
     #[serde(default)]
     #[schema(example = "example.org")]
     name: Option<String>,
-    /// Where it begins: 1 to 10,000 URLs.
+    /// Start URLs, 1 to 10,000.
     #[schema(min_items = 1, max_items = 10_000, example = json!(["https://example.org/"]))]
     seeds: Vec<String>,
-    /// The hosts that it may visit, such as `example.org`, `*.example.org` or `example.org:8080`. None means those of the
-    /// seeds.
+    /// Allowed hosts, such as `example.org`, `*.example.org` or `example.org:8080`. The default is the hosts of the seeds.
     #[serde(default)]
     #[schema(max_items = 1000)]
     hosts: Vec<String>,
-    /// Patterns of which a URL must fit one, if there are any. A pattern is about path and query, or about the whole
-    /// URL if it has `://` in it; `*` stands for anything.
+    /// Patterns of which a URL must match one, if there are any. A pattern applies to path and query, or to the whole URL if it
+    /// contains `://`; `*` matches anything.
     #[serde(default)]
     #[schema(max_items = 1000)]
     include: Vec<String>,
-    /// Patterns of which a URL must fit none.
+    /// Patterns of excluded URLs.
     #[serde(default)]
     #[schema(max_items = 1000)]
     exclude: Vec<String>,
-    /// How many links away from a seed it goes; null for any number.
+    /// Maximum number of links from a seed; null for no limit.
     #[serde(default)]
     max_depth: Option<u32>,
-    /// How many pages it fetches, at least 1; null for any number.
+    /// Maximum number of fetched pages, at least 1; null for no limit.
     #[serde(default)]
     #[schema(minimum = 1)]
     max_pages: Option<u64>,
-    /// Whether the sitemaps of the seeds' hosts are read too, in the background.
+    /// Whether the sitemaps of the seeds' hosts are read, in the background.
     #[serde(default)]
     sitemaps: bool,
-    /// How long a page need not be crawled again: a text such as `12h` or `7d`, as in the settings. The default is that
-    /// of the settings, `search.recrawl_after`.
+    /// Time after which a page is due again, such as `12h` or `7d`. The default is the setting `search.recrawl_after`.
     #[serde(default)]
     #[schema(example = "7d")]
     recrawl_after: Option<String>,
-    /// Whether everything is fetched again, whatever was fetched lately.
+    /// Whether all pages are fetched again, also those that are not due.
     #[serde(default)]
     fresh: bool,
 }
 
 impl NewCrawl {
-    /// Refuses seeds with an address that must not be asked, as `POST /api/urls` does.
+    /// Applies the SSRF guard to literal addresses of seeds, as `POST /api/urls` does.
     pub(super) fn check_addresses(&self, inventory: &Inventory) -> Result<(), Problem> {
-        for (place, seed) in self.seeds.iter().enumerate() {
+        for (index, seed) in self.seeds.iter().enumerate() {
             if let Some(problem) = inventory.refused_address(seed) {
-                return Err(problem.field(format!("seeds[{place}]")));
+                return Err(problem.field(format!("seeds[{index}]")));
             }
         }
         Ok(())
     }
 
-    /// The crawl that is asked for, checked.
+    /// Validated crawl.
     pub(super) fn into_asked(self, defaults: CrawlDefaults) -> Result<Asked, Problem> {
         let name = self.name.as_deref().map(CrawlId::new).transpose();
         let name = name.map_err(|error| Problem::invalid(error.to_string()).field("name"))?;
@@ -78,12 +75,9 @@ impl NewCrawl {
     }
 
     fn into_definition(self, defaults: CrawlDefaults) -> Result<Definition, Problem> {
-        if self.seeds.len() > MOST_SEEDS {
-            let problem = format!(
-                "{} seeds are too many; use at most {MOST_SEEDS}, and several crawls for more",
-                self.seeds.len()
-            );
-            return Err(Problem::invalid(problem).field("seeds"));
+        if self.seeds.len() > MAX_SEEDS {
+            let detail = format!("{} seeds; use at most {MAX_SEEDS} per crawl", self.seeds.len());
+            return Err(Problem::invalid(detail).field("seeds"));
         }
         for (field, rules) in [("hosts", &self.hosts), ("include", &self.include), ("exclude", &self.exclude)]
         {
@@ -113,8 +107,8 @@ impl NewCrawl {
             let field = match &error {
                 DefinitionError::NoSeeds | DefinitionError::SeedOutOfScope { .. } => "seeds".to_owned(),
                 DefinitionError::Seed { seed, .. } => {
-                    let place = seeds.iter().position(|given| given == seed).unwrap_or_default();
-                    format!("seeds[{place}]")
+                    let index = seeds.iter().position(|given| given == seed).unwrap_or_default();
+                    format!("seeds[{index}]")
                 }
                 DefinitionError::Zero(_) => "max_pages".to_owned(),
                 DefinitionError::Host { .. } => "hosts".to_owned(),
@@ -125,19 +119,19 @@ impl NewCrawl {
 }
 
 fn check_rules(field: &str, rules: &[String]) -> Result<(), Problem> {
-    if rules.len() > MOST_RULES {
-        let problem = format!("{} are too many; use at most {MOST_RULES}", rules.len());
-        return Err(Problem::invalid(problem).field(field));
+    if rules.len() > MAX_RULES {
+        let detail = format!("{} entries; use at most {MAX_RULES}", rules.len());
+        return Err(Problem::invalid(detail).field(field));
     }
-    for (place, rule) in rules.iter().enumerate() {
-        let problem = if rule.trim().is_empty() {
-            "it is empty and would fit nothing; leave it out".to_owned()
+    for (index, rule) in rules.iter().enumerate() {
+        let detail = if rule.trim().is_empty() {
+            "is empty and would match nothing; remove it".to_owned()
         } else if field == "hosts" && rule.contains(['/', '@', ' ']) {
-            format!("`{rule}` is no host; write only its name, such as `example.org` or `*.example.org`")
+            format!("`{rule}` is no host; expected a name such as `example.org` or `*.example.org`")
         } else {
             continue;
         };
-        return Err(Problem::invalid(problem).field(format!("{field}[{place}]")));
+        return Err(Problem::invalid(detail).field(format!("{field}[{index}]")));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A connection whose other side must take what it is sent: one that takes nothing, or too little, is given up.
+//! Write timeout of a connection, for clients that do not read or read too slowly.
 
 use std::{
     io::{self, IoSlice},
@@ -15,31 +15,33 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// Who is slow must take so many bytes a second, or would hold a connection for ever a few bytes at a time.
-const SLOWEST: u32 = 1 << 10;
-/// How long, and for how many bytes, is listened to a client that is still sending when its answer is out.
-const LINGER: (Duration, usize) = (Duration::from_secs(2), 64 << 20);
+/// Minimum rate of a slow client, which could otherwise hold a connection forever.
+const MIN_BYTES_PER_SECOND: u32 = 1 << 10;
+/// Maximum time of a lingering close.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of bytes discarded during a lingering close.
+const MAX_LINGER_BYTES: usize = 64 << 20;
 
-/// A stream that fails when nothing of what is written is taken for a while.
+/// Stream whose writes time out.
 #[derive(Debug)]
-pub(super) struct Taken<S> {
+pub(super) struct WriteTimeoutStream<S> {
     stream: S,
-    within: Duration,
-    /// Runs from when a write had to wait, until everything is out.
+    timeout: Duration,
+    /// Deadline of pending writes, from the first write that blocks to the next flush.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Whether the client may still be sending what nobody reads.
-    still_sending: Arc<AtomicBool>,
-    lingering: Option<(Pin<Box<Sleep>>, usize)>,
+    /// Whether the client may still send a body that is not read.
+    client_is_sending: Arc<AtomicBool>,
+    linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
-impl<S> Taken<S> {
-    /// Fails when nothing is taken within this time. If `still_sending` is set when the connection is closed, it stays half
-    /// open for a moment: the answer would otherwise be lost together with what the client has sent in vain.
-    pub(super) fn new(stream: S, within: Duration, still_sending: Arc<AtomicBool>) -> Self {
-        Self { stream, within, deadline: None, still_sending, lingering: None }
+impl<S> WriteTimeoutStream<S> {
+    /// Stream with this write timeout. With `client_is_sending` the close lingers: a reset because of unread data would discard
+    /// the response.
+    pub(super) fn new(stream: S, timeout: Duration, client_is_sending: Arc<AtomicBool>) -> Self {
+        Self { stream, timeout, deadline: None, client_is_sending, linger: None }
     }
 
-    /// Looks at how a write went.
+    /// Applies the timeout to the result of a write.
     fn written(
         &mut self,
         context: &mut Context<'_>,
@@ -47,20 +49,21 @@ impl<S> Taken<S> {
     ) -> Poll<io::Result<usize>> {
         match write {
             Poll::Pending => {
-                let within = self.within;
-                let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
+                let timeout = self.timeout;
+                let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
                 match deadline.as_mut().poll(context) {
                     Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                         io::ErrorKind::TimedOut,
-                        format!("the client takes nothing, or too slowly, for {within:?}"),
+                        format!("the client reads nothing, or too slowly, for {timeout:?}"),
                     ))),
                     Poll::Pending => Poll::Pending,
                 }
             }
             Poll::Ready(Ok(bytes)) => {
                 if let Some(deadline) = &mut self.deadline {
-                    let earned = Duration::from_secs(1) * u32::try_from(bytes).unwrap_or(u32::MAX) / SLOWEST;
-                    let until = (deadline.deadline() + earned).min(Instant::now() + self.within);
+                    let earned = Duration::from_secs(1) * u32::try_from(bytes).unwrap_or(u32::MAX)
+                        / MIN_BYTES_PER_SECOND;
+                    let until = (deadline.deadline() + earned).min(Instant::now() + self.timeout);
                     deadline.as_mut().reset(until);
                 }
                 Poll::Ready(Ok(bytes))
@@ -70,7 +73,7 @@ impl<S> Taken<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Taken<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -80,7 +83,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Taken<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Taken<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -99,12 +102,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Taken<S> {
         self.written(context, write)
     }
 
-    /// Answers are then not copied before they are written.
+    /// Vectored writes avoid a copy of the response.
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    /// Called when all that there was is written.
+    /// Ends the deadline: hyper flushes after everything is written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.deadline = None;
         Pin::new(&mut self.stream).poll_flush(context)
@@ -112,14 +115,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Taken<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.lingering.is_none() {
+        if this.linger.is_none() {
             std::task::ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
-            if !this.still_sending.load(Ordering::Relaxed) {
+            if !this.client_is_sending.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
         }
-        let (time, most) = LINGER;
-        let (end, left) = this.lingering.get_or_insert_with(|| (Box::pin(tokio::time::sleep(time)), most));
+        let (end, left) = this
+            .linger
+            .get_or_insert_with(|| (Box::pin(tokio::time::sleep(LINGER_TIMEOUT)), MAX_LINGER_BYTES));
         let mut scratch = [0; 4096];
         loop {
             if end.as_mut().poll(context).is_ready() {
@@ -128,7 +132,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Taken<S> {
             let mut buffer = ReadBuf::new(&mut scratch);
             let read = std::task::ready!(Pin::new(&mut this.stream).poll_read(context, &mut buffer));
             let bytes = buffer.filled().len();
-            // What it is still sending is of no use to anybody, and neither is why it stopped.
             if read.is_err() || bytes == 0 || bytes > *left {
                 return Poll::Ready(Ok(()));
             }

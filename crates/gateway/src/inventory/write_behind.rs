@@ -1,43 +1,44 @@
-//! Accepted URLs on their way into the records: written in the background, together, and again after an outage.
+//! Write-behind of accepted URLs: their records are written in the background, in batches, with retries.
 
 use super::Inner;
+use crawlway_clock::Backoff;
 use crawlway_store::{StoreError, inventory::Request};
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::timeout};
 
-/// For so long requests are gathered before they are written. Everything is written within 200 ms while the store answers.
-const GATHER: Duration = Duration::from_millis(50);
-/// How many requests are written with one call.
+/// Time to collect a batch. Every request is written within 200 ms while the store responds.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
+/// Maximum number of requests per write.
 const BATCH: usize = 200;
-/// A write that has not ended by then has failed.
+/// Timeout of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait after the first failed write, and at most after any later one.
-const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How long the end of the process waits for the last write.
-const LAST_WRITE: Duration = Duration::from_secs(3);
+/// Back-off after failed writes.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+/// Time for the last write at shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The requests that are not written yet, the oldest dropped first when there are too many.
+/// Requests that are not written yet, the oldest dropped first.
 #[derive(Debug)]
-pub(super) struct QueuedWrites {
+pub(super) struct WriteBehind {
     capacity: usize,
     state: Mutex<State>,
-    /// Wakes those who wait for the last write.
+    /// Signals that all requests are written.
     written: Notify,
-    /// Wakes the task, since the process is to end.
+    /// Wakes the writer at shutdown.
     ending: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     pending: VecDeque<Request>,
-    /// A task writes them.
+    /// Whether the writer task runs.
     running: bool,
     ending: bool,
     dropped: u64,
 }
 
-impl QueuedWrites {
+impl WriteBehind {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
@@ -51,8 +52,8 @@ impl QueuedWrites {
         self.state.lock()
     }
 
-    /// Keeps requests, and drops the oldest beyond the capacity: the worker makes their records when it begins them.
-    fn keep(&self, state: &mut State) {
+    /// Drops the oldest requests beyond the capacity: workers create their records when they start them.
+    fn trim(&self, state: &mut State) {
         while state.pending.len() > self.capacity {
             state.pending.pop_front();
             state.dropped += 1;
@@ -60,27 +61,27 @@ impl QueuedWrites {
                 let capacity = self.capacity;
                 tracing::warn!(
                     capacity,
-                    "too many URLs wait to be recorded as queued; workers record the oldest when they begin them"
+                    "too many accepted URLs wait for their records; workers create the oldest ones"
                 );
             }
         }
     }
 }
 
-/// Has a request written soon.
-pub(super) fn write_soon(inner: &Arc<Inner>, request: Request) {
-    let writes = &inner.queued;
+/// Schedules the write of a request.
+pub(super) fn schedule(inner: &Arc<Inner>, request: Request) {
+    let writes = &inner.writes;
     let mut state = writes.state();
     state.pending.push_back(request);
-    writes.keep(&mut state);
+    writes.trim(&mut state);
     if !std::mem::replace(&mut state.running, true) {
         tokio::spawn(write_all(inner.clone()));
     }
 }
 
-/// Returns when everything is written, or cannot be in the time that is left.
+/// Waits until all requests are written, up to a timeout.
 pub(super) async fn flush(inner: &Inner) {
-    let writes = &inner.queued;
+    let writes = &inner.writes;
     writes.state().ending = true;
     writes.ending.notify_one();
     let all_written = async {
@@ -94,24 +95,24 @@ pub(super) async fn flush(inner: &Inner) {
             written.await;
         }
     };
-    if timeout(LAST_WRITE, all_written).await.is_err() {
+    if timeout(FLUSH_TIMEOUT, all_written).await.is_err() {
         let left = writes.state().pending.len();
         tracing::warn!(
             left,
-            "accepted URLs could not be recorded as queued; workers record them when they begin them"
+            "records of accepted URLs were not written before shutdown; workers create them"
         );
     }
 }
 
-/// Writes until nothing is left.
+/// Writes batches until no request is pending.
 async fn write_all(inner: Arc<Inner>) {
-    let writes = &inner.queued;
-    let mut delay = RETRY_DELAY.0;
-    let mut rest = GATHER;
+    let writes = &inner.writes;
+    let mut failures = 0;
     loop {
         if !writes.state().ending {
+            let delay = BACKOFF.delay(failures).max(BATCH_DELAY);
             tokio::select! {
-                () = tokio::time::sleep(rest) => {}
+                () = tokio::time::sleep(delay) => {}
                 () = writes.ending.notified() => {}
             }
         }
@@ -127,29 +128,28 @@ async fn write_all(inner: Arc<Inner>) {
             state.pending.drain(..count).collect()
         };
         match write(&inner, &batch).await {
-            Ok(()) => (delay, rest) = (RETRY_DELAY.0, GATHER),
+            Ok(()) => failures = 0,
             Err(error @ StoreError::Invalid { .. }) => {
-                tracing::error!(%error, urls = batch.len(), "accepted URLs cannot be recorded as queued");
+                tracing::error!(%error, urls = batch.len(), "records of accepted URLs were refused");
             }
             Err(error) => {
-                tracing::warn!(%error, urls = batch.len(), "accepted URLs are not recorded as queued yet; trying again");
+                tracing::warn!(%error, urls = batch.len(), "writing records of accepted URLs failed; retrying");
                 let mut state = writes.state();
                 batch.into_iter().rev().for_each(|request| state.pending.push_front(request));
-                writes.keep(&mut state);
+                writes.trim(&mut state);
                 if state.ending {
-                    tracing::warn!(left = state.pending.len(), "workers record them when they begin them");
+                    tracing::warn!(left = state.pending.len(), "shutting down; workers create the records");
                     state.pending.clear();
                 }
-                rest = delay;
-                delay = (delay * 2).min(RETRY_DELAY.1);
+                failures += 1;
             }
         }
     }
 }
 
 async fn write(inner: &Inner, batch: &[Request]) -> Result<(), StoreError> {
-    let records = inner.records.get().ok_or_else(super::not_there)?;
+    let records = inner.records.get().ok_or_else(super::not_connected)?;
     let now = inner.clock.now();
     let written = timeout(WRITE_TIMEOUT, records.mark_queued(batch, now)).await;
-    written.unwrap_or_else(|_| Err(super::late(WRITE_TIMEOUT)))
+    written.unwrap_or_else(|_| Err(super::timed_out(WRITE_TIMEOUT)))
 }
