@@ -1,4 +1,4 @@
-//! A command together with everything that it starts: a signal to us ends all of it, and nothing is left running.
+//! Commands in their own process group, which a signal to xtask stops as a whole.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
@@ -10,48 +10,49 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How often it is looked whether something has happened.
-const POLL: Duration = Duration::from_millis(20);
+/// Interval of checks for signals and ended processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long the command has to end once it was asked to, and how long what it has started has after that.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(1));
+/// Timeout of the command after SIGTERM.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Further time for its child processes before SIGKILL.
+const CHILDREN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the command in a group of its own and waits for its end. If a signal asks us to end meanwhile, the whole group is asked, and
-/// then made, to end, which is an error. A terminal cannot be read in there.
+/// Runs a command in its own process group, without standard input. A signal to xtask stops the whole group, and is an error.
 pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
-    let asked = Arc::new(AtomicBool::new(false));
+    let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&asked)).context("preparing for signals")?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .context("registering signal handlers")?;
     }
-    run_until(command, &asked)
+    run_until(command, &interrupted)
 }
 
-fn run_until(command: &mut Command, asked: &AtomicBool) -> Result<ExitStatus> {
+fn run_until(command: &mut Command, interrupted: &AtomicBool) -> Result<ExitStatus> {
     let mut child = command.process_group(0).stdin(Stdio::null()).spawn()?;
     let group = Pid::from_child(&child);
-    while !asked.load(Ordering::Relaxed) {
+    while !interrupted.load(Ordering::Relaxed) {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
     }
-    // The command is not reaped before the group has had both signals: its number, which is the group's, cannot be anybody
-    // else's until then.
+    // Not reaped before both signals are sent: until then the id of the group cannot be reused.
     let _ = kill_process_group(group, Signal::TERM);
     let began = Instant::now();
-    while !has_ended(group) && began.elapsed() < PATIENCE.0 {
-        thread::sleep(POLL);
+    while !has_ended(group) && began.elapsed() < STOP_TIMEOUT {
+        thread::sleep(POLL_INTERVAL);
     }
-    thread::sleep(PATIENCE.1);
+    thread::sleep(CHILDREN_TIMEOUT);
     let _ = kill_process_group(group, Signal::KILL);
     child.wait()?;
-    bail!("interrupted; what was running is ended")
+    bail!("interrupted")
 }
 
 /// Whether the process has ended, without reaping it.
 fn has_ended(pid: Pid) -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(waitid(WaitId::Pid(pid), look), Ok(None))
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
 }
 
 #[cfg(test)]
@@ -60,43 +61,37 @@ mod tests {
 
     use super::*;
 
-    /// Whether a process of this number runs; one that nobody has reaped yet does not.
+    /// Whether a process runs; a zombie does not.
     fn runs(pid: &str) -> bool {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
     }
 
     #[test]
-    fn an_interrupted_command_leaves_nothing_running_that_it_has_started() {
+    fn an_interrupt_stops_child_processes_too() {
         let folder = tempfile::tempdir().unwrap();
         let started = folder.path().join("started");
-        // As cargo and a test that pays no attention to signals.
+        // Like cargo with a test that ignores signals.
         let script = "sh -c 'trap \"\" TERM INT; echo $$ > \"$0.part\"; mv \"$0.part\" \"$0\"; sleep 600; sleep 600' \"$0\" & wait";
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(&started);
-        let asked = AtomicBool::new(false);
+        let interrupted = AtomicBool::new(false);
         let error = thread::scope(|scope| {
             scope.spawn(|| {
                 let began = Instant::now();
                 while !started.exists() && began.elapsed() < Duration::from_secs(60) {
-                    thread::sleep(POLL);
+                    thread::sleep(POLL_INTERVAL);
                 }
-                asked.store(true, Ordering::Relaxed);
+                interrupted.store(true, Ordering::Relaxed);
             });
-            run_until(&mut command, &asked).unwrap_err()
+            run_until(&mut command, &interrupted).unwrap_err()
         });
         assert!(error.to_string().contains("interrupted"), "{error}");
         let pid = fs::read_to_string(&started).unwrap();
         let began = Instant::now();
         while runs(pid.trim()) {
             assert!(began.elapsed() < Duration::from_secs(60), "process {pid} was left behind");
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
-    }
-
-    #[test]
-    fn a_command_that_nobody_interrupts_tells_how_it_ended() {
-        let status = run_until(Command::new("sh").args(["-c", "exit 7"]), &AtomicBool::new(false)).unwrap();
-        assert_eq!(status.code(), Some(7));
     }
 }

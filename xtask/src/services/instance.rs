@@ -1,4 +1,4 @@
-//! The room that a server is given: its ports, its data directory, its log, and the account it runs under.
+//! Resources of one server instance: ports, data directory, log and account.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,28 +11,28 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::docker::{self, Image};
-use super::run_folder::RunFolder;
+use super::run_directory::RunDirectory;
 use super::server::{Installed, Server};
 
-/// How much of a log is shown when a server fails.
-const LAST_LINES: usize = 20;
+/// Number of log lines in an error.
+const LOG_LINES: usize = 20;
 
-/// What one server has to itself.
+/// Resources of one server instance.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Instance {
     pub(super) installed: Installed,
-    /// Exists, belongs to the account that the server runs under, and is empty at first.
+    /// Data directory, initially empty, owned by the account of the server.
     pub(super) data: PathBuf,
     pub(super) ports: Vec<u16>,
     pub(super) log: PathBuf,
-    /// Whether the server is to wait for the disk, as it does where it is used in earnest.
+    /// Whether writes are synced to disk, as in production.
     pub(super) durable: bool,
-    /// Whether the server is a container, whose files are its own.
+    /// Whether the server runs as a container.
     pub(super) container: bool,
     account: Option<Account>,
 }
 
-/// Another account than ours.
+/// Account that runs a server instead of root.
 #[derive(Debug)]
 struct Account {
     name: &'static str,
@@ -40,10 +40,10 @@ struct Account {
     group: u32,
 }
 
-impl Room {
-    pub(super) fn furnish(server: &dyn Server, run: &RunFolder) -> Result<Self> {
+impl Instance {
+    pub(super) fn allocate(server: &dyn Server, run: &RunDirectory) -> Result<Self> {
         let found = server.find();
-        let image = server.image(run.durable).filter(|_| found.is_none() && docker::engine_answers());
+        let image = server.image(run.durable).filter(|_| found.is_none() && docker::is_available());
         let container = image.is_some();
         let as_image =
             |image: Image| Installed { folder: PathBuf::new(), version: image.reference.to_owned() };
@@ -51,11 +51,11 @@ impl Room {
             .or_else(|| image.map(as_image))
             .with_context(|| format!("{} is not installed", server.name()))?;
         let account = if !container && rustix::process::geteuid().is_root() {
-            Account::first_of(server.instead_of_root())?
+            Account::first_of(server.accounts())?
         } else {
             None
         };
-        let room = Room {
+        let instance = Instance {
             installed,
             data: data_directory(server, run, account.as_ref())?,
             ports: free_ports(server.ports()).context("finding a free port")?,
@@ -64,11 +64,11 @@ impl Room {
             container,
             account,
         };
-        File::create(&room.log).with_context(|| format!("creating {}", room.log.display()))?;
-        Ok(room)
+        File::create(&instance.log).with_context(|| format!("creating {}", instance.log.display()))?;
+        Ok(instance)
     }
 
-    /// One of the server's programs, run under its account, in its data directory, with none of our environment.
+    /// Command for a program of the server, with its account, data directory and a clean environment.
     pub(super) fn command(&self, program: &str) -> Command {
         let program = self.installed.folder.join(program);
         let mut command = match &self.account {
@@ -85,35 +85,38 @@ impl Room {
         command
     }
 
-    /// Has the command write to the log.
-    pub(super) fn log_of(&self, command: &mut Command) -> Result<()> {
+    /// Redirects the output of a command to the log.
+    pub(super) fn redirect_to_log(&self, command: &mut Command) -> Result<()> {
         let log = File::options().append(true).open(&self.log).context("opening the log")?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         Ok(())
     }
 
-    /// Runs one of the server's programs to its end, to prepare something.
+    /// Runs a program of the server to its end.
     pub(super) fn run(&self, program: &str, args: &[&OsStr]) -> Result<()> {
         let mut command = self.command(program);
         command.args(args);
-        self.log_of(&mut command)?;
+        self.redirect_to_log(&mut command)?;
         let status = command.status().with_context(|| format!("starting {program}"))?;
         ensure!(status.success(), "{program} ended with {status}");
         Ok(())
     }
 
-    /// The end of the log, for whoever has to find out what went wrong.
-    pub(super) fn last_words(&self) -> String {
+    /// Last lines of the log, for an error message.
+    pub(super) fn log_excerpt(&self) -> String {
         match tail(&self.log) {
             Ok(lines) if lines.is_empty() => "its log is empty".to_owned(),
             Ok(lines) => {
-                format!("the end of its log (`--keep` keeps all of it):\n  {}", lines.replace('\n', "\n  "))
+                format!(
+                    "last lines of its log (`--keep` keeps the whole log):\n  {}",
+                    lines.replace('\n', "\n  ")
+                )
             }
             Err(error) => format!("its log cannot be read: {error}"),
         }
     }
 
-    /// Whether somebody holds one of the ports.
+    /// Whether one of the ports is in use.
     pub(super) fn port_is_taken(&self) -> bool {
         self.ports.iter().any(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err())
     }
@@ -122,7 +125,7 @@ impl Room {
         self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// The port, of a server that has one.
+    /// First port.
     pub(super) fn port(&self) -> u16 {
         self.ports.first().copied().unwrap_or(0)
     }
@@ -134,7 +137,7 @@ impl Account {
             return Ok(None);
         }
         for &name in names {
-            if let (Some(user), Some(group)) = (number("-u", name), number("-g", name)) {
+            if let (Some(user), Some(group)) = (numeric_id("-u", name), numeric_id("-g", name)) {
                 return Ok(Some(Account { name, user, group }));
             }
         }
@@ -159,22 +162,22 @@ impl Account {
     }
 }
 
-/// The number of an account or of its group, from `id`, which knows every source of accounts.
-fn number(which: &str, account: &str) -> Option<u32> {
+/// Numeric id of an account (`-u`) or of its group (`-g`).
+fn numeric_id(which: &str, account: &str) -> Option<u32> {
     let output = Command::new("id").args([which, account]).stderr(Stdio::null()).output().ok()?;
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
-fn data_directory(server: &dyn Server, run: &RunFolder, account: Option<&Account>) -> Result<PathBuf> {
+fn data_directory(server: &dyn Server, run: &RunDirectory, account: Option<&Account>) -> Result<PathBuf> {
     let reachable = match account {
         Some(account) => account.can_enter(run.path())?,
         None => true,
     };
-    // The home of root is closed to others, and so is a target directory in it.
+    // Other accounts cannot enter a target directory in the home of root.
     let data = if reachable {
         run.new_folder(server.name())?
     } else {
-        run.new_folder_elsewhere(server.name(), &std::env::temp_dir())?
+        run.new_external_folder(server.name(), &std::env::temp_dir())?
     };
     fs::set_permissions(&data, fs::Permissions::from_mode(0o700))?;
     if let Some(account) = account {
@@ -184,7 +187,7 @@ fn data_directory(server: &dyn Server, run: &RunFolder, account: Option<&Account
     Ok(data)
 }
 
-/// Ports of the loopback interface that nobody has now. All are held until the last is found, so that they differ.
+/// Free ports of the loopback interface. All are bound until the last is found, so that they differ.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;
@@ -192,16 +195,15 @@ fn free_ports(count: usize) -> io::Result<Vec<u16>> {
 }
 
 fn tail(log: &Path) -> io::Result<String> {
-    // A log can be long; its last lines are in its last bytes.
-    const ENOUGH: u64 = 16 * 1024;
+    const MAX_BYTES: u64 = 16 * 1024;
     let mut file = File::open(log)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(ENOUGH)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_BYTES)))?;
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut file, &mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    Ok(lines[lines.len().saturating_sub(LAST_LINES)..].join("\n"))
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"))
 }
 
 #[cfg(test)]
@@ -216,23 +218,5 @@ mod tests {
         distinct.dedup();
         assert_eq!(distinct.len(), 5, "{ports:?}");
         assert!(!ports.contains(&0), "{ports:?}");
-    }
-
-    #[test]
-    fn of_a_long_log_the_last_lines_are_shown() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
-        let lines: String = (0..5000).map(|line| format!("line {line}\n")).collect();
-        fs::write(&log, lines).unwrap();
-        let tail = tail(&log).unwrap();
-        assert_eq!(tail.lines().count(), LAST_LINES);
-        assert!(tail.ends_with("line 4999"), "{tail}");
-    }
-
-    #[test]
-    fn an_account_that_nobody_has_is_not_found() {
-        assert!(Account::first_of(&[]).unwrap().is_none());
-        let error = Account::first_of(&["crawlway-nobody-has-this"]).unwrap_err().to_string();
-        assert!(error.contains("crawlway-nobody-has-this"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
-//! The folder of one run under `target/services`, and what is left of runs whose keeper was killed.
+//! Directory of one run under `target/services`, and clean-up after runs whose supervisor was killed.
 //!
-//! A keeper locks its folder as long as it lives. A folder that nobody has locked is therefore a leftover.
+//! A supervisor locks its directory while it runs. A directory that is not locked is a leftover.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,47 +14,47 @@ use serde::{Deserialize, Serialize};
 use super::process::Process;
 
 const PREFIX: &str = "run-";
-/// Data that cannot be under the target directory is in folders called so.
-const PREFIX_ELSEWHERE: &str = "crawlway-services-";
+/// Prefix of data directories outside the target directory.
+const EXTERNAL_PREFIX: &str = "crawlway-services-";
 const LOCK: &str = "lock";
 const KEEP: &str = "keep";
 const RECORD: &str = "json";
 
-/// How long each way of ending a leftover may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of each signal to a leftover process.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The folder of this run, as long as this lives.
+/// Directory of this run, removed on drop.
 #[derive(Debug)]
-pub(super) struct RunFolder {
+pub(super) struct RunDirectory {
     path: PathBuf,
     keep: bool,
-    /// Whether its servers wait for the disk.
+    /// Whether the servers sync writes to disk.
     pub(super) durable: bool,
-    /// Locked as long as it is open.
+    /// Lock file, locked while it is open.
     #[cfg_attr(not(test), expect(dead_code, reason = "it is held, not used"))]
     lock: File,
 }
 
-/// What whoever cleans up after us has to know of a server.
+/// Record of a server, for the clean-up by a later run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
     process: Option<Process>,
-    /// The number of the signal that ends it in good order.
+    /// Signal of a graceful shutdown.
     signal: Option<i32>,
-    /// A folder outside the folder of the run.
-    elsewhere: Option<PathBuf>,
+    /// Data directory outside the directory of the run.
+    external: Option<PathBuf>,
 }
 
-impl RunFolder {
-    /// Makes a new folder in `services`, and removes what killed runs have left there.
+impl RunDirectory {
+    /// Creates a directory in `services`, and removes leftovers of killed runs.
     pub(super) fn open(services: &Path, keep: bool) -> Result<Self> {
         fs::create_dir_all(services).with_context(|| format!("creating {}", services.display()))?;
-        // One at a time, or a folder that is made but not locked yet would look like a leftover.
-        let turn = File::create(services.join(LOCK)).context("creating a lock file")?;
-        turn.lock().context("waiting for the turn to make a folder")?;
+        // Serialized: a directory that is not locked yet would look like a leftover.
+        let creation = File::create(services.join(LOCK)).context("creating a lock file")?;
+        creation.lock().context("waiting for the lock of the run directories")?;
         remove_leftovers(services)?;
         let path = tempfile::Builder::new().prefix(PREFIX).rand_bytes(8).tempdir_in(services)?.keep();
-        // Others than root may have to pass.
+        // For servers with another account.
         open_for_all(&path)?;
         let mut lock = File::create(path.join(LOCK))?;
         lock.lock().context("locking the folder of this run")?;
@@ -62,10 +62,10 @@ impl RunFolder {
         if keep {
             File::create(path.join(KEEP))?;
         }
-        Ok(RunFolder { path, keep, durable: false, lock })
+        Ok(RunDirectory { path, keep, durable: false, lock })
     }
 
-    /// Has the servers of this run wait for the disk, or not.
+    /// Sets whether the servers sync writes to disk.
     pub(super) fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;
         self
@@ -79,26 +79,26 @@ impl RunFolder {
         self.path.join(format!("{server}.log"))
     }
 
-    /// An empty folder for a server's data.
+    /// Empty data directory of a server.
     pub(super) fn new_folder(&self, server: &str) -> Result<PathBuf> {
         Ok(tempfile::Builder::new().prefix(&format!("{server}-")).tempdir_in(&self.path)?.keep())
     }
 
-    /// The same, in `place`.
-    pub(super) fn new_folder_elsewhere(&self, server: &str, place: &Path) -> Result<PathBuf> {
-        let folder = tempfile::Builder::new().prefix(PREFIX_ELSEWHERE).tempdir_in(place)?.keep();
-        let record = Record { elsewhere: Some(folder.clone()), ..Record::default() };
+    /// Empty data directory of a server, in `place`.
+    pub(super) fn new_external_folder(&self, server: &str, place: &Path) -> Result<PathBuf> {
+        let folder = tempfile::Builder::new().prefix(EXTERNAL_PREFIX).tempdir_in(place)?.keep();
+        let record = Record { external: Some(folder.clone()), ..Record::default() };
         self.write(&format!("{server}-{}", file_name(&folder)), &record)?;
         Ok(folder)
     }
 
-    /// Remembers the process of a server.
+    /// Records the process of a server.
     pub(super) fn record(&self, server: &str, process: Process, signal: Signal) -> Result<()> {
-        self.write(server, &Record { process: Some(process), signal: Some(signal.as_raw()), elsewhere: None })
+        self.write(server, &Record { process: Some(process), signal: Some(signal.as_raw()), external: None })
     }
 
-    /// Forgets it, once it has ended.
-    pub(super) fn forget(&self, server: &str) {
+    /// Removes the record of a server that has ended.
+    pub(super) fn remove_record(&self, server: &str) {
         let _ = fs::remove_file(self.path.join(server).with_extension(RECORD));
     }
 
@@ -108,7 +108,7 @@ impl RunFolder {
     }
 }
 
-impl Drop for RunFolder {
+impl Drop for RunDirectory {
     fn drop(&mut self) {
         if !self.keep {
             let _ = remove(&self.path);
@@ -125,14 +125,14 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Ends the servers and removes the folders of runs whose keeper is gone.
+/// Stops the servers and removes the directories of killed runs.
 fn remove_leftovers(services: &Path) -> Result<()> {
     for entry in fs::read_dir(services)? {
         let path = entry?.path();
         if !file_name(&path).starts_with(PREFIX) {
             continue;
         }
-        // A run that has ended in between takes its folder along, which is no reason to fail.
+        // The run may have ended and removed its directory meanwhile.
         let Ok(lock) = File::options().write(true).open(path.join(LOCK)) else {
             let _ = remove(&path);
             continue;
@@ -143,7 +143,7 @@ fn remove_leftovers(services: &Path) -> Result<()> {
         for record in records(&path) {
             let signal = record.signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM);
             if let Some(process) = record.process {
-                process.end(signal, PATIENCE);
+                process.stop(signal, STOP_TIMEOUT);
             }
         }
         if !path.join(KEEP).exists() {
@@ -162,12 +162,12 @@ fn records(folder: &Path) -> Vec<Record> {
         .collect()
 }
 
-/// Removes the folder of a run with what belongs to it.
+/// Removes the directory of a run with its external data directories.
 fn remove(folder: &Path) -> std::io::Result<()> {
-    for elsewhere in records(folder).into_iter().filter_map(|record| record.elsewhere) {
-        // A record is only a file; it shall not be able to name just any folder.
-        if file_name(&elsewhere).starts_with(PREFIX_ELSEWHERE) {
-            let _ = fs::remove_dir_all(elsewhere);
+    for external in records(folder).into_iter().filter_map(|record| record.external) {
+        // A damaged record must not delete other folders.
+        if file_name(&external).starts_with(EXTERNAL_PREFIX) {
+            let _ = fs::remove_dir_all(external);
         }
     }
     fs::remove_dir_all(folder)
@@ -186,52 +186,52 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_at_once_have_their_own_folders_and_leave_nothing() {
+    fn concurrent_runs_have_separate_directories() {
         let services = tempfile::tempdir().unwrap();
-        let first = RunFolder::open(services.path(), false).unwrap();
-        let second = RunFolder::open(services.path(), false).unwrap();
+        let first = RunDirectory::open(services.path(), false).unwrap();
+        let second = RunDirectory::open(services.path(), false).unwrap();
         assert_ne!(first.path(), second.path());
-        assert!(first.path().is_dir(), "the second run took the first for a leftover");
+        assert!(first.path().is_dir(), "the second run removed the directory of the first");
         drop(first);
         drop(second);
         assert_eq!(folders(services.path()), [] as [PathBuf; 0]);
     }
 
     #[test]
-    fn a_kept_folder_survives_this_run_and_the_next() {
+    fn a_kept_directory_survives_this_run_and_the_next() {
         let services = tempfile::tempdir().unwrap();
-        let kept = RunFolder::open(services.path(), true).unwrap().path().to_owned();
-        drop(RunFolder::open(services.path(), false).unwrap());
+        let kept = RunDirectory::open(services.path(), true).unwrap().path().to_owned();
+        drop(RunDirectory::open(services.path(), false).unwrap());
         assert_eq!(folders(services.path()), [kept]);
     }
 
     #[test]
-    fn what_a_killed_run_has_left_is_removed_with_its_processes() {
+    fn leftovers_of_a_killed_run_are_removed_with_their_processes() {
         let services = tempfile::tempdir().unwrap();
         let place = tempfile::tempdir().unwrap();
         let mut server = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let killed = RunFolder::open(services.path(), false).unwrap();
-        killed.record("sleeper", Process::now(server.id()).unwrap(), Signal::TERM).unwrap();
-        let elsewhere = killed.new_folder_elsewhere("sleeper", place.path()).unwrap();
-        // As if its keeper was killed: the lock is let go, and nothing is removed.
+        let killed = RunDirectory::open(services.path(), false).unwrap();
+        killed.record("sleeper", Process::find(server.id()).unwrap(), Signal::TERM).unwrap();
+        let external = killed.new_external_folder("sleeper", place.path()).unwrap();
+        // As after a kill of the supervisor: unlocked, and nothing removed.
         killed.lock.unlock().unwrap();
         let path = killed.path.clone();
 
-        let next = RunFolder::open(services.path(), false).unwrap();
+        let next = RunDirectory::open(services.path(), false).unwrap();
         assert!(!path.exists());
-        assert!(!elsewhere.exists());
+        assert!(!external.exists());
         assert!(next.path().exists());
-        assert!(!server.wait().unwrap().success(), "it ended by a signal");
+        assert!(!server.wait().unwrap().success(), "ended by a signal");
     }
 
     #[test]
-    fn a_record_cannot_name_just_any_folder() {
+    fn a_record_cannot_delete_other_folders() {
         let services = tempfile::tempdir().unwrap();
-        let precious = tempfile::tempdir().unwrap();
-        let run = RunFolder::open(services.path(), false).unwrap();
-        let record = Record { elsewhere: Some(precious.path().to_owned()), ..Record::default() };
+        let other = tempfile::tempdir().unwrap();
+        let run = RunDirectory::open(services.path(), false).unwrap();
+        let record = Record { external: Some(other.path().to_owned()), ..Record::default() };
         run.write("x", &record).unwrap();
         drop(run);
-        assert!(precious.path().exists());
+        assert!(other.path().exists());
     }
 }

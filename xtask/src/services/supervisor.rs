@@ -1,7 +1,6 @@
-//! The keeper: the process that owns the servers, and outlives whoever wanted them by as long as it takes to
-//! stop them.
+//! Supervisor: the process that owns the servers, and stops them even if xtask is killed.
 //!
-//! It writes one line when all servers are up, and stops them when its input ends or a signal asks it to.
+//! It writes one line when all servers are up, and stops them at the end of its standard input or at a signal.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -14,107 +13,111 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
-use super::run_folder::RunFolder;
-use super::running::Running;
+use super::run_directory::RunDirectory;
+use super::running::RunningServer;
 use super::server::Server;
-use super::{POLL, Row, Terms, chosen};
+use super::{POLL_INTERVAL, Row, RunOptions, select};
 
-/// Own the servers of another process until its end. Started by `cargo xtask services`, not by people.
+/// Run servers until standard input ends. Internal command of `cargo xtask services`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where the folders of all runs are.
+    /// Directory of all runs.
     #[arg(long)]
     folder: PathBuf,
 
-    /// The servers to start.
+    /// Servers to start.
     #[arg(long, value_delimiter = ',')]
     servers: Vec<String>,
 
-    /// Leave data and logs where they are.
+    /// Keep data and logs.
     #[arg(long)]
     keep: bool,
 
-    /// Have the servers wait for the disk.
+    /// Sync writes to disk.
     #[arg(long)]
     durable: bool,
 }
 
-/// The command that starts a keeper.
-pub(super) fn command(folder: &Path, servers: &[&'static dyn Server], terms: Terms) -> Result<Command> {
+/// Command that starts a supervisor.
+pub(super) fn command(
+    folder: &Path,
+    servers: &[&'static dyn Server],
+    options: RunOptions,
+) -> Result<Command> {
     let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
-    // A build may have put another file in the place of this program, but this link still leads to it.
+    // This link stays valid when a build replaces the file of the program.
     let this_program = Path::new("/proc/self/exe");
     let mut command = match this_program.exists() {
         true => Command::new(this_program),
         false => Command::new(std::env::current_exe().context("finding this program")?),
     };
-    command.arg0("xtask").arg("services-keeper").arg("--folder").arg(folder);
+    command.arg0("xtask").arg("services-supervisor").arg("--folder").arg(folder);
     if !names.is_empty() {
         command.arg("--servers").arg(names.join(","));
     }
-    for (flag, set) in [("--keep", terms.keep), ("--durable", terms.durable)] {
+    for (flag, set) in [("--keep", options.keep), ("--durable", options.durable)] {
         if set {
             command.arg(flag);
         }
     }
-    // Its own group, so that Ctrl-C in a terminal does not reach it, nor the servers, before the tests have ended.
+    // In its own process group, so that Ctrl-C in a terminal does not stop the servers before the tests.
     command.process_group(0);
     Ok(command)
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let stop = watch_for_the_end()?;
-    let run = RunFolder::open(&options.folder, options.keep)?.durable(options.durable);
-    // Without names it is all of them for people, and none for a keeper.
-    let wanted = if options.servers.is_empty() { vec![] } else { chosen(&options.servers)?.servers };
-    let mut servers = start(&wanted, &run, &stop)?;
-    let rows: Vec<Row> = servers.iter().map(Running::row).collect();
+    let stop = stop_flag()?;
+    let run = RunDirectory::open(&options.folder, options.keep)?.durable(options.durable);
+    // An empty list means all servers for users, and none here.
+    let selected = if options.servers.is_empty() { vec![] } else { select(&options.servers)?.servers };
+    let mut servers = start(&selected, &run, &stop)?;
+    let rows: Vec<Row> = servers.iter().map(RunningServer::row).collect();
     announce(&rows)?;
     let all_stayed_up = watch(&mut servers, &stop);
     for server in &mut servers {
-        server.begin_to_stop();
+        server.request_stop();
     }
     drop(servers);
     if options.keep {
-        complain(&format!("data and logs are kept in {}", run.path().display()));
+        report(&format!("data and logs are kept in {}", run.path().display()));
     }
     if !all_stayed_up {
-        bail!("a server ended before it was told to");
+        bail!("a server ended early");
     }
     Ok(())
 }
 
-/// A flag that is set when the servers are no longer wanted.
-fn watch_for_the_end() -> Result<Arc<AtomicBool>> {
+/// Flag that is set at a signal, or at the end of standard input.
+fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("preparing for signals")?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("registering signal handlers")?;
     }
     let flag = Arc::clone(&stop);
     thread::spawn(move || {
-        // Nobody writes to it. It ends when the other process does, however that happens.
+        // Nothing is written to it; it closes when the other process ends, also by SIGKILL.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         flag.store(true, Ordering::Relaxed);
     });
     Ok(stop)
 }
 
-/// Starts all at once, since most of the time is spent waiting. If one fails, the others are stopped again.
+/// Starts all servers concurrently. If one fails, the others are stopped.
 fn start<'a>(
     servers: &[&'static dyn Server],
-    run: &'a RunFolder,
+    run: &'a RunDirectory,
     stop: &AtomicBool,
-) -> Result<Vec<Running<'a>>> {
+) -> Result<Vec<RunningServer<'a>>> {
     thread::scope(|scope| {
         let starts: Vec<_> = servers
             .iter()
-            .map(|&server| (server.name(), scope.spawn(move || Running::start(server, run, stop))))
+            .map(|&server| (server.name(), scope.spawn(move || RunningServer::start(server, run, stop))))
             .collect();
-        let results: Vec<Result<Running<'a>>> = starts
+        let results: Vec<Result<RunningServer<'a>>> = starts
             .into_iter()
             .map(|(name, start)| match start.join() {
                 Ok(result) => result.with_context(|| format!("{name} did not start")),
-                Err(_) => Err(anyhow!("{name} did not start: the thread that starts it panicked")),
+                Err(_) => Err(anyhow!("{name} did not start: panic")),
             })
             .collect();
         results.into_iter().collect()
@@ -125,29 +128,29 @@ fn announce(rows: &[Row]) -> Result<()> {
     let mut out = io::stdout();
     serde_json::to_writer(&mut out, rows)?;
     writeln!(out)?;
-    out.flush().context("telling that the servers are up")
+    out.flush().context("announcing the servers")
 }
 
-/// Waits for the end, and says so if a server does not. Returns whether all stayed up.
-fn watch(servers: &mut [Running<'_>], stop: &AtomicBool) -> bool {
-    let mut told = vec![false; servers.len()];
+/// Waits for the stop flag, and reports servers that end early. Returns whether all stayed up.
+fn watch(servers: &mut [RunningServer<'_>], stop: &AtomicBool) -> bool {
+    let mut reported = vec![false; servers.len()];
     while !stop.load(Ordering::Relaxed) {
-        for (server, told) in servers.iter_mut().zip(&mut told) {
-            if let (Ok(Some(status)), false) = (server.has_ended(), *told) {
-                complain(&format!(
+        for (server, reported) in servers.iter_mut().zip(&mut reported) {
+            if let (Ok(Some(status)), false) = (server.has_ended(), *reported) {
+                report(&format!(
                     "the server {} ended with {status}; {}",
                     server.name(),
-                    server.last_words()
+                    server.log_excerpt()
                 ));
-                *told = true;
+                *reported = true;
             }
         }
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
     }
-    !told.contains(&true)
+    !reported.contains(&true)
 }
 
-/// Writes to standard error, which may be gone together with who started us.
-fn complain(message: &str) {
+/// Writes to standard error, which may be closed.
+fn report(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }

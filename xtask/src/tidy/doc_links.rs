@@ -1,12 +1,11 @@
-//! Rule: a link from one document to a file of the project leads to a file that is there.
+//! Rule: links between documents resolve to files of the project.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::Finding;
 
-/// `paths` are all files of the project; a link to a file that is on disk but not among them is broken for
-/// everyone else.
+/// Checks the links of a document against the files of the project in `paths`.
 pub(super) fn check(path: &str, text: &str, paths: &BTreeSet<&str>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut fence: Option<&str> = None;
@@ -42,12 +41,12 @@ fn fault(path: &str, target: &str, paths: &BTreeSet<&str>) -> Option<&'static st
     }
     match resolve(path, &percent_decoded(file)) {
         None => Some("leaves the project"),
-        Some(resolved) if is_there(&resolved, paths) => None,
-        Some(_) => Some("leads to nothing; name a file or folder of the project, as seen from this document"),
+        Some(resolved) if exists(&resolved, paths) => None,
+        Some(_) => Some("does not resolve; use a path relative to this document"),
     }
 }
 
-/// What the links of one line point to: `[text](target)`, `[name]: target`, `href="target"`, `src="target"`.
+/// Targets of the links in one line: `[text](target)`, `[name]: target`, `href="target"`, `src="target"`.
 fn targets(line: &str) -> Vec<String> {
     let mut targets = Vec::new();
     for (start, mark) in line.match_indices("](") {
@@ -67,7 +66,7 @@ fn targets(line: &str) -> Vec<String> {
     targets
 }
 
-/// The target that starts here and ends at its closing parenthesis, without the title that may follow it.
+/// Target up to its closing parenthesis, without a title.
 fn inline_target(text: &str) -> Option<String> {
     if let Some(rest) = text.strip_prefix('<') {
         return rest.split_once('>').map(|(target, _)| target.to_owned());
@@ -89,7 +88,7 @@ fn without_angle_brackets(target: &str) -> String {
     target.trim_start_matches('<').trim_end_matches('>').to_owned()
 }
 
-/// The line with its code spans taken out: what is in them is shown, not linked.
+/// Line without code spans, which contain no links.
 fn without_code(line: &str) -> String {
     let mut kept = String::new();
     let mut rest = line;
@@ -111,7 +110,7 @@ fn has_scheme(target: &str) -> bool {
     scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
-/// The path from the root of the project, or nothing if it would be outside.
+/// Path from the root of the project; `None` outside of it.
 fn resolve(document: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = match target.strip_prefix('/') {
         Some(_) => Vec::new(),
@@ -130,7 +129,7 @@ fn resolve(document: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn is_there(path: &str, paths: &BTreeSet<&str>) -> bool {
+fn exists(path: &str, paths: &BTreeSet<&str>) -> bool {
     let folder = format!("{path}/");
     let first_after = || paths.range::<str, _>((Bound::Included(folder.as_str()), Bound::Unbounded)).next();
     path.is_empty() || paths.contains(path) || first_after().is_some_and(|next| next.starts_with(&folder))
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_what_is_there_pass() {
+    fn links_that_resolve_pass() {
         for text in [
             "[g](docs/guarantees.md)",
             "[g](docs/guarantees.md#retry) and [more](./README.md \"title\")",
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_nothing_are_found_with_their_line() {
+    fn broken_links_are_found_with_their_line() {
         for text in [
             "\n[g](docs/gone.md)",
             "\n![picture](docs/gone.png)",
@@ -199,7 +198,7 @@ mod tests {
             "\n[named]: gone.md",
             "\n[named]: <gone.md>",
             "\n<a href=\"gone.md\">",
-            "\n[leaves](../elsewhere/README.md)",
+            "\n[leaves](../external/README.md)",
             "\n[case](readme.md)",
             "\n[root](/guarantees.md)",
         ] {
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_as_code_is_not_a_link() {
+    fn code_contains_no_links() {
         assert_eq!(broken("README.md", "`[g](gone.md)` and ``[`g`](gone.md)``"), []);
         assert_eq!(broken("README.md", "```md\n[g](gone.md)\n```\n\n~~~\n[g](gone.md)\n~~~\n"), []);
         assert_eq!(broken("README.md", "```md\n```\n[g](gone.md)\n"), [Some(3)], "after the code");
