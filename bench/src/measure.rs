@@ -1,6 +1,6 @@
-//! Runs a program to its end, and tells the time, the computing time and the memory it took.
+//! Resource usage of processes: time, CPU time and memory.
 
-use crate::children;
+use crate::child_process;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
@@ -12,26 +12,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often it is looked how much memory the program has used at most. That figure only grows, so that no peak
-/// between two looks is missed.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval of reads of the peak memory.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a run took.
+/// Resource usage of a run.
 #[derive(Debug, Clone)]
-pub struct Spent {
-    /// From its start to its end.
+pub struct Usage {
+    /// Wall time.
     pub wall: Duration,
-    /// Computing, in the program and in the system for it, on all cores together.
+    /// CPU time, user and system, on all cores.
     pub cpu: Duration,
-    /// The most memory it ever had, in bytes.
+    /// Peak memory in bytes.
     pub peak: u64,
-    /// What it wrote to standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
 }
 
-/// Runs a program, which must end well and before the limit.
-pub fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Spent> {
-    let name = children::program_of(command);
+/// Runs a program to its end; a failure or a timeout is an error.
+pub fn run(command: &mut Command, timeout: Duration) -> anyhow::Result<Usage> {
+    let name = child_process::program_of(command);
     let began = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -47,16 +46,16 @@ pub fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Spent> {
     let (ended, watched) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
         let mut peak = 0;
-        while watched.recv_timeout(LOOK).is_err() {
-            peak = peak.max(most_memory(pid).unwrap_or(0));
-            if began.elapsed() > limit {
-                // Not waited for yet, so that the number is still its own.
+        while watched.recv_timeout(POLL_INTERVAL).is_err() {
+            peak = peak.max(peak_memory(pid).unwrap_or(0));
+            if began.elapsed() > timeout {
+                // Not reaped yet, so the id is still valid.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
         peak
     });
-    // Its figures can be read as long as nobody has waited for it in earnest.
+    // `/proc` has its values until it is reaped.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
     let wall = began.elapsed();
     let _ = ended.send(());
@@ -64,30 +63,30 @@ pub fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Spent> {
     let cpu = cpu_of(child.id());
     let status = child.wait()?;
     let stdout = reader.join().unwrap_or_else(|_| Ok(Vec::new()))?;
-    if wall > limit {
-        bail!("`{name}` was ended, since it took more than {} s", limit.as_secs());
+    if wall > timeout {
+        bail!("`{name}` was killed after {} s", timeout.as_secs());
     }
     if !status.success() {
-        bail!("`{name}` ended with {status}; it said: {}", String::from_utf8_lossy(&stdout));
+        bail!("`{name}` ended with {status}; its output: {}", String::from_utf8_lossy(&stdout));
     }
-    Ok(Spent { wall, cpu: cpu?, peak, stdout })
+    Ok(Usage { wall, cpu: cpu?, peak, stdout })
 }
 
-/// What a process, and those it has waited for, have computed so far.
+/// CPU time of a process and its reaped children.
 pub fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name is in parentheses, and may have spaces and parentheses in it.
+    // The name in parentheses may contain spaces and parentheses.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = fields.split_whitespace().skip(11).take(4).map(|ticks| ticks.parse().unwrap_or(0)).sum();
     Ok(duration(ticks))
 }
 
-/// How long the cores have computed, all together, for whomever.
+/// CPU time of all cores since boot.
 pub fn machine_cpu() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/stat")?;
     let all = stat.lines().next().unwrap_or_default();
     let numbers: Vec<u64> = all.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
-    // Of user, nice, system, idle, iowait, irq, softirq: all but those two in which nothing is done.
+    // user, nice, system, irq and softirq, without idle and iowait.
     let busy = numbers.iter().take(7).enumerate().filter(|(at, _)| ![3, 4].contains(at));
     Ok(duration(busy.map(|(_, ticks)| ticks).sum()))
 }
@@ -96,23 +95,23 @@ fn duration(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The most memory that a process ever had, in bytes.
-pub fn most_memory(pid: Pid) -> Option<u64> {
-    memory(pid, "VmHWM:")
+/// Peak memory of a process in bytes.
+pub fn peak_memory(pid: Pid) -> Option<u64> {
+    status_bytes(pid, "VmHWM:")
 }
 
-/// The memory that a process has now, in bytes.
-pub fn memory_now(pid: Pid) -> Option<u64> {
-    memory(pid, "VmRSS:")
+/// Current memory of a process in bytes.
+pub fn memory(pid: Pid) -> Option<u64> {
+    status_bytes(pid, "VmRSS:")
 }
 
-fn memory(pid: Pid, which: &str) -> Option<u64> {
+fn status_bytes(pid: Pid, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// How busy the machine is, as it says itself.
+/// Load average of the machine.
 pub fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
@@ -124,19 +123,19 @@ mod tests {
 
     #[test]
     fn a_run_is_measured() {
-        let spent =
+        let usage =
             run(Command::new("sh").args(["-c", "sleep 0.1; echo done"]), Duration::from_secs(60)).unwrap();
-        assert!(spent.wall >= Duration::from_millis(100));
-        assert_eq!(spent.stdout, b"done\n");
-        assert!(spent.peak > 100 << 10, "{} bytes", spent.peak);
+        assert!(usage.wall >= Duration::from_millis(100));
+        assert_eq!(usage.stdout, b"done\n");
+        assert!(usage.peak > 100 << 10, "{} bytes", usage.peak);
     }
 
     #[test]
-    fn what_fails_or_takes_too_long_is_told() {
-        let told = |script: &str, limit| {
-            run(Command::new("sh").args(["-c", script]), limit).unwrap_err().to_string()
+    fn failures_and_timeouts_are_errors() {
+        let error = |script: &str, timeout| {
+            run(Command::new("sh").args(["-c", script]), timeout).unwrap_err().to_string()
         };
-        assert!(told("echo why; exit 3", Duration::from_secs(60)).contains("it said: why"));
-        assert!(told("exec sleep 60", Duration::from_millis(50)).contains("was ended"));
+        assert!(error("echo why; exit 3", Duration::from_secs(60)).contains("output: why"));
+        assert!(error("exec sleep 60", Duration::from_millis(50)).contains("was killed"));
     }
 }

@@ -1,4 +1,4 @@
-//! A server on loopback in a thread of its own: one page for every path, no robots.txt.
+//! HTTP server on loopback in its own thread, with the same page for every path and no robots.txt.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -14,29 +14,29 @@ use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, net::SocketAddr, sync::mpsc, thread};
 use tokio::net::TcpListener;
 
-/// Starts it with a page of so many bytes; it ends with the process.
+/// Starts the server with a page of this size; it ends with the process.
 pub fn serve(size: usize) -> anyhow::Result<SocketAddr> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => drop(runtime.block_on(answer(size, tell))),
-            Err(error) => drop(tell.send(Err(error))),
+            Ok(runtime) => drop(runtime.block_on(listen(size, sender))),
+            Err(error) => drop(sender.send(Err(error))),
         }
     });
-    told.recv().context("the server ended")?.context("the server did not start")
+    receiver.recv().context("the server ended")?.context("the server did not start")
 }
 
-async fn answer(size: usize, tell: mpsc::Sender<std::io::Result<SocketAddr>>) -> std::io::Result<()> {
+async fn listen(size: usize, sender: mpsc::Sender<std::io::Result<SocketAddr>>) -> std::io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let _ = tell.send(listener.local_addr());
+    let _ = sender.send(listener.local_addr());
     let page = Bytes::from(vec![b'x'; size]);
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
         let page = page.clone();
         tokio::spawn(async move {
-            let answer = service_fn(move |request: Request<Incoming>| {
+            let service = service_fn(move |request: Request<Incoming>| {
                 let missing = request.uri().path() == "/robots.txt";
                 let mut response =
                     Response::new(Full::new(if missing { Bytes::new() } else { page.clone() }));
@@ -47,7 +47,7 @@ async fn answer(size: usize, tell: mpsc::Sender<std::io::Result<SocketAddr>>) ->
                 }
                 async move { Ok::<_, Infallible>(response) }
             });
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }

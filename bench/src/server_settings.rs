@@ -1,9 +1,9 @@
-//! The settings that put our queues and stores into the servers that `cargo xtask bench` starts.
+//! Settings for the servers that `cargo xtask bench` starts.
 
 use crate::database::Database;
 use crawlway_testkit::servers;
 
-/// RabbitMQ carries the queues.
+/// Settings for queues on RabbitMQ.
 pub fn rabbitmq() -> Vec<(&'static str, String)> {
     let server = servers::rabbitmq();
     vec![
@@ -16,7 +16,7 @@ pub fn rabbitmq() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Records and the search index are in a database.
+/// Settings for records and search index in PostgreSQL.
 pub fn postgres(database: &Database) -> Vec<(&'static str, String)> {
     vec![
         ("CRAWLWAY_RECORDS__KIND", "postgresql".to_owned()),

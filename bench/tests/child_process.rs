@@ -1,11 +1,11 @@
-//! A benchmark that is killed leaves nothing behind. This program plays both: the test, and the benchmark that it kills.
+//! Child processes of a killed benchmark end. This program is both the test and the benchmark that it kills.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what surprises a test must end it, also outside of test functions; the one that is killed says its child's number"
+    reason = "a failed unwrap fails the test; the benchmark prints the id of its child"
 )]
 
-use crawlway_bench::children;
+use crawlway_bench::child_process;
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -14,63 +14,63 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Set for the one that plays the benchmark.
-const PLAYED: &str = "CRAWLWAY_TEST_PLAYS_BENCHMARK";
+/// Variable that is set for the process in the role of the benchmark.
+const IS_BENCHMARK: &str = "CRAWLWAY_TEST_IS_BENCHMARK";
 
-/// The whole test waits no longer than this.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of each step.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    if let Some(failed) = children::become_asked() {
+    if let Some(failed) = child_process::exec_child() {
         return failed;
     }
-    if std::env::var_os(PLAYED).is_some() {
-        play();
+    if std::env::var_os(IS_BENCHMARK).is_some() {
+        run_benchmark();
     }
-    a_program_runs_and_ends_with_who_is_killed();
-    what_cannot_be_started_is_told();
+    a_child_ends_with_a_killed_benchmark();
+    a_failed_start_is_reported();
     ExitCode::SUCCESS
 }
 
-/// Starts a program, says its number, and waits.
-fn play() {
-    let mut child = children::command("sleep").arg("600").spawn().unwrap();
+/// Starts a child, prints its id, and waits.
+fn run_benchmark() {
+    let mut child = child_process::command("sleep").arg("600").spawn().unwrap();
     println!("{}", child.id());
     std::io::stdout().flush().unwrap();
     child.wait().unwrap();
 }
 
-fn a_program_runs_and_ends_with_who_is_killed() {
+fn a_child_ends_with_a_killed_benchmark() {
     let mut benchmark: Child = Command::new(std::env::current_exe().unwrap())
-        .env(PLAYED, "1")
+        .env(IS_BENCHMARK, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut pid = String::new();
     BufReader::new(benchmark.stdout.take().unwrap()).read_line(&mut pid).unwrap();
     let command_line = format!("/proc/{}/cmdline", pid.trim());
-    wait_until("it has become the program", || {
+    wait_until("the child executes the program", || {
         fs::read(&command_line).is_ok_and(|line| line == b"sleep\x00600\x00")
     });
     benchmark.kill().unwrap();
     benchmark.wait().unwrap();
-    // Nobody waits for it any more, and what has ended has no command line.
-    wait_until("it has ended", || fs::read(&command_line).map_or(true, |line| line.is_empty()));
+    // A zombie has no command line.
+    wait_until("the child has ended", || fs::read(&command_line).map_or(true, |line| line.is_empty()));
 }
 
-fn what_cannot_be_started_is_told() {
-    let command = &mut children::command("/no/such/program");
-    assert_eq!(children::program_of(command), "/no/such/program");
+fn a_failed_start_is_reported() {
+    let command = &mut child_process::command("/no/such/program");
+    assert_eq!(child_process::program_of(command), "/no/such/program");
     let output = command.output().unwrap();
     assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("cannot start `/no/such/program`"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("cannot start `/no/such/program`"), "{stderr}");
 }
 
-fn wait_until(what: &str, done: impl Fn() -> bool) {
+fn wait_until(condition: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "expected that {what}");
+    while !holds() {
+        assert!(began.elapsed() < TIMEOUT, "timed out waiting until {condition}");
         thread::sleep(Duration::from_millis(10));
     }
 }

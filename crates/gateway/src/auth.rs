@@ -99,7 +99,7 @@ pub(crate) async fn check(
         return next.run(request).await;
     }
     let problem = match given {
-        Some(_) => "the token differs from `gateway.token`",
+        Some(_) => "the token is not the one in `gateway.token`",
         None => "send the token in `gateway.token` as `Authorization: Bearer TOKEN`",
     };
     let mut response = Problem::unauthorised(problem).into_response();

@@ -1,12 +1,12 @@
-//! The same crawl by several processes on RabbitMQ, Redis and PostgreSQL, until every page can be searched in PostgreSQL.
+//! Crawl by several processes on RabbitMQ, Redis and PostgreSQL, until every page is searchable in PostgreSQL.
 
-use crate::{ours, site::Site};
+use crate::{crawlway, site::Site};
 use anyhow::{bail, ensure};
 use crawlway_bench::{
     database::Database,
-    measured::{self, Spent},
+    measure::{self, Usage},
     program::{self, Running},
-    servers::{postgres, rabbitmq},
+    server_settings::{postgres, rabbitmq},
 };
 use crawlway_testkit::servers;
 use std::{
@@ -14,19 +14,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often PostgreSQL is asked how many pages it has.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of page counts in PostgreSQL.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Crawls the whole site with so many `crawlway up --only worker:crawl`, an indexer and a gateway, on a database of its own,
-/// and makes sure that every page can be found. Time runs from the start of `crawlway crawl` until the last page is in
-/// PostgreSQL; computing time is that of all our processes, until the crawl is known to have ended.
+/// Crawls the whole site with several `crawlway up --only worker:crawl`, an indexer and a gateway, and checks that every page is
+/// searchable. The wall time is from the start of `crawlway crawl` until the last page is in PostgreSQL; the CPU time is that of
+/// all `crawlway` processes.
 pub(crate) fn crawl(
     program: &Path,
     site: &Site,
     place: &Path,
     processes: usize,
     limit: Duration,
-) -> anyhow::Result<Spent> {
+) -> anyhow::Result<Usage> {
     std::fs::create_dir_all(place)?;
     let run = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut database = Database::create(&run)?;
@@ -40,7 +40,7 @@ pub(crate) fn crawl(
     };
     let gateway = Running::start(start("up", "gateway"))?;
     let url = gateway.url()?.to_owned();
-    // The database is new, and the queue is whoever's ran before.
+    // The queue may have messages of an earlier run.
     let mut purge = start("queues", "");
     let purged = purge.args(["purge", "crawler_queue", "--yes", "--gateway", &url]).output()?;
     ensure!(purged.status.success(), "{purge:?} failed: {}", String::from_utf8_lossy(&purged.stderr));
@@ -53,38 +53,34 @@ pub(crate) fn crawl(
     let mut command = start("crawl", "");
     command.args(["--gateway", &url]).arg(&site.start);
     let began = Instant::now();
-    let follower = std::thread::spawn(move || measured::run(&mut command, limit));
+    let client = std::thread::spawn(move || measure::run(&mut command, limit));
     let wall = loop {
         let pages = database.count("SELECT count(*) FROM pages")?;
         if pages >= site.pages {
             break began.elapsed();
         }
         if began.elapsed() > limit {
-            bail!(
-                "expected {} pages in PostgreSQL; after {:?} there were {pages}",
-                site.pages,
-                began.elapsed()
-            );
+            bail!("expected {} pages in PostgreSQL, got {pages} after {:?}", site.pages, began.elapsed());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     };
-    let followed = match follower.join() {
-        Ok(followed) => followed?,
-        Err(_) => bail!("following the crawl broke off"),
+    let client = match client.join() {
+        Ok(client) => client?,
+        Err(_) => bail!("`crawlway crawl` panicked"),
     };
-    let cpu = running.iter().map(Running::cpu).sum::<anyhow::Result<Duration>>()? - before + followed.cpu;
+    let cpu = running.iter().map(Running::cpu).sum::<anyhow::Result<Duration>>()? - before + client.cpu;
     let peak = running.iter().filter_map(Running::peak).max().unwrap_or_default();
-    ours::check_told(&followed.stdout, site)?;
-    ours::check(site, |query| {
+    crawlway::check_report(&client.stdout, site)?;
+    crawlway::check(site, |query| {
         let mut search = start("search", "");
         search.args(["--gateway", &url, "--all", "--limit", "1", query]);
         search
     })?;
     for process in running {
-        process.end()?;
+        process.stop()?;
     }
     database.drop()?;
-    Ok(Spent { wall, cpu, peak, stdout: followed.stdout })
+    Ok(Usage { wall, cpu, peak, stdout: client.stdout })
 }
 
 fn settings(site: &Site, database: &Database) -> Vec<(&'static str, String)> {
@@ -96,7 +92,7 @@ fn settings(site: &Site, database: &Database) -> Vec<(&'static str, String)> {
         ("CRAWLWAY_REDIS__URL", servers::redis()),
         ("CRAWLWAY_REDIS__PREFIX", database.name().to_owned()),
         ("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0".to_owned()),
-        ("CRAWLWAY_FETCH__ALLOW", format!("[\"{}\"]", ours::allowed(site))),
+        ("CRAWLWAY_FETCH__ALLOW", format!("[\"{}\"]", crawlway::allowed(site))),
         ("CRAWLWAY_FETCH__IN_FLIGHT", crate::IN_FLIGHT.to_string()),
         ("CRAWLWAY_FETCH__GAP", "0s".to_owned()),
     ]);

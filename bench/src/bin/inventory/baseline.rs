@@ -1,5 +1,4 @@
-//! What people would write by hand, each in a process of its own: a server that answers a record's bytes and does nothing else, and
-//! servers that put a URL into SQLite, or into RabbitMQ with a confirmation, before they answer.
+//! Baseline servers, each in its own process: static bytes, an insert into SQLite, or a confirmed publish to RabbitMQ.
 
 use anyhow::{Context, ensure};
 use axum::{
@@ -9,7 +8,7 @@ use axum::{
     routing::{get, post},
 };
 use clap::ValueEnum;
-use crawlway_bench::{children, program::Running};
+use crawlway_bench::{child_process, program::Running};
 use crawlway_testkit::servers;
 use hyper::{StatusCode, header};
 use lapin::{
@@ -27,45 +26,45 @@ use sqlx::{
 };
 use std::{io::Write, path::Path};
 
-/// What such a server does.
+/// Kind of baseline server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Bare {
-    /// Answers a GET with the bytes of a file.
+pub(crate) enum Baseline {
+    /// Serves the bytes of a file.
     Bytes,
-    /// Inserts what is posted into SQLite, synced.
+    /// Inserts posted URLs into SQLite, synced.
     Sqlite,
-    /// Publishes what is posted to RabbitMQ, confirmed.
+    /// Publishes posted URLs to RabbitMQ, confirmed.
     Rabbitmq,
 }
 
-const QUEUE: &str = "bare_url_inventory";
+const QUEUE: &str = "baseline_url_inventory";
 
-impl Bare {
+impl Baseline {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Bytes => "bare axum, the same bytes",
-            Self::Sqlite => "bare axum + SQLite, synced",
-            Self::Rabbitmq => "bare axum + lapin, confirmed",
+            Self::Bytes => "plain axum, the same bytes",
+            Self::Sqlite => "plain axum + SQLite, synced",
+            Self::Rabbitmq => "plain axum + lapin, confirmed",
         }
     }
 
-    /// Starts this very program again as that server.
-    pub(crate) fn start(self, place: &Path) -> anyhow::Result<Running> {
+    /// Starts this program again as that server.
+    pub(crate) fn start(self, path: &Path) -> anyhow::Result<Running> {
         let name = self.to_possible_value().context("a server without a name")?;
-        let mut command = children::command(std::env::current_exe()?);
-        command.args(["--serve", name.get_name(), "--dir"]).arg(place);
+        let mut command = child_process::command(std::env::current_exe()?);
+        command.args(["--serve", name.get_name(), "--dir"]).arg(path);
         Running::start(command)
     }
 }
 
-/// The server's side: says where it listens, and serves until it is killed.
-pub(crate) fn serve(bare: Bare, place: &Path) -> anyhow::Result<()> {
+/// Server: prints its URL, and serves until it is killed.
+pub(crate) fn serve(baseline: Baseline, path: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let router = match bare {
-            Bare::Bytes => bytes(place)?,
-            Bare::Sqlite => sqlite(place).await?,
-            Bare::Rabbitmq => rabbitmq().await?,
+        let router = match baseline {
+            Baseline::Bytes => bytes(path)?,
+            Baseline::Sqlite => sqlite(path).await?,
+            Baseline::Rabbitmq => rabbitmq().await?,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let mut stdout = std::io::stdout();
@@ -79,8 +78,9 @@ pub(crate) fn serve(bare: Bare, place: &Path) -> anyhow::Result<()> {
 
 fn bytes(file: &Path) -> anyhow::Result<Router> {
     let body = Bytes::from(std::fs::read(file)?);
-    let answer = get(async |State(body): State<Bytes>| ([(header::CONTENT_TYPE, "application/json")], body));
-    Ok(Router::new().route("/", answer).with_state(body))
+    let response =
+        get(async |State(body): State<Bytes>| ([(header::CONTENT_TYPE, "application/json")], body));
+    Ok(Router::new().route("/", response).with_state(body))
 }
 
 #[derive(Deserialize)]
@@ -90,11 +90,11 @@ struct NewUrl {
 
 async fn sqlite(folder: &Path) -> anyhow::Result<Router> {
     let options = SqliteConnectOptions::new()
-        .filename(folder.join("bare.db"))
+        .filename(folder.join("baseline.db"))
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full);
-    // It has one writer at a time, so that more connections would only get in each other's way.
+    // SQLite has one writer at a time.
     let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await?;
     sqlx::query("CREATE TABLE queue (id INTEGER PRIMARY KEY, url TEXT NOT NULL)").execute(&pool).await?;
     Ok(Router::new().route("/api/urls", post(insert)).with_state(pool))
@@ -114,7 +114,7 @@ async fn rabbitmq() -> anyhow::Result<Router> {
     channel.queue_declare(QUEUE.into(), durable, FieldTable::default()).await?;
     channel.queue_purge(QUEUE.into(), QueuePurgeOptions::default()).await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
-    // Both are kept as long as there are requests.
+    // The connection must outlive the channel.
     let state = (std::sync::Arc::new(connection), channel);
     let publish = async |State((_, channel)): State<(std::sync::Arc<Connection>, Channel)>,
                          Json(new): Json<NewUrl>| {
@@ -142,7 +142,7 @@ async fn connect() -> anyhow::Result<Connection> {
     Ok(Connection::connect(&address, ConnectionProperties::default()).await?)
 }
 
-/// Removes a queue that an earlier run may have left on the server, perhaps with another limit.
+/// Deletes the queue of an earlier run, which may have another maximum length.
 pub(crate) fn delete_queue(name: &str) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,51 +1,51 @@
-//! What came of a load: how many answers of which status, and how long they took.
+//! Results of a load: responses by status, and latencies.
 
-use crate::answer::Answer;
+use crate::response::Response;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What came of a load.
+/// Results of a load.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct Results {
     pub(crate) sent: u64,
     pub(crate) statuses: BTreeMap<u16, u64>,
-    /// Requests whose connection broke, and those that were not answered in time.
-    pub(crate) broken: u64,
+    /// Requests whose connection failed, and those that timed out.
+    pub(crate) failed: u64,
     pub(crate) timed_out: u64,
-    /// Answers with status 503 that say `queue-full` and when to come back, and those that do not.
-    pub(crate) full: u64,
-    pub(crate) other_refusals: u64,
-    /// From the first request to the last answer.
+    /// Responses with status 503, `queue-full` and `Retry-After`, and other responses with status 503.
+    pub(crate) queue_full: u64,
+    pub(crate) other_503: u64,
+    /// Time from the first request to the last response.
     pub(crate) wall: Duration,
-    /// In microseconds, from when a request was due to its answer.
-    times: Vec<u32>,
+    /// Latencies in microseconds, from the scheduled time of a request.
+    latencies: Vec<u32>,
 }
 
-impl Outcome {
-    pub(crate) fn add(&mut self, answer: Answer, body: &[u8], took: Duration) {
-        *self.statuses.entry(answer.status).or_default() += 1;
-        if answer.status == 503 {
-            let full = answer.says_when && body.windows(10).any(|word| word == b"queue-full");
-            *(if full { &mut self.full } else { &mut self.other_refusals }) += 1;
+impl Results {
+    pub(crate) fn add(&mut self, response: Response, body: &[u8], latency: Duration) {
+        *self.statuses.entry(response.status).or_default() += 1;
+        if response.status == 503 {
+            let queue_full = response.has_retry_after && body.windows(10).any(|word| word == b"queue-full");
+            *(if queue_full { &mut self.queue_full } else { &mut self.other_503 }) += 1;
         }
-        self.times.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
+        self.latencies.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// Answers per second.
+    /// Responses per second.
     pub(crate) fn rate(&self) -> f64 {
-        self.times.len() as f64 / self.wall.as_secs_f64()
+        self.latencies.len() as f64 / self.wall.as_secs_f64()
     }
 
-    /// How many answers there were of a status.
-    pub(crate) fn with(&self, status: u16) -> u64 {
+    /// Number of responses with a status.
+    pub(crate) fn with_status(&self, status: u16) -> u64 {
         self.statuses.get(&status).copied().unwrap_or(0)
     }
 
-    /// How long it took at most in so large a part of the requests, in milliseconds.
-    pub(crate) fn within(&mut self, parts: [f64; 4]) -> [f64; 4] {
-        self.times.sort_unstable();
-        parts.map(|part| {
-            let place = (self.times.len() as f64 * part).ceil() as usize;
-            self.times.get(place.saturating_sub(1)).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
+    /// Percentiles of the latency in milliseconds.
+    pub(crate) fn percentiles(&mut self, shares: [f64; 4]) -> [f64; 4] {
+        self.latencies.sort_unstable();
+        shares.map(|share| {
+            let rank = (self.latencies.len() as f64 * share).ceil() as usize;
+            self.latencies.get(rank.saturating_sub(1)).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
         })
     }
 }
@@ -55,17 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_refusals_are_told_apart() {
-        let mut outcome = Outcome { wall: Duration::from_secs(2), ..Outcome::default() };
-        let answer = |status, says_when| Answer { status, body: (0, 0), says_when };
+    fn latencies_and_responses_are_counted() {
+        let mut results = Results { wall: Duration::from_secs(2), ..Results::default() };
+        let response = |status, has_retry_after| Response { status, body: (0, 0), has_retry_after };
         for millis in 1..=100 {
-            outcome.add(answer(202, false), b"", Duration::from_millis(millis));
+            results.add(response(202, false), b"", Duration::from_millis(millis));
         }
-        assert_eq!(outcome.within([0.5, 0.95, 0.99, 1.0]), [50.0, 95.0, 99.0, 100.0]);
-        assert_eq!((outcome.rate(), outcome.with(202), outcome.with(500)), (50.0, 100, 0));
-        outcome.add(answer(503, true), b"{\"type\":\"/problems/queue-full\"}", Duration::ZERO);
-        outcome.add(answer(503, false), b"{\"type\":\"/problems/queue-full\"}", Duration::ZERO);
-        outcome.add(answer(503, true), b"{\"type\":\"/problems/broker-down\"}", Duration::ZERO);
-        assert_eq!((outcome.full, outcome.other_refusals), (1, 2));
+        assert_eq!(results.percentiles([0.5, 0.95, 0.99, 1.0]), [50.0, 95.0, 99.0, 100.0]);
+        assert_eq!((results.rate(), results.with_status(202), results.with_status(500)), (50.0, 100, 0));
+        results.add(response(503, true), b"{\"type\":\"/problems/queue-full\"}", Duration::ZERO);
+        results.add(response(503, false), b"{\"type\":\"/problems/queue-full\"}", Duration::ZERO);
+        results.add(response(503, true), b"{\"type\":\"/problems/broker-down\"}", Duration::ZERO);
+        assert_eq!((results.queue_full, results.other_503), (1, 2));
     }
 }

@@ -1,9 +1,10 @@
-//! What the disk and the machine give at best: the same writes, reads and syncs without a queue around them.
+//! Baseline: the same writes, reads and syncs without a queue.
 //!
-//! One preallocated file, group commit by one writer thread, records read back from the file, and the same 16
-//! bytes per delivery and per settle. No index, no checksums, no routing, nothing that could recover.
+//! One preallocated file, group commit by one writer thread, and 16 bytes per delivery and per settle. No index, no checksums, no
+//! routing, no recovery.
 
 use crate::{CONSUMERS, IN_FLIGHT, PUBLISHERS};
+use crawlway_bench::median;
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
@@ -17,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the queue adds to a body: header, times, id.
+/// Overhead of the queue per body: header, times and id.
 const OVERHEAD: usize = 88;
 
 struct Shared {
@@ -25,12 +26,12 @@ struct Shared {
     marks: File,
     inbox: Mutex<Vec<(Vec<u8>, mpsc::SyncSender<()>)>>,
     filled: Condvar,
-    /// Bytes that are durable.
+    /// Number of durable bytes.
     durable: Mutex<u64>,
     grown: Condvar,
 }
 
-/// How long it takes to get all messages through.
+/// Time to write and read all messages.
 pub(crate) fn run(folder: &Path, messages: usize, size: usize) -> anyhow::Result<Duration> {
     std::fs::create_dir_all(folder)?;
     let record = (size + OVERHEAD).next_multiple_of(8);
@@ -88,10 +89,10 @@ fn preallocated(path: &Path, length: u64) -> anyhow::Result<File> {
 }
 
 fn publish(shared: &Shared, batch: Vec<u8>) {
-    let (tell, told) = mpsc::sync_channel(1);
-    shared.inbox.lock().expect("no panic").push((batch, tell));
+    let (sender, confirm) = mpsc::sync_channel(1);
+    shared.inbox.lock().expect("no panic").push((batch, sender));
     shared.filled.notify_one();
-    told.recv().expect("the writer answers");
+    confirm.recv().expect("the writer confirms");
 }
 
 fn write(shared: &Shared, total: u64) {
@@ -110,8 +111,8 @@ fn write(shared: &Shared, total: u64) {
         shared.data.sync_data().expect("synced");
         *shared.durable.lock().expect("no panic") = end;
         shared.grown.notify_all();
-        for (_, tell) in batches {
-            let _ = tell.send(());
+        for (_, sender) in batches {
+            let _ = sender.send(());
         }
     }
 }
@@ -133,7 +134,7 @@ fn consume(shared: &Shared, batch: usize, record: usize) {
     shared.marks.write_all_at(&marks, at + marks.len() as u64).expect("written");
 }
 
-/// How long one fdatasync takes after a write of 4 KiB into a preallocated file: the median of 200.
+/// Time of one fdatasync after a write of 4 KiB into a preallocated file, the median of 200.
 pub(crate) fn fdatasync(folder: &Path) -> anyhow::Result<Duration> {
     let path = folder.join("sync");
     let file = preallocated(&path, 1 << 20)?;
@@ -145,6 +146,5 @@ pub(crate) fn fdatasync(folder: &Path) -> anyhow::Result<Duration> {
         times.push(started.elapsed());
     }
     std::fs::remove_file(path)?;
-    times.sort();
-    Ok(times[times.len() / 2])
+    Ok(median(&times))
 }

@@ -1,4 +1,4 @@
-//! A queue at work through the contract, as a flow would use it.
+//! Load on a queue through the broker contract.
 
 use crate::{CONSUMERS, IN_FLIGHT, PUBLISHERS};
 use anyhow::ensure;
@@ -13,16 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How publishers keep their messages in flight.
+/// Calls of the publishers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Calls {
-    /// One call with 64 messages at a time.
+    /// One call with 64 messages.
     Batches,
-    /// 64 calls with one message each, at the same time.
+    /// 64 concurrent calls with one message each.
     Singles,
 }
 
-/// How long it takes to get all messages through.
+/// Time to publish, receive and settle all messages.
 pub(crate) fn run(folder: &Path, messages: usize, size: usize, calls: Calls) -> anyhow::Result<Duration> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let broker: Arc<dyn Broker> = Arc::new(EmbeddedBroker::open(folder, Options::default())?);
@@ -38,7 +38,7 @@ pub(crate) async fn work(
     size: usize,
     calls: Calls,
 ) -> anyhow::Result<Duration> {
-    // A server may have those of earlier runs.
+    // Unique, since a server may have queues of earlier runs.
     let queue = QueueName::new(&format!("bench-{}", &MessageId::random().as_str()[24..]))?;
     let prefetch = (CONSUMERS * IN_FLIGHT) as u32;
     broker.declare(&[QueueSpec::new(queue.clone()).prefetch(prefetch)]).await?;
@@ -85,6 +85,6 @@ pub(crate) async fn work(
     }
     let took = started.elapsed();
     let depth = broker.depth(&queue).await?;
-    ensure!(depth.waiting() + depth.in_flight == 0, "everything is settled, not {depth:?}");
+    ensure!(depth.waiting() + depth.in_flight == 0, "expected an empty queue, got {depth:?}");
     Ok(took)
 }

@@ -67,7 +67,7 @@ pub struct Letter {
     /// Last failed attempt.
     pub last_error: Option<Failure>,
     /// Message.
-    pub message: LetterMessage,
+    pub message: DeadLetterMessage,
 }
 
 /// Cause of a dead letter.
@@ -114,7 +114,8 @@ pub struct Failure {
 
 /// Message of a dead letter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct LetterMessage {
+#[schema(as = LetterMessage)]
+pub struct DeadLetterMessage {
     /// Item id.
     pub id: String,
     /// Message key.
@@ -154,7 +155,7 @@ impl Letter {
             dead_at: letter.dead_at.to_iso(),
             first_error: letter.first_error.as_ref().map(failure),
             last_error: letter.last_error.as_ref().map(failure),
-            message: LetterMessage {
+            message: DeadLetterMessage {
                 id: letter.message.id.to_string(),
                 key: letter.message.key.clone(),
                 group: letter.message.group.clone(),

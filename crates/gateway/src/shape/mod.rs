@@ -10,9 +10,9 @@ mod trail;
 mod url;
 
 pub use crawl::{Accepted, Counts, CrawlList, CrawlUrls, CrawlView, Definition, DeletedCrawl, SeedFailure};
-pub use dead_letter::{Cause, DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
+pub use dead_letter::{Cause, DeadLetterMessage, DeadList, Dropped, Failure, Letter, NextDead, Replayed};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
 pub use search::{Duplicate, Hit, RemovedPages, Results};
 pub use stored_page::{PageList, StoredPage};
 pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};
-pub use url::{AcceptedUrl, Forgotten, UrlList, UrlMetadata, UrlProcessing, UrlRecord};
+pub use url::{AcceptedUrl, CacheInvalidation, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

@@ -111,7 +111,8 @@ impl From<Listed> for UrlList {
 
 /// Result of a cache invalidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Forgotten {
+#[schema(as = Forgotten)]
+pub struct CacheInvalidation {
     /// Number of removed cache entries.
     pub forgotten: u64,
 }

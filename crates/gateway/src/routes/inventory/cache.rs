@@ -1,7 +1,7 @@
 //! `/api/cache/urls`: invalidation of the record cache.
 
 use super::urls::record_id;
-use crate::{extract::QueryParams, inventory::Inventory, problem::Problem, shape::Forgotten};
+use crate::{extract::QueryParams, inventory::Inventory, problem::Problem, shape::CacheInvalidation};
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -18,13 +18,13 @@ pub(super) struct InvalidateQuery {
 ///
 /// Each gateway process has its own cache. Only finished records are served from it.
 #[utoipa::path(delete, path = "/api/cache/urls", operation_id = "forgetCachedUrl", tag = "urls", params(InvalidateQuery), responses(
-    (status = OK, body = Forgotten, description = "Number of removed cache entries"),
+    (status = OK, body = CacheInvalidation, description = "Number of removed cache entries"),
     (status = BAD_REQUEST, description = "Invalid URL"),
 ))]
 pub(super) async fn invalidate(
     State(inventory): State<Inventory>,
     QueryParams(query): QueryParams<InvalidateQuery>,
-) -> Result<Json<Forgotten>, Problem> {
+) -> Result<Json<CacheInvalidation>, Problem> {
     let id = query.url.as_deref().map(record_id).transpose()?;
-    Ok(Json(Forgotten { forgotten: inventory.invalidate(id) }))
+    Ok(Json(CacheInvalidation { forgotten: inventory.invalidate(id) }))
 }
