@@ -1,6 +1,6 @@
 //! `cargo xtask services` with a real PostgreSQL: it is stopped at the end, also after a kill of xtask or the supervisor.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test, also in helpers")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

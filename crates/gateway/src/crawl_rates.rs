@@ -138,10 +138,4 @@ mod tests {
         assert!(rate.eta_seconds.unwrap() >= 0.4, "{rate:?}");
         assert_eq!(rates.rate(&Crawl { state: CrawlState::Paused, ..crawl(10, 10) }), None);
     }
-
-    #[test]
-    fn the_page_limit_bounds_the_remaining_urls() {
-        assert_eq!(remaining(&crawl(7, 10)), 10);
-        assert_eq!(remaining(&Crawl { max_pages: Some(9), ..crawl(7, 10) }), 2);
-    }
 }

@@ -5,144 +5,55 @@
 use super::Finding;
 use crate::workspace::{Crate, Dependency};
 
-/// Allowed dependencies of a crate inside the workspace. `*` at the end of a name matches any suffix.
-struct Row {
-    crates: &'static str,
-    may_use: &'static [&'static str],
-    /// Further dependencies of its tests.
-    tests_may_use: &'static [&'static str],
-}
-
-const ANYTHING: &[&str] = &["crawlway-*"];
+/// Allowed dependencies of a crate inside the workspace: crate, its dependencies, and further dependencies of its tests. Names are
+/// without the prefix `crawlway-`, and `*` at the end of a name matches any suffix.
+type Row = (&'static str, &'static str, &'static str);
 
 /// Backends and tools for tests above the contracts.
-const TEST_BACKENDS: &[&str] = &[
-    "crawlway-testkit",
-    "crawlway-demo-web",
-    "crawlway-broker",
-    "crawlway-broker-*",
-    "crawlway-store",
-    "crawlway-store-*",
-    "crawlway-search-index",
-];
-
-const CONTRACTS_MAY_USE: &[&str] = &["crawlway-clock", "crawlway-suspects"];
+const TEST_BACKENDS: &str = "testkit demo-web broker broker-* store store-* search-index";
 
 /// Table of allowed dependencies; the first matching row applies.
 const TABLE: &[Row] = &[
     // The app may use every crate, and no crate may use the app.
-    Row { crates: "crawlway", may_use: ANYTHING, tests_may_use: ANYTHING },
+    ("crawlway", "*", "*"),
     // User interfaces.
-    Row {
-        crates: "crawlway-gateway",
-        may_use: &[
-            "crawlway-flows",
-            "crawlway-flow",
-            "crawlway-clock",
-            "crawlway-content",
-            "crawlway-fetch",
-            "crawlway-broker",
-            "crawlway-store",
-        ],
-        tests_may_use: TEST_BACKENDS,
-    },
-    Row { crates: "crawlway-console", may_use: &["crawlway-flows"], tests_may_use: TEST_BACKENDS },
+    ("gateway", "flows flow clock content fetch broker store", TEST_BACKENDS),
+    ("console", "flows", TEST_BACKENDS),
     // Flows, on contracts.
-    Row {
-        crates: "crawlway-flows",
-        may_use: &[
-            "crawlway-flow",
-            "crawlway-clock",
-            "crawlway-content",
-            "crawlway-fetch",
-            "crawlway-broker",
-            "crawlway-store",
-        ],
-        tests_may_use: TEST_BACKENDS,
-    },
-    Row {
-        crates: "crawlway-flow",
-        may_use: &["crawlway-broker", "crawlway-store", "crawlway-clock"],
-        tests_may_use: TEST_BACKENDS,
-    },
-    Row {
-        crates: "crawlway-fetch",
-        may_use: &["crawlway-clock", "crawlway-content", "crawlway-store"],
-        tests_may_use: TEST_BACKENDS,
-    },
+    ("flows", "flow clock content fetch broker store", TEST_BACKENDS),
+    ("flow", "broker store clock", TEST_BACKENDS),
+    ("fetch", "clock content store", TEST_BACKENDS),
     // Contracts and pure code.
-    Row { crates: "crawlway-clock", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-lock", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-suspects", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-content", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-conformance", may_use: &[], tests_may_use: &[] },
-    Row { crates: "crawlway-broker", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
-    Row { crates: "crawlway-store", may_use: CONTRACTS_MAY_USE, tests_may_use: &[] },
+    ("clock", "", ""),
+    ("lock", "", ""),
+    ("suspects", "", ""),
+    ("content", "", ""),
+    ("conformance", "", ""),
+    ("broker", "clock suspects", ""),
+    ("store", "clock suspects", ""),
     // Conformance suites. Their tests inject faults into backends.
-    Row {
-        crates: "crawlway-broker-conformance",
-        may_use: &["crawlway-broker", "crawlway-conformance"],
-        tests_may_use: &[],
-    },
-    Row {
-        crates: "crawlway-store-conformance",
-        may_use: &["crawlway-store", "crawlway-conformance"],
-        tests_may_use: &["crawlway-clock", "crawlway-store-*", "crawlway-search-index"],
-    },
+    ("broker-conformance", "broker conformance", ""),
+    ("store-conformance", "store conformance", "clock store-* search-index"),
     // Backends: their contract, and in tests its suite.
-    Row {
-        crates: "crawlway-broker-*",
-        may_use: &["crawlway-broker", "crawlway-clock", "crawlway-lock"],
-        tests_may_use: &["crawlway-testkit", "crawlway-broker-conformance", "crawlway-conformance"],
-    },
+    ("broker-*", "broker clock lock", "testkit broker-conformance conformance"),
     // Their rate limiters are compared with the embedded one.
-    Row {
-        crates: "crawlway-store-redis",
-        may_use: &["crawlway-store", "crawlway-clock"],
-        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance", "crawlway-store-embedded"],
-    },
-    Row {
-        crates: "crawlway-store-sql",
-        may_use: &["crawlway-store", "crawlway-clock", "crawlway-lock"],
-        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance", "crawlway-store-embedded"],
-    },
-    Row {
-        crates: "crawlway-store-*",
-        may_use: &["crawlway-store", "crawlway-clock", "crawlway-lock"],
-        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance"],
-    },
-    Row {
-        crates: "crawlway-search-index",
-        may_use: &["crawlway-lock", "crawlway-store"],
-        tests_may_use: &["crawlway-testkit", "crawlway-store-conformance"],
-    },
+    ("store-redis", "store clock", "testkit store-conformance store-embedded"),
+    ("store-sql", "store clock lock", "testkit store-conformance store-embedded"),
+    ("store-*", "store clock lock", "testkit store-conformance"),
+    ("search-index", "lock store", "testkit store-conformance"),
     // The demo web is independent of Crawlway.
-    Row { crates: "crawlway-demo-web", may_use: &[], tests_may_use: &[] },
+    ("demo-web", "", ""),
     // Development tools.
-    Row { crates: "crawlway-testkit", may_use: ANYTHING, tests_may_use: ANYTHING },
-    Row { crates: "crawlway-bench", may_use: ANYTHING, tests_may_use: ANYTHING },
-    Row { crates: "xtask", may_use: &[], tests_may_use: &[] },
+    ("testkit", "*", "*"),
+    ("bench", "*", "*"),
+    ("xtask", "", ""),
 ];
 
 /// Crates that may use the client of a broker, a database or a cloud.
-const MAY_NAME_PRODUCTS: &[&str] = &[
-    "crawlway",
-    "crawlway-broker-*",
-    "crawlway-store-*",
-    "crawlway-search-index",
-    "crawlway-testkit",
-    "crawlway-bench",
-];
+const MAY_NAME_PRODUCTS: &str = "crawlway broker-* store-* search-index testkit bench";
 
 /// Development crates: only tests and other development crates may use them.
-const NOT_SHIPPED: &[&str] = &[
-    "crawlway-testkit",
-    "crawlway-broker-conformance",
-    "crawlway-store-conformance",
-    "crawlway-conformance",
-    "crawlway-bench",
-    "xtask",
-];
+const NOT_SHIPPED: &str = "testkit broker-conformance store-conformance conformance bench xtask";
 
 /// Words in the names of product clients.
 #[rustfmt::skip]
@@ -165,7 +76,7 @@ pub(super) fn check(crates: &[Crate]) -> Vec<Finding> {
         let mut report = |message: String| {
             findings.push(Finding { path: member.manifest.clone(), line: None, message });
         };
-        let Some(row) = TABLE.iter().find(|row| fits(row.crates, &member.name)) else {
+        let Some(row) = TABLE.iter().find(|(pattern, ..)| fits(pattern, &member.name)) else {
             report(format!("the crate `{}` is new: add a row to the table in {THIS_FILE}", member.name));
             continue;
         };
@@ -183,37 +94,34 @@ pub(super) fn check(crates: &[Crate]) -> Vec<Finding> {
     findings
 }
 
-fn wrong_direction(row: &Row, member: &str, Dependency { name, is_dev }: &Dependency) -> Option<String> {
-    let may_use = |list: &[&str]| list.iter().any(|pattern| fits(pattern, name));
+fn wrong_direction(
+    (_, may_use, tests_may_use): &Row,
+    member: &str,
+    Dependency { name, is_dev }: &Dependency,
+) -> Option<String> {
+    let is_allowed = fits_any(may_use, name);
     if *is_dev {
         // Tests may depend on their own crate with other features.
-        if name == member || may_use(row.may_use) || may_use(row.tests_may_use) {
-            return None;
-        }
-        let allowed = [row.may_use, row.tests_may_use].concat();
-        return Some(format!(
-            "the tests of `{member}` may not use `{name}`; they may use {}, says {THIS_FILE}",
-            written(&allowed)
-        ));
+        let is_allowed = is_allowed || name == member || fits_any(tests_may_use, name);
+        return (!is_allowed).then(|| {
+            let allowed = format!("{may_use} {tests_may_use}");
+            format!(
+                "the tests of `{member}` may not use `{name}`; allowed: {}; see {THIS_FILE}",
+                allowed.trim()
+            )
+        });
     }
-    let not_shipped = |name: &str| NOT_SHIPPED.contains(&name);
-    if not_shipped(name) && !not_shipped(member) {
+    if fits_any(NOT_SHIPPED, name) && !fits_any(NOT_SHIPPED, member) {
         return Some(format!(
             "`{member}` may not depend on `{name}`, which is not shipped; only [dev-dependencies] may"
         ));
     }
-    if may_use(row.may_use) {
-        return None;
-    }
-    Some(format!(
-        "`{member}` may not depend on `{name}`; it may use {}, says {THIS_FILE}",
-        written(row.may_use)
-    ))
+    let fault = || format!("`{member}` may not depend on `{name}`; allowed: {may_use}; see {THIS_FILE}");
+    (!is_allowed).then(fault)
 }
 
 fn named_product(member: &str, Dependency { name, is_dev }: &Dependency) -> Option<String> {
-    let may_name_products = MAY_NAME_PRODUCTS.iter().any(|pattern| fits(pattern, member));
-    if may_name_products || *is_dev || !is_product(name) {
+    if fits_any(MAY_NAME_PRODUCTS, member) || *is_dev || !is_product(name) {
         return None;
     }
     Some(format!("`{member}` may not name a product, and `{name}` is the client of one; use it in a backend"))
@@ -223,18 +131,16 @@ fn is_product(name: &str) -> bool {
     name.split(['-', '_']).any(|word| PRODUCTS.contains(&word))
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == pattern,
-    }
+fn fits_any(patterns: &str, name: &str) -> bool {
+    patterns.split_whitespace().any(|pattern| fits(pattern, name))
 }
 
-fn written(patterns: &[&str]) -> String {
-    if patterns.is_empty() {
-        return "no crate of the workspace".to_owned();
+fn fits(pattern: &str, name: &str) -> bool {
+    let short = name.strip_prefix("crawlway-");
+    match pattern.strip_suffix('*') {
+        Some(start) => short.is_some_and(|short| short.starts_with(start)),
+        None => short.unwrap_or(name) == pattern,
     }
-    patterns.iter().map(|pattern| format!("`{pattern}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

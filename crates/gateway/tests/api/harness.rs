@@ -272,6 +272,13 @@ impl TestGateway {
         panic!("crawl {id} does not finish: {}", self.get(&format!("/api/crawls/{id}")).await.text());
     }
 
+    /// Stops a listener of this gateway, then the gateway.
+    pub(crate) async fn shut_down_listener(self, serving: JoinHandle<()>) {
+        self.parts.stop.request();
+        serving.await.unwrap();
+        self.shut_down().await;
+    }
+
     /// Stops the stages and closes the backends.
     pub(crate) async fn shut_down(self) {
         self.parts.stop.request();

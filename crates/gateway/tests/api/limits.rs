@@ -45,9 +45,7 @@ async fn a_content_length_beyond_the_limit_is_refused_before_the_body_is_sent() 
     // A client that sends the whole body first gets the response as well.
     let answer = exchange(address, &format!("{head}{}", "x".repeat(8 << 20))).await;
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("problem:too-large"), "{answer}");
-    gateway.parts.stop.request();
-    serving.await.unwrap();
-    gateway.shut_down().await;
+    gateway.shut_down_listener(serving).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,9 +127,7 @@ async fn a_slow_or_large_header_closes_the_connection() {
         format!("GET /health/live HTTP/1.1\r\nhost: {address}\r\nx: {}\r\n\r\n", "x".repeat(64 << 10));
     let answer = exchange(address, &large).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
-    gateway.parts.stop.request();
-    serving.await.unwrap();
-    gateway.shut_down().await;
+    gateway.shut_down_listener(serving).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,9 +48,7 @@ async fn clients_that_never_read_are_disconnected() {
     let clients = (0..50).map(|_| never_reads(address, "/metrics"));
     let disconnected = tokio::time::timeout(TIMEOUT, futures::future::join_all(clients)).await;
     disconnected.expect("a client that reads nothing must be disconnected");
-    gateway.parts.stop.request();
-    serving.await.unwrap();
-    gateway.shut_down().await;
+    gateway.shut_down_listener(serving).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,9 +109,7 @@ async fn an_idle_connection_is_closed() {
     let (address, serving) = listen(&gateway, limits).await;
     let answer = exchange(address, &format!("GET /health/live HTTP/1.1\r\nhost: {address}\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    gateway.parts.stop.request();
-    serving.await.unwrap();
-    gateway.shut_down().await;
+    gateway.shut_down_listener(serving).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,9 +135,7 @@ async fn health_checks_are_served_when_all_connections_are_in_use() {
         assert!(began.elapsed() < TIMEOUT, "the slots of closed connections must be released");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    gateway.parts.stop.request();
-    serving.await.unwrap();
-    gateway.shut_down().await;
+    gateway.shut_down_listener(serving).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +156,5 @@ async fn one_address_cannot_use_all_connections() {
     let mut answer = String::new();
     tokio::time::timeout(TIMEOUT, other.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    gateway.parts.stop.request();
-    serving.await.unwrap();
-    gateway.shut_down().await;
+    gateway.shut_down_listener(serving).await;
 }
