@@ -1,10 +1,10 @@
-//! A PostgreSQL database of one run.
+//! PostgreSQL database of one run.
 
 use crawlway_testkit::servers;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
 
-/// A database of one run.
+/// Database of one run.
 #[derive(Debug)]
 pub struct Database {
     name: String,
@@ -13,7 +13,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Makes one, whose name has the run's in it.
+    /// Creates a database, named after the run.
     pub fn create(run: &str) -> anyhow::Result<Self> {
         let name = format!("bench_{}_{}", std::process::id(), run.replace('-', "_"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -22,23 +22,23 @@ impl Database {
         Ok(Self { name, runtime, connection })
     }
 
-    /// Its name, which no other run has.
+    /// Unique name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its address.
+    /// URL.
     pub fn url(&self) -> String {
         address(&self.name)
     }
 
-    /// The number that a query answers.
+    /// Result of a query for a number.
     pub fn count(&mut self, query: &'static str) -> anyhow::Result<usize> {
         let count: i64 = self.runtime.block_on(sqlx::query_scalar(query).fetch_one(&mut self.connection))?;
         Ok(usize::try_from(count)?)
     }
 
-    /// Removes it.
+    /// Drops the database.
     pub fn drop(self) -> anyhow::Result<()> {
         self.runtime.block_on(self.connection.close())?;
         on_server(&self.runtime, format!("DROP DATABASE {} WITH (FORCE)", self.name))
@@ -56,6 +56,6 @@ fn on_server(runtime: &Runtime, statement: String) -> anyhow::Result<()> {
 
 fn address(database: &str) -> String {
     let server = servers::postgres();
-    let place = server.rsplit_once('/').map_or(server.as_str(), |(place, _)| place);
-    format!("{place}/{database}")
+    let base = server.rsplit_once('/').map_or(server.as_str(), |(base, _)| base);
+    format!("{base}/{database}")
 }

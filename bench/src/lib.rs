@@ -1,13 +1,13 @@
-//! What the benchmarks share: programs that are started, measured and never left behind, and what they work on.
+//! Shared parts of the benchmarks: child processes, resource usage, servers and databases.
 
-pub mod children;
+pub mod child_process;
 pub mod database;
-pub mod measured;
-pub mod page;
+pub mod measure;
+pub mod page_server;
 pub mod program;
-pub mod servers;
+pub mod server_settings;
 
-/// The one in the middle; `T::default()` of none.
+/// Median; `T::default()` of no values.
 pub fn median<T: Copy + Default + PartialOrd>(values: &[T]) -> T {
     let mut sorted = values.to_vec();
     sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));

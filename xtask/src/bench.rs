@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: runs a benchmark with optimisations on, or tells which ones there are.
+//! `cargo xtask bench`: builds and runs a benchmark, or lists the benchmarks.
 
 use std::fs;
 use std::path::Path;
@@ -7,22 +7,21 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::services::{Services, Terms};
+use crate::services::{RunOptions, Services};
 use crate::workspace::{self, Binary};
 
 const BENCH_CRATE: &str = "crawlway-bench";
 
-/// The package of the program that benchmarks measure, and its name.
+/// Package and name of the measured program.
 const PROGRAM: &str = "crawlway";
 
 /// Run a benchmark, or list the benchmarks.
 ///
-/// A benchmark is a program of the crate `crawlway-bench`. It measures us beside something else and prints
-/// both and the ratio. Speed is looked at by people and is never a test that fails on a slow machine. Servers that it
-/// needs are started for it, and wait for the disk, unless `cargo xtask services` has started some.
+/// A benchmark is a binary of the crate `crawlway-bench`. It compares Crawlway with an alternative, and prints both and the ratio.
+/// The servers that it needs are started, with writes synced to disk, unless they run already.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The benchmark, and what it shall be told. Without it, the benchmarks are listed.
+    /// Benchmark and its arguments. Without it, the benchmarks are listed.
     #[arg(value_name = "NAME [ARGS]", trailing_var_arg = true)]
     pub(crate) name_and_args: Vec<String>,
 }
@@ -41,7 +40,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let status = if servers.is_empty() || has_servers() {
         command.status().context("starting the benchmark")
     } else {
-        let mut services = Services::start(root, &servers, Terms { durable: true, ..Terms::default() })?;
+        let mut services =
+            Services::start(root, &servers, RunOptions { durable: true, ..RunOptions::default() })?;
         let end = services.run(&mut command);
         services.stop()?;
         end
@@ -53,35 +53,34 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds the benchmark and the program that it may measure with one call: two calls would choose other features for what both
-/// depend on, and build all of that twice.
+/// Builds the benchmark and the measured program together, so that shared dependencies have the same features.
 fn build(root: &Path, name: &str) -> Result<()> {
     let mut command = workspace::cargo(root);
     command.args(["build", "--release", "--package", BENCH_CRATE, "--bin", name]);
     command.args(["--package", PROGRAM, "--bin", PROGRAM]);
     let status = command.status().context("starting cargo")?;
     if !status.success() {
-        bail!("the benchmark `{name}` could not be built");
+        bail!("building the benchmark `{name}` failed");
     }
     Ok(())
 }
 
-/// The benchmark that was built, with what `cargo run` would tell it.
+/// Command of a built benchmark, with the variables of `cargo run`.
 fn program(root: &Path, name: &str) -> Result<Command> {
     let mut command = Command::new(workspace::target_directory(root)?.join("release").join(name));
     command.current_dir(root);
-    workspace::forget_xtask(&mut command);
+    workspace::remove_xtask_env(&mut command);
     command.env("CARGO_MANIFEST_DIR", root.join("bench"));
     Ok(command)
 }
 
-/// The servers that a benchmark needs when it is told this.
+/// Servers that a benchmark needs with these arguments.
 fn servers(name: &str, args: &[String]) -> Vec<String> {
-    let told = |broker: &str| {
+    let uses = |broker: &str| {
         args.iter().zip(args.iter().skip(1)).any(|(flag, value)| flag == "--broker" && value == broker)
             || args.iter().any(|arg| arg.strip_prefix("--broker=") == Some(broker))
     };
-    let needed: &[&str] = match (name, told("rabbitmq")) {
+    let needed: &[&str] = match (name, uses("rabbitmq")) {
         ("queue", true) => &["rabbitmq"],
         ("inventory", true) => &["postgres", "rabbitmq"],
         ("crawl", true) => &["postgres", "redis", "rabbitmq"],
@@ -90,12 +89,12 @@ fn servers(name: &str, args: &[String]) -> Vec<String> {
     needed.iter().map(|&server| server.to_owned()).collect()
 }
 
-/// Whether somebody has started servers already: `cargo xtask services -- cargo xtask bench …`.
+/// Whether servers run already, as in `cargo xtask services -- cargo xtask bench …`.
 fn has_servers() -> bool {
     std::env::var_os("CRAWLWAY_TEST_RABBITMQ").is_some()
 }
 
-/// Asked of cargo and the sources rather than kept in a list here, which would be forgotten.
+/// Benchmarks of the crate, from cargo and the source files.
 fn benches(root: &Path) -> Result<Vec<Bench>> {
     let bench_crate = workspace::crates(root)?
         .into_iter()
@@ -130,7 +129,7 @@ fn listing(benches: &[Bench]) -> String {
     benches.iter().map(|Bench { name, purpose }| format!("  {name:<width$}  {purpose}\n")).collect()
 }
 
-/// The first sentence of the comment that a source file opens with, on one line.
+/// First sentence of the comment at the start of a source file.
 fn purpose(source: &str) -> String {
     let paragraph: Vec<&str> = source
         .lines()
@@ -149,26 +148,8 @@ fn purpose(source: &str) -> String {
 mod tests {
     use super::*;
 
-    fn benches() -> Vec<Bench> {
-        [("queue", "The embedded queue beside SQLite."), ("content", "HTML to text.")]
-            .map(|(name, purpose)| Bench { name: name.to_owned(), purpose: purpose.to_owned() })
-            .into()
-    }
-
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
-        assert!(check_name("queue", &benches()).is_ok());
-        let error = check_name("queues", &benches()).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "there is no benchmark `queues`; there are:\n  \
-               queue    The embedded queue beside SQLite.\n  \
-               content  HTML to text."
-        );
-    }
-
-    #[test]
-    fn servers_are_started_for_who_asks_for_their_broker() {
+    fn servers_depend_on_the_broker() {
         let servers = |name: &str, line: &str| {
             servers(name, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
@@ -183,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_purpose_is_the_first_sentence_even_if_it_is_wrapped() {
+    fn the_purpose_is_the_first_sentence() {
         let source = "//! Publishes and settles, ours\n//! beside SQLite. More detail.\n//!\n//! Usage\n";
         assert_eq!(purpose(source), "Publishes and settles, ours beside SQLite.");
         assert_eq!(purpose("//! One line\nfn main() {}\n"), "One line");

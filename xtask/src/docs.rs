@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: writes the documents that follow from other files, so that nobody has to keep two of them alike.
+//! `cargo xtask docs`: generates documentation from other files.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 pub(crate) mod settings;
 
-/// What is generated, and what it is generated from.
+/// Generated document and its source.
 pub(crate) const SETTINGS: (&str, &str) = ("docs/configuration.md", "config/crawlway.toml");
 
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -15,6 +15,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let text = fs::read_to_string(root.join(source)).with_context(|| format!("reading {source}"))?;
     let written = settings::document(&text);
     fs::write(root.join(document), written).with_context(|| format!("writing {document}"))?;
-    println!("{document} is as {source} has it");
+    println!("wrote {document} from {source}");
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The project's own chores, run as `cargo xtask <chore>`: test, services, tidy, docs, bench.
+//! Development tasks, run as `cargo xtask <task>`: test, services, tidy, docs, bench.
 
-#![allow(clippy::print_stdout, reason = "a chore talks to whoever runs it, and has no log to write to")]
+#![allow(clippy::print_stdout, reason = "tasks print their results")]
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod docs;
-mod group;
+mod process_group;
 mod services;
 mod test;
 mod tidy;
@@ -27,57 +27,55 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let root = workspace::root()?;
-    match cli.chore {
-        Chore::Services(options) => return services::run(&root, &options),
-        Chore::ServicesKeeper(options) => services::run_keeper(&options),
-        Chore::Test(options) => test::run(&root, &options),
-        Chore::Tidy => tidy::run(&root),
-        Chore::Docs => docs::run(&root),
-        Chore::Bench(options) => bench::run(&root, &options),
+    match cli.task {
+        Task::Services(options) => return services::run(&root, &options),
+        Task::ServicesSupervisor(options) => services::run_supervisor(&options),
+        Task::Test(options) => test::run(&root, &options),
+        Task::Tidy => tidy::run(&root),
+        Task::Docs => docs::run(&root),
+        Task::Bench(options) => bench::run(&root, &options),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The chores of the project.
+/// Development tasks of the project.
 ///
-/// `cargo xtask test` is the whole definition of green: what it passes may land, and nothing else has to be
-/// run. The other chores are parts of it, or are looked at by people.
+/// `cargo xtask test` runs every check that a change has to pass.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask test                           everything, before a change lands
-  cargo xtask test --skip doc,test           the quick half, while writing
+  cargo xtask test                           all checks
+  cargo xtask test --skip doc,test           the quick checks
   cargo xtask test --only test -- simhash    tests whose name contains `simhash`
   cargo xtask test --only test -- -p xtask   tests of one crate
-  cargo xtask services                       the real servers that tests need, until Ctrl-C
-  cargo xtask services -- COMMAND            one command that finds them in its environment
-  cargo xtask tidy                           the house rules that no compiler knows
-  cargo xtask docs                           write the documents that follow from other files
-  cargo xtask bench                          which benchmarks there are
-  cargo xtask bench queue --help             what one of them can be told";
+  cargo xtask services                       real servers for tests, until Ctrl-C
+  cargo xtask services -- COMMAND            a command with the servers up
+  cargo xtask tidy                           project rules that no compiler checks
+  cargo xtask docs                           generate documentation from other files
+  cargo xtask bench                          list the benchmarks
+  cargo xtask bench queue --help             options of a benchmark";
 
 #[derive(Debug, Subcommand)]
-enum Chore {
+enum Task {
     Test(test::Options),
     Services(services::Options),
     #[command(hide = true)]
-    ServicesKeeper(services::KeeperOptions),
-    /// Check the house rules that no compiler knows.
+    ServicesSupervisor(services::SupervisorOptions),
+    /// Check project rules that no compiler checks.
     ///
-    /// Each Rust file opens with a `//!` line that says what it is for; crates depend on each other only in
-    /// the allowed directions; no file is huge; nothing is left half done or switched off; links between the
-    /// documents lead somewhere; generated documents are as their sources have it; each dependency has an allowed
-    /// licence.
+    /// Each Rust file starts with a `//!` line with its purpose; crates depend on each other only in the allowed directions; no
+    /// file is huge; no code is unfinished and no test disabled; links between documents resolve; generated documents are up to
+    /// date; each dependency has an allowed licence.
     Tidy,
-    /// Write the documents that follow from other files.
+    /// Generate documentation from other files.
     ///
-    /// `docs/configuration.md` is made from `config/crawlway.toml`. `cargo xtask tidy` says when it is out of date.
+    /// `docs/configuration.md` is generated from `config/crawlway.toml`. `cargo xtask tidy` checks that it is up to date.
     Docs,
     Bench(bench::Options),
 }
@@ -94,16 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_name_of_a_benchmark_belongs_to_the_benchmark() {
+    fn arguments_after_the_name_of_a_benchmark_belong_to_it() {
         let cli = Cli::parse_from(["xtask", "bench", "queue", "--help", "--messages", "5"]);
-        let Chore::Bench(options) = cli.chore else { panic!("{cli:?}") };
+        let Task::Bench(options) = cli.task else { panic!("{cli:?}") };
         assert_eq!(options.name_and_args, ["queue", "--help", "--messages", "5"]);
     }
 
     #[test]
-    fn what_follows_two_dashes_belongs_to_cargo_test() {
+    fn arguments_after_two_dashes_belong_to_cargo_test() {
         let cli = Cli::parse_from(["xtask", "test", "--only", "test", "--", "simhash", "--", "--nocapture"]);
-        let Chore::Test(options) = cli.chore else { panic!("{cli:?}") };
+        let Task::Test(options) = cli.task else { panic!("{cli:?}") };
         assert_eq!(options.cargo_test_args, ["simhash", "--", "--nocapture"]);
     }
 }

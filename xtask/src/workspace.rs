@@ -1,4 +1,4 @@
-//! Where the workspace is, and what cargo says about it.
+//! Root and crates of the workspace, from `cargo metadata`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,35 +7,32 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// A crate of the workspace, as far as the chores care.
+/// Crate of the workspace.
 #[derive(Debug)]
 pub(crate) struct Crate {
     pub(crate) name: String,
-    /// Path of its `Cargo.toml` from the root of the workspace.
+    /// Path of `Cargo.toml` from the root of the workspace.
     pub(crate) manifest: String,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) binaries: Vec<Binary>,
 }
 
-/// A line of a crate's `[dependencies]`, `[build-dependencies]` or `[dev-dependencies]`.
+/// Dependency of any kind.
 #[derive(Debug)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Whether only the crate's tests see it.
-    pub(crate) only_for_tests: bool,
+    /// Whether it is in `[dev-dependencies]`.
+    pub(crate) is_dev: bool,
 }
 
-/// A program that a crate builds.
+/// Binary target of a crate.
 #[derive(Debug)]
 pub(crate) struct Binary {
     pub(crate) name: String,
     pub(crate) source: PathBuf,
 }
 
-/// The folder that holds the workspace's `Cargo.toml`.
-///
-/// Asked for when running rather than compiled in, so that a build cache shared by two clones cannot make one
-/// clone check the other.
+/// Root of the workspace, found at run time, since clones may share a build cache.
 pub(crate) fn root() -> Result<PathBuf> {
     let start = match env::var_os("CARGO_MANIFEST_DIR") {
         Some(xtask) => PathBuf::from(xtask),
@@ -48,18 +45,17 @@ pub(crate) fn root() -> Result<PathBuf> {
         .with_context(|| format!("{} is not inside the workspace", start.display()))
 }
 
-/// A cargo command that runs in the root of the workspace.
+/// Cargo command in the root of the workspace.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    forget_xtask(&mut command);
+    remove_xtask_env(&mut command);
     command
 }
 
-/// Takes out of a command's environment what `cargo run` has put there to describe xtask. Some build scripts watch
-/// these variables, and would build their crate anew each time someone goes from `cargo xtask` to plain cargo and
-/// back.
-pub(crate) fn forget_xtask(command: &mut Command) {
+/// Removes the variables that `cargo run` sets for xtask. Some build scripts depend on them, and would rebuild their crate after
+/// each change between `cargo xtask` and plain cargo.
+pub(crate) fn remove_xtask_env(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let inherited = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_BIN_NAME"
@@ -70,17 +66,17 @@ pub(crate) fn forget_xtask(command: &mut Command) {
     }
 }
 
-/// Where cargo puts what it builds, whichever way it was told.
+/// Target directory of cargo.
 pub(crate) fn target_directory(root: &Path) -> Result<PathBuf> {
     Ok(text(&metadata(root, &["--no-deps"])?, "target_directory")?.into())
 }
 
-/// The crates of the workspace.
+/// Crates of the workspace.
 pub(crate) fn crates(root: &Path) -> Result<Vec<Crate>> {
     parse_crates(&metadata(root, &["--no-deps"])?, root)
 }
 
-/// What `cargo metadata` answers, with `args` added to the question.
+/// Output of `cargo metadata` with these arguments.
 pub(crate) fn metadata(root: &Path, args: &[&str]) -> Result<Value> {
     let output = cargo(root)
         .args(["metadata", "--format-version", "1"])
@@ -90,17 +86,17 @@ pub(crate) fn metadata(root: &Path, args: &[&str]) -> Result<Value> {
     if !output.status.success() {
         bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    serde_json::from_slice(&output.stdout).context("reading the answer of `cargo metadata`")
+    serde_json::from_slice(&output.stdout).context("parsing the output of `cargo metadata`")
 }
 
-/// The kind of machine that cargo builds for when it is told nothing else.
+/// Default target platform of cargo.
 pub(crate) fn host_platform(root: &Path) -> Result<String> {
     let output = cargo(root).arg("-vV").output().context("starting `cargo -vV`")?;
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .find_map(|line| line.strip_prefix("host: "))
         .map(str::to_owned)
-        .context("`cargo -vV` does not say which platform it runs on")
+        .context("`cargo -vV` prints no host")
 }
 
 fn parse_crates(metadata: &Value, root: &Path) -> Result<Vec<Crate>> {
@@ -112,8 +108,8 @@ fn parse_crate(package: &Value, root: &Path) -> Result<Crate> {
     let dependencies = list(package, "dependencies")?
         .iter()
         .map(|dependency| {
-            let only_for_tests = dependency["kind"].as_str() == Some("dev");
-            Ok(Dependency { name: text(dependency, "name")?.to_owned(), only_for_tests })
+            let is_dev = dependency["kind"].as_str() == Some("dev");
+            Ok(Dependency { name: text(dependency, "name")?.to_owned(), is_dev })
         })
         .collect::<Result<_>>()?;
     let binaries = list(package, "targets")?
@@ -134,47 +130,9 @@ fn parse_crate(package: &Value, root: &Path) -> Result<Crate> {
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
-    value[key].as_str().with_context(|| format!("`cargo metadata` answered without the text `{key}`"))
+    value[key].as_str().with_context(|| format!("the output of `cargo metadata` has no string `{key}`"))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
-    value[key].as_array().with_context(|| format!("`cargo metadata` answered without the list `{key}`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_crate_is_read_with_its_dependencies_and_binaries() {
-        let metadata = json!({ "packages": [{
-            "name": "crawlway-bench",
-            "manifest_path": "/clone/bench/Cargo.toml",
-            "dependencies": [
-                { "name": "bytes", "kind": null },
-                { "name": "cc", "kind": "build" },
-                { "name": "proptest", "kind": "dev" },
-            ],
-            "targets": [
-                { "name": "queue", "kind": ["bin"], "src_path": "/clone/bench/src/bin/queue.rs" },
-                { "name": "crawlway_bench", "kind": ["lib"], "src_path": "/clone/bench/src/lib.rs" },
-            ],
-        }]});
-        let crates = parse_crates(&metadata, Path::new("/clone")).unwrap();
-        assert_eq!(crates.len(), 1);
-        assert_eq!(crates[0].manifest, "bench/Cargo.toml");
-        let only_for_tests: Vec<_> =
-            crates[0].dependencies.iter().map(|d| (d.name.as_str(), d.only_for_tests)).collect();
-        assert_eq!(only_for_tests, [("bytes", false), ("cc", false), ("proptest", true)]);
-        assert_eq!(crates[0].binaries.len(), 1);
-        assert_eq!(crates[0].binaries[0].name, "queue");
-    }
-
-    #[test]
-    fn an_answer_in_another_shape_is_an_error_and_not_an_empty_list() {
-        let error = parse_crates(&json!({ "crates": [] }), Path::new("/clone")).unwrap_err();
-        assert!(error.to_string().contains("`packages`"), "{error}");
-    }
+    value[key].as_array().with_context(|| format!("the output of `cargo metadata` has no list `{key}`"))
 }

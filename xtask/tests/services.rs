@@ -1,7 +1,6 @@
-//! `cargo xtask services` with a real PostgreSQL: it is up while it is wanted, and gone afterwards, whatever
-//! happens to the processes that keep it.
+//! `cargo xtask services` with a real PostgreSQL: it is stopped at the end, also after a kill of xtask or the supervisor.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test, also in helpers")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,10 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Timeout of each step.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A target directory that no other test has.
+/// Private target directory.
 fn target() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -28,15 +27,15 @@ fn services(target: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// `cargo xtask services` without a command, up and running.
-struct Up {
+/// Running `cargo xtask services` without a command.
+struct Services {
     xtask: Child,
     address: String,
-    /// Held, since a program whose output nobody takes may fail.
+    /// Kept open, since xtask may fail to write to a closed pipe.
     _output: BufReader<ChildStdout>,
 }
 
-impl Up {
+impl Services {
     fn start(target: &Path) -> Self {
         let mut xtask = services(target, &[]).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(xtask.stdout.take().unwrap());
@@ -49,7 +48,7 @@ impl Up {
                 break rest.split('/').next().unwrap().to_owned();
             }
         };
-        Up { xtask, address, _output: output }
+        Services { xtask, address, _output: output }
     }
 
     fn answers(&self) -> bool {
@@ -61,9 +60,9 @@ impl Up {
     }
 }
 
-impl Drop for Up {
+impl Drop for Services {
     fn drop(&mut self) {
-        // Of use only to a test that fails; the servers follow.
+        // For failed tests; the servers follow.
         let _ = self.xtask.kill();
         let _ = self.xtask.wait();
     }
@@ -73,35 +72,35 @@ fn kill(id: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Whether a PostgreSQL server is there: it answers the question for TLS with one letter.
+/// Whether PostgreSQL listens: it answers an SSLRequest with one byte.
 fn answers(address: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let question = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
-    let mut letter = [0];
-    stream.write_all(&question).is_ok()
-        && stream.read_exact(&mut letter).is_ok()
-        && matches!(letter[0], b'N' | b'S')
+    let ssl_request = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+    let mut answer = [0];
+    stream.write_all(&ssl_request).is_ok()
+        && stream.read_exact(&mut answer).is_ok()
+        && matches!(answer[0], b'N' | b'S')
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(condition: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+    while !holds() {
+        assert!(start.elapsed() < TIMEOUT, "timed out waiting until {condition}");
         thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The folders of runs that are not over.
+/// Directories of running or killed runs.
 fn runs(target: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(target.join("services")).unwrap();
     entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
 }
 
 #[test]
-fn a_command_finds_the_server_and_its_status_is_ours() {
+fn a_command_runs_with_the_server_and_its_status_is_returned() {
     let target = target();
-    // Logging in was the server's health check; this is the rest: the variable, and that a table can be made.
+    // The health check has logged in; this checks the variable, and that a table can be created.
     let script = r#"
         set -e
         case "$CRAWLWAY_TEST_POSTGRES" in postgres://postgres@127.0.0.1:*/postgres) ;; *) exit 1;; esac
@@ -115,22 +114,22 @@ fn a_command_finds_the_server_and_its_status_is_ours() {
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(7), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     let address = printed.split("found postgres://postgres@").nth(1).unwrap().split('/').next().unwrap();
-    assert!(!answers(address), "the server is still there");
-    assert_eq!(runs(target.path()), [] as [PathBuf; 0], "its folder is still there");
+    assert!(!answers(address), "the server still runs");
+    assert_eq!(runs(target.path()), [] as [PathBuf; 0], "its directory still exists");
 }
 
 #[test]
-fn two_at_once_are_apart_and_ctrl_c_stops_one_of_them() {
+fn concurrent_runs_are_independent_and_stop_at_signals() {
     let target = target();
-    let mut first = Up::start(target.path());
-    let mut second = Up::start(target.path());
+    let mut first = Services::start(target.path());
+    let mut second = Services::start(target.path());
     assert_ne!(first.address, second.address);
     assert!(first.answers() && second.answers());
 
     first.send(Signal::INT);
     assert!(first.xtask.wait().unwrap().success());
     assert!(!first.answers(), "xtask ended before its server");
-    assert!(second.answers(), "the other one was hit");
+    assert!(second.answers(), "the other server was stopped");
     assert_eq!(runs(target.path()).len(), 1);
 
     second.send(Signal::TERM);
@@ -139,25 +138,25 @@ fn two_at_once_are_apart_and_ctrl_c_stops_one_of_them() {
 }
 
 #[test]
-fn the_servers_of_a_killed_xtask_stop_too() {
+fn servers_of_a_killed_xtask_are_stopped() {
     let target = target();
-    let mut up = Up::start(target.path());
-    assert!(up.answers());
-    up.send(Signal::KILL);
-    assert!(!up.xtask.wait().unwrap().success());
-    wait_until("the server is gone", || !up.answers());
+    let mut running = Services::start(target.path());
+    assert!(running.answers());
+    running.send(Signal::KILL);
+    assert!(!running.xtask.wait().unwrap().success());
+    wait_until("the server is gone", || !running.answers());
     wait_until("its folder is gone", || runs(target.path()).is_empty());
 }
 
 #[test]
-fn what_a_killed_keeper_leaves_is_stopped_by_the_next_run() {
+fn servers_of_a_killed_supervisor_are_stopped_by_the_next_run() {
     let target = target();
-    let mut killed = Up::start(target.path());
+    let mut killed = Services::start(target.path());
     let folder = runs(target.path()).pop().unwrap();
-    let keeper = fs::read_to_string(folder.join("lock")).unwrap().trim().parse().unwrap();
-    kill(keeper, Signal::KILL);
+    let supervisor = fs::read_to_string(folder.join("lock")).unwrap().trim().parse().unwrap();
+    kill(supervisor, Signal::KILL);
     assert!(!killed.xtask.wait().unwrap().success(), "xtask did not notice");
-    assert!(killed.answers(), "the server should have been left over");
+    assert!(killed.answers(), "the server must still run");
 
     assert!(services(target.path(), &["--", "true"]).stdout(Stdio::null()).status().unwrap().success());
     assert!(!killed.answers());

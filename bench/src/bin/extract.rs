@@ -1,35 +1,28 @@
-//! Scores main-text extraction on the gold set: ours, the whole text, and a readability library.
+//! Main-text extraction on the gold set, compared with the whole text and a readability library.
 //!
-//! A page's score is the F1 of its 4-word shingles against those of the expected text.
-
-// The table is the point of the program.
-#![allow(clippy::print_stdout)]
+//! The score of a page is the F1 of its 4-word shingles against those of the expected text.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use crawlway_content::{NormalUrl, ParseOptions, parse_bytes};
 use dom_smoothie::{Config, Readability, TextMode};
-use serde_json::json;
 
+/// Directory with pairs of NAME.html and NAME.txt.
+const GOLD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/gold");
 /// Words in a shingle.
 const SHINGLE: usize = 4;
 
 #[derive(Parser)]
 #[command(about = "Scores main-text extraction on pages whose main text is known")]
 struct Arguments {
-    /// Print JSON instead of a table.
-    #[arg(long)]
-    json: bool,
-    /// Directory with NAME.html and NAME.txt pairs.
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/gold"))]
-    gold: PathBuf,
-    /// Show, for the page of this name, the lines that are missing and those that are too many.
-    #[arg(long)]
+    /// Shows the missing and the superfluous lines of one page.
+    #[arg(long, value_name = "PAGE")]
     diff: Option<String>,
-    /// Score the pages without their class and id attributes, to see how much rests on names.
+    /// Scores the pages without their class and id attributes.
     #[arg(long)]
     strip_attributes: bool,
 }
@@ -37,7 +30,7 @@ struct Arguments {
 struct Scored {
     name: String,
     kind: String,
-    ours: Score,
+    main_text: Score,
     whole: Score,
     readability: Score,
 }
@@ -61,17 +54,13 @@ fn main() -> Result<()> {
         return show_difference(&arguments, name);
     }
     let mut pages = Vec::new();
-    for name in page_names(&arguments.gold)? {
+    for name in page_names(Path::new(GOLD))? {
         pages.push(score_page(&arguments, &name)?);
     }
     if pages.is_empty() {
-        bail!("no NAME.html with a NAME.txt beside it in {}", arguments.gold.display());
+        bail!("no pair of NAME.html and NAME.txt in {GOLD}");
     }
-    if arguments.json {
-        print_json(&pages);
-    } else {
-        print_table(&pages);
-    }
+    print_table(&pages);
     Ok(())
 }
 
@@ -93,7 +82,7 @@ fn page_names(gold: &Path) -> Result<Vec<String>> {
 }
 
 fn read(arguments: &Arguments, name: &str) -> Result<(Vec<u8>, String)> {
-    let gold = &arguments.gold;
+    let gold = Path::new(GOLD);
     let html = gold.join(format!("{name}.html"));
     let text = gold.join(format!("{name}.txt"));
     let html = std::fs::read(&html).with_context(|| format!("cannot read {}", html.display()))?;
@@ -101,7 +90,7 @@ fn read(arguments: &Arguments, name: &str) -> Result<(Vec<u8>, String)> {
     Ok((if arguments.strip_attributes { without_names(&html) } else { html }, text))
 }
 
-/// The page without the values of its class and id attributes.
+/// Page without class and id attributes.
 fn without_names(html: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(html.len());
     let mut in_tag = false;
@@ -129,7 +118,7 @@ fn without_names(html: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The length of an attribute's value, quotes included.
+/// Length of an attribute value with its quotes.
 fn value_length(text: &[u8]) -> usize {
     match text.first() {
         Some(&quote @ (b'"' | b'\'')) => {
@@ -151,7 +140,7 @@ fn texts(html: &[u8]) -> Result<(String, String)> {
 
 fn readability_text(html: &[u8]) -> String {
     let html = crawlway_content::charset::decode(html, None).text.into_owned();
-    // The raw mode glues the last word of a block to the first of the next.
+    // The raw mode joins the last word of a block with the first of the next.
     let config = Config { text_mode: TextMode::Formatted, ..Config::default() };
     let article = Readability::new(html, Some("https://gold.example/page"), Some(config))
         .and_then(|mut page| page.parse());
@@ -160,18 +149,18 @@ fn readability_text(html: &[u8]) -> String {
 
 fn score_page(arguments: &Arguments, name: &str) -> Result<Scored> {
     let (html, expected) = read(arguments, name)?;
-    let (ours, whole) = texts(&html)?;
+    let (main_text, whole) = texts(&html)?;
     let expected = shingles(&expected);
     Ok(Scored {
         name: name.to_owned(),
         kind: kind(&html, name),
-        ours: score(&expected, &shingles(&ours)),
+        main_text: score(&expected, &shingles(&main_text)),
         whole: score(&expected, &shingles(&whole)),
         readability: score(&expected, &shingles(&readability_text(&html))),
     })
 }
 
-/// What a `<!-- kind: … -->` near the start says, or else the name up to the first hyphen.
+/// Kind from `<!-- kind: … -->` near the start, else from the name up to the first hyphen.
 fn kind(html: &[u8], name: &str) -> String {
     let head = String::from_utf8_lossy(&html[..html.len().min(1024)]);
     let marked = head.split_once("<!-- kind:").and_then(|(_, rest)| rest.split_once("-->"));
@@ -179,7 +168,7 @@ fn kind(html: &[u8], name: &str) -> String {
     kind.trim().to_owned()
 }
 
-/// Lower-case words without punctuation; characters of scripts without spaces are words.
+/// Lower-case words without punctuation; each character of a script without spaces is a word.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for token in text.to_lowercase().split_whitespace() {
@@ -228,15 +217,15 @@ fn score(expected: &HashMap<Vec<String>, u32>, found: &HashMap<Vec<String>, u32>
 
 fn show_difference(arguments: &Arguments, name: &str) -> Result<()> {
     let (html, expected) = read(arguments, name)?;
-    let (ours, _) = texts(&html)?;
+    let (main_text, _) = texts(&html)?;
     let lines = |text: &str| text.lines().map(|line| words(line).join(" ")).collect::<Vec<_>>();
-    let (expected_lines, our_lines) = (lines(&expected), lines(&ours));
-    let (expected_all, our_all) = (words(&expected).join(" "), words(&ours).join(" "));
-    for line in expected_lines.iter().filter(|line| !our_all.contains(line.as_str())) {
+    let (expected_lines, main_lines) = (lines(&expected), lines(&main_text));
+    let (expected_all, main_all) = (words(&expected).join(" "), words(&main_text).join(" "));
+    for line in expected_lines.iter().filter(|line| !main_all.contains(line.as_str())) {
         println!("missing:  {line}");
     }
-    for line in our_lines.iter().filter(|line| !expected_all.contains(line.as_str())) {
-        println!("too many: {line}");
+    for line in main_lines.iter().filter(|line| !expected_all.contains(line.as_str())) {
+        println!("superfluous: {line}");
     }
     Ok(())
 }
@@ -264,9 +253,9 @@ fn print_table(pages: &[Scored]) {
             "{:<34} {:<10} {:>6.3} {:>6.3} {:>6.3} | {:>6.3} {:>11.3}",
             page.name,
             page.kind,
-            page.ours.precision,
-            page.ours.recall,
-            page.ours.f1(),
+            page.main_text.precision,
+            page.main_text.recall,
+            page.main_text.f1(),
             page.whole.f1(),
             page.readability.f1()
         );
@@ -282,37 +271,8 @@ fn print_means(label: &str, pages: &[&Scored]) {
     println!(
         "{label:<22} {:>5} {:>6.3} | {:>6.3} {:>11.3}",
         pages.len(),
-        mean(pages, |page| page.ours),
+        mean(pages, |page| page.main_text),
         mean(pages, |page| page.whole),
         mean(pages, |page| page.readability)
     );
-}
-
-fn print_json(pages: &[Scored]) {
-    let means = |pages: &[&Scored]| {
-        json!({
-            "pages": pages.len(),
-            "f1": mean(pages, |page| page.ours),
-            "whole_f1": mean(pages, |page| page.whole),
-            "readability_f1": mean(pages, |page| page.readability),
-        })
-    };
-    let each: Vec<_> = pages
-        .iter()
-        .map(|page| {
-            json!({
-                "name": page.name,
-                "kind": page.kind,
-                "precision": page.ours.precision,
-                "recall": page.ours.recall,
-                "f1": page.ours.f1(),
-                "whole_f1": page.whole.f1(),
-                "readability_f1": page.readability.f1(),
-            })
-        })
-        .collect();
-    let kinds: BTreeMap<_, _> =
-        by_kind(pages).into_iter().map(|(kind, pages)| (kind, means(&pages))).collect();
-    let all = means(&pages.iter().collect::<Vec<_>>());
-    println!("{}", json!({ "pages": each, "kinds": kinds, "mean": all }));
 }

@@ -1,4 +1,5 @@
-//! What is answered about queues, dead letters, items and pages, from contracts: the routes and the command line both ask here.
+//! Service layer without HTTP: operations on queues, dead letters, trails, pages and URL records. Shared by the routes and the
+//! command line.
 
 pub mod crawls;
 pub mod removal;
@@ -12,7 +13,7 @@ use crate::{
 };
 use crawlway_broker::{Broker, DeadFilter, DeadId, PublishError, QueueName, QueueSpec};
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_content::{UrlOptions, url::normalise};
+use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
 use crawlway_flows::{
     inventory::{self, Accepted, NotAccepted, accept},
@@ -24,12 +25,12 @@ use crawlway_store::{
     pages::Search,
 };
 
-/// Bodies come with the letters, so only this many are in memory at a time.
-const PAGE: usize = 100;
-/// How many items of one URL are shown.
-const MOST_ITEMS: usize = 20;
+/// Number of dead letters per read: their bodies are read with them.
+const BATCH: usize = 100;
+/// Maximum number of items of one URL.
+const MAX_ITEMS: usize = 20;
 
-/// What is in all queues.
+/// Depth and spec of all queues.
 pub async fn queues(broker: &dyn Broker) -> Result<QueueList, Problem> {
     let mut queues = Vec::new();
     for spec in broker.queues().await? {
@@ -39,14 +40,14 @@ pub async fn queues(broker: &dyn Broker) -> Result<QueueList, Problem> {
     Ok(QueueList { queues })
 }
 
-/// What is in a queue, and its spec.
+/// Depth and spec of a queue.
 pub async fn queue(broker: &dyn Broker, name: &str) -> Result<Queue, Problem> {
     let spec = existing(broker, name).await?;
     let depth = broker.depth(&spec.name).await?;
     Ok(Queue::new(spec, depth))
 }
 
-/// Stops deliveries from a queue, or ends that.
+/// Pauses or resumes the deliveries of a queue.
 pub async fn set_paused(broker: &dyn Broker, name: &str, paused: bool) -> Result<Paused, Problem> {
     let queue = existing(broker, name).await?.name;
     if paused {
@@ -57,7 +58,7 @@ pub async fn set_paused(broker: &dyn Broker, name: &str, paused: bool) -> Result
     Ok(Paused { queue: queue.to_string(), paused })
 }
 
-/// Throws away what waits in a queue.
+/// Removes the pending messages of a queue.
 pub async fn purge(broker: &dyn Broker, name: &str) -> Result<Purged, Problem> {
     let queue = existing(broker, name).await?.name;
     let purged = broker.purge(&queue).await?;
@@ -80,9 +81,9 @@ pub async fn dead_list(
     for queue in queues {
         let (mut after, mut left) = (after.map(|after| DeadId(after.to_owned())), limit);
         let next = loop {
-            let page = broker.dead_letters(&queue, filter, after.as_ref(), left.min(PAGE)).await?;
+            let page = broker.dead_letters(&queue, filter, after.as_ref(), left.min(BATCH)).await?;
             left = left.saturating_sub(page.letters.len());
-            listed.dead.extend(page.letters.iter().map(Letter::outline));
+            listed.dead.extend(page.letters.iter().map(Letter::summary));
             if left == 0 || page.next.is_none() {
                 break page.next;
             }
@@ -93,15 +94,15 @@ pub async fn dead_list(
     Ok(listed)
 }
 
-/// A dead letter whole.
+/// Dead letter with its headers and body.
 pub async fn letter(broker: &dyn Broker, queue: &str, id: &str) -> Result<Letter, Problem> {
     let queue = existing(broker, queue).await?.name;
     let page = broker.dead_letters(&queue, &DeadFilter::one(DeadId(id.to_owned())), None, 1).await?;
-    page.letters.first().map(Letter::whole).ok_or_else(|| missing(&queue, id))
+    page.letters.first().map(Letter::full).ok_or_else(|| missing(&queue, id))
 }
 
-/// Puts dead letters back into their queue, which their trails say, if there are any. One that is named has to be there; that
-/// nothing matches is no failure.
+/// Publishes dead letters to their queue again, and records it in their trails. A single dead letter must exist; a filter may
+/// match none.
 pub async fn replay(
     broker: &dyn Broker,
     trails: Option<&dyn store::Trails>,
@@ -127,7 +128,7 @@ pub async fn replay(
     }
 }
 
-/// Throws dead letters away. One that is named has to be there; that nothing matches is no failure.
+/// Removes dead letters. A single dead letter must exist; a filter may match none.
 pub async fn drop_dead(broker: &dyn Broker, queue: &str, filter: &DeadFilter) -> Result<Dropped, Problem> {
     let queue = existing(broker, queue).await?.name;
     let dropped = broker.drop_dead(&queue, filter).await?;
@@ -137,44 +138,43 @@ pub async fn drop_dead(broker: &dyn Broker, queue: &str, filter: &DeadFilter) ->
     }
 }
 
-/// What happened to an item, and where it is; empty if nothing is known of it.
+/// Trail of an item, and its frontier entries; empty for an unknown item.
 pub async fn trails_of_item(
     trails: &dyn store::Trails,
     frontier: &dyn Frontier,
     item: &str,
 ) -> Result<Trails, Problem> {
     let trail = trails.of_item(item).await?;
-    let known = match trail.iter().find_map(|entry| entry.subject.clone()) {
+    let entries = match trail.iter().find_map(|entry| entry.subject.clone()) {
         Some(url) => frontier.find(&url).await?,
         None => Vec::new(),
     };
-    let known = known.into_iter().filter(|entry| entry.item == item).map(FrontierEntry::from).collect();
-    Ok(Trails { items: ItemTrail::new(trail).into_iter().collect(), frontier: known })
+    let frontier = entries.into_iter().filter(|entry| entry.item == item).map(FrontierEntry::from).collect();
+    Ok(Trails { items: ItemTrail::new(trail).into_iter().collect(), frontier })
 }
 
-/// What happened to the latest items that were about a URL, and where it is; empty if nothing is known of it.
+/// Trails of the latest items of a URL, and its frontier entries; empty for an unknown URL.
 pub async fn trails_of_url(
     trails: &dyn store::Trails,
     frontier: &dyn Frontier,
     url: &str,
 ) -> Result<Trails, Problem> {
-    let url = normalise(url, &UrlOptions::default())
-        .map_err(|error| Problem::invalid(error.to_string()).field("url"))?;
-    let found = trails.of_subject(url.as_str(), MOST_ITEMS).await?;
-    let known = frontier.find(url.as_str()).await?;
+    let url = normal_url(url)?;
+    let items = trails.of_subject(url.as_str(), MAX_ITEMS).await?;
+    let entries = frontier.find(url.as_str()).await?;
     Ok(Trails {
-        items: found.into_iter().filter_map(ItemTrail::new).collect(),
-        frontier: known.into_iter().map(FrontierEntry::from).collect(),
+        items: items.into_iter().filter_map(ItemTrail::new).collect(),
+        frontier: entries.into_iter().map(FrontierEntry::from).collect(),
     })
 }
 
-/// Pages by what they say.
+/// Full-text search.
 pub async fn search(index: &dyn PageIndex, search: &Search) -> Result<Results, Problem> {
     search.check()?;
     Ok(index.search(search).await?.into())
 }
 
-/// Puts a URL into the queue of the flow `inventory`.
+/// Publishes a URL to the queue of the flow `inventory`.
 pub async fn accept_url(
     broker: &dyn Broker,
     queue: &QueueName,
@@ -185,7 +185,7 @@ pub async fn accept_url(
     accept(broker, queue, guard, url, now).await.map_err(refused_url)
 }
 
-/// Why a URL was not accepted.
+/// Problem of a URL that was not accepted.
 pub(crate) fn refused_url(error: NotAccepted) -> Problem {
     let detail = error.to_string();
     match error {
@@ -195,36 +195,41 @@ pub(crate) fn refused_url(error: NotAccepted) -> Problem {
             Problem::publisher_not_ready(detail)
         }
         NotAccepted::Publish(PublishError::Unavailable { .. }) => Problem::broker_down(detail),
-        NotAccepted::Publish(PublishError::Unknown { .. }) => {
-            Problem::broker_down(format!("{detail}; the URL may or may not have been accepted, so ask again"))
-        }
+        NotAccepted::Publish(PublishError::Unknown { .. }) => Problem::broker_down(format!(
+            "{detail}; the URL may or may not have been accepted, so send it again"
+        )),
         NotAccepted::Publish(_) => {
-            tracing::error!(error = detail, "a URL could not be published");
+            tracing::error!(error = detail, "publishing a URL failed");
             Problem::internal(detail)
         }
     }
 }
 
-/// The record of a URL, by its id.
+/// URL record by id.
 pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<Record>, Problem> {
     Ok(records.get(id).await?)
 }
 
-/// Records by when they were made.
+/// URL records, the newest first.
 pub async fn url_list(records: &dyn UrlRecords, wanted: &Wanted) -> Result<UrlList, Problem> {
     Ok(records.list(wanted).await?.into())
 }
 
-/// The spec of a queue that somebody expects to be there.
+/// URL of a request in normal form.
+pub(crate) fn normal_url(url: &str) -> Result<NormalUrl, Problem> {
+    normalise(url, &UrlOptions::default()).map_err(|error| Problem::invalid(error.to_string()).field("url"))
+}
+
+/// Spec of a queue that must exist.
 async fn existing(broker: &dyn Broker, name: &str) -> Result<QueueSpec, Problem> {
     let name = QueueName::new(name)?;
     let mut specs = broker.queues().await?;
     if let Some(at) = specs.iter().position(|spec| spec.name == name) {
         return Ok(specs.swap_remove(at));
     }
-    let known: Vec<QueueName> = specs.into_iter().map(|spec| spec.name).collect();
-    let known: Vec<String> = name.nearest(&known).iter().map(|name| format!("`{name}`")).collect();
-    let others = if known.is_empty() { "no queues at all yet".to_owned() } else { known.join(", ") };
+    let names: Vec<QueueName> = specs.into_iter().map(|spec| spec.name).collect();
+    let similar: Vec<String> = name.nearest(&names).iter().map(|name| format!("`{name}`")).collect();
+    let others = if similar.is_empty() { "no queues at all yet".to_owned() } else { similar.join(", ") };
     Err(Problem::not_found(format!("there is no queue `{name}`; there are {others}")).field("queue"))
 }
 

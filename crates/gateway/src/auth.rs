@@ -1,6 +1,6 @@
-//! The admin token: who may use the gateway once one is set.
+//! Authentication with the admin token.
 
-use crate::{openapi, problem::Problem, wrong_tokens::WrongTokens};
+use crate::{auth_throttle::AuthThrottle, openapi, problem::Problem};
 use axum::{
     extract::{ConnectInfo, Request, State},
     middleware::Next,
@@ -11,21 +11,20 @@ use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-/// What needs no token: orchestrators and scrapers have none.
-const OPEN: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
+/// Paths without authentication, for orchestrators and metric scrapers.
+const PUBLIC_PATHS: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
-/// The admin token. Only its hash is kept, so that it cannot be printed, and comparing takes the same time
-/// whatever is given.
+/// Admin token. Only its hash is kept, so that it cannot be printed; the comparison takes constant time.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// This token; `None` if it is empty, which means that none is asked for.
+    /// Token from the settings; `None` if it is empty, which turns authentication off.
     pub fn new(token: &str) -> Option<Self> {
         (!token.is_empty()).then(|| Self(Sha256::digest(token).into()))
     }
 
-    fn is(&self, given: &str) -> bool {
+    fn matches(&self, given: &str) -> bool {
         let given: [u8; 32] = Sha256::digest(given).into();
         let difference = self.0.iter().zip(given).fold(0, |all, (ours, theirs)| all | (ours ^ theirs));
         std::hint::black_box(difference) == 0
@@ -38,71 +37,75 @@ impl fmt::Debug for Token {
     }
 }
 
-/// How much a caller of what needs no token is told.
+/// Trust level of a client of the public paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// The caller has sent the token, or none is set and the caller is on this machine.
+    /// Client with the token, or a local client of a gateway without one.
     Trusted,
-    /// Anybody else, who is told no internal errors.
-    Stranger,
+    /// Any other client; internal errors are hidden from it.
+    Untrusted,
 }
 
-/// Who is let in, and what is known of those who were not.
+/// State of the authentication middleware.
 #[derive(Debug, Clone)]
-pub(crate) struct Admission {
+pub(crate) struct Authentication {
     token: Option<Token>,
-    wrong: Arc<WrongTokens>,
+    throttle: Arc<AuthThrottle>,
 }
 
-impl Admission {
-    /// Lets in who has this token. An answer may take this long.
-    pub(crate) fn new(token: Option<Token>, time_limit: Duration) -> Self {
-        Self { token, wrong: Arc::new(WrongTokens::new(time_limit / 2)) }
+impl Authentication {
+    /// Authentication with this token. The delay of a wrong one stays below half the request timeout.
+    pub(crate) fn new(token: Option<Token>, request_timeout: Duration) -> Self {
+        Self { token, throttle: Arc::new(AuthThrottle::new(request_timeout / 2)) }
     }
 }
 
-/// Who asks. What a proxy passes on counts as a stranger's, since the proxy is on this machine and its callers need not be.
+/// Trust level of a request. A request through a local proxy is untrusted, since the clients of the proxy need not be local.
 fn caller(token: Option<&Token>, request: &Request) -> Caller {
     let headers = request.headers();
     let trusted = match token {
-        Some(token) => bearer(headers).is_some_and(|given| token.is(&given)),
+        Some(token) => bearer(headers).is_some_and(|given| token.matches(&given)),
         None => {
             let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
             let local = peer.is_some_and(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback());
             local && !headers.contains_key(header::FORWARDED) && !headers.contains_key("x-forwarded-for")
         }
     };
-    if trusted { Caller::Trusted } else { Caller::Stranger }
+    if trusted { Caller::Trusted } else { Caller::Untrusted }
 }
 
-/// Lets through who has the token, if there is one, and notes how much the caller is told. A wrong token is answered later and later.
-pub(crate) async fn check(State(admission): State<Admission>, mut request: Request, next: Next) -> Response {
-    let caller = caller(admission.token.as_ref(), &request);
+/// Checks the token, if one is set, and adds the [`Caller`] to the request. Responses to wrong tokens are delayed.
+pub(crate) async fn check(
+    State(authentication): State<Authentication>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let caller = caller(authentication.token.as_ref(), &request);
     request.extensions_mut().insert(caller);
-    let Some(token) = admission.token else { return next.run(request).await };
+    let Some(token) = authentication.token else { return next.run(request).await };
     let path = request.uri().path();
-    // A browser that opens the documentation can only send what it asks its user for, so that there the token is also
-    // taken as a password. Nowhere else: a browser would send it by itself, whoever made the request.
+    // Basic authentication is accepted for Swagger UI only, since a browser cannot send a bearer token there. Elsewhere it
+    // would allow CSRF: browsers send a saved password with every request.
     let page = openapi::is_page(path);
     let given = bearer(request.headers()).or_else(|| page.then(|| password(request.headers())).flatten());
-    let is_right = given.as_ref().is_some_and(|given| token.is(given));
-    let open = OPEN.contains(&path) || openapi::leads_to_page(request.method(), path);
-    if given.is_some() && !is_right {
-        // Also where none is needed: how much is told there says whether it was right.
+    let is_valid = given.as_ref().is_some_and(|given| token.matches(given));
+    let is_public = PUBLIC_PATHS.contains(&path) || openapi::is_redirect(request.method(), path);
+    if given.is_some() && !is_valid {
+        // Also on public paths, whose responses reveal whether the token was right.
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-        tokio::time::sleep(admission.wrong.delay(peer)).await;
+        tokio::time::sleep(authentication.throttle.delay(peer)).await;
     }
-    if is_right || open {
+    if is_valid || is_public {
         return next.run(request).await;
     }
     let problem = match given {
         Some(_) => "the token is not the one in `gateway.token`",
         None => "send the token in `gateway.token` as `Authorization: Bearer TOKEN`",
     };
-    let mut answer = Problem::unauthorised(problem).into_response();
-    let how = if page { "Basic realm=\"crawlway\", charset=\"UTF-8\"" } else { "Bearer" };
-    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(how));
-    answer
+    let mut response = Problem::unauthorised(problem).into_response();
+    let scheme = if page { "Basic realm=\"crawlway\", charset=\"UTF-8\"" } else { "Bearer" };
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+    response
 }
 
 fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
@@ -114,7 +117,7 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     credentials(headers, "bearer").map(str::to_owned)
 }
 
-/// The password of basic authentication; the user's name does not matter.
+/// Password of basic authentication; the user name is ignored.
 fn password(headers: &HeaderMap) -> Option<String> {
     let decoded = BASE64_STANDARD.decode(credentials(headers, "basic")?).ok()?;
     let text = String::from_utf8(decoded).ok()?;
@@ -126,11 +129,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_compared_whole_and_never_printed() {
+    fn a_token_is_compared_in_full_and_never_printed() {
         let token = Token::new("hunter2").unwrap();
-        assert!(token.is("hunter2"));
+        assert!(token.matches("hunter2"));
         for other in ["", "hunter", "hunter22", "Hunter2"] {
-            assert!(!token.is(other), "{other}");
+            assert!(!token.matches(other), "{other}");
         }
         assert_eq!(format!("{token:?}"), "***");
         assert!(Token::new("").is_none());

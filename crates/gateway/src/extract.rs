@@ -1,4 +1,4 @@
-//! Bodies and parameters, with errors that name the field.
+//! Extractors for bodies and parameters, whose errors name the field.
 
 use crate::problem::Problem;
 use axum::{
@@ -9,7 +9,7 @@ use crawlway_flows::Object;
 use http::{StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
-/// A body of JSON.
+/// JSON body.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
@@ -19,11 +19,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-        // Also what keeps a form on another site from being one.
+        // Also CSRF protection: an HTML form cannot send JSON.
         if kind != "application/json" && !(kind.starts_with("application/") && kind.ends_with("+json")) {
             return Err(Problem::media_type("send JSON, with `Content-Type: application/json`"));
         }
-        let body = Bytes::from_request(request, state).await.map_err(unread)?;
+        let body = Bytes::from_request(request, state).await.map_err(body_problem)?;
         let mut json = serde_json::Deserializer::from_slice(&body);
         let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let field = error.path().to_string();
@@ -35,18 +35,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     }
 }
 
-fn unread(rejection: BytesRejection) -> Problem {
+fn body_problem(rejection: BytesRejection) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return Problem::too_large("the body is larger than is taken; send less at a time");
+        return Problem::too_large("the body exceeds the maximum size; split the request");
     }
-    Problem::invalid(format!("the body could not be read: {}", rejection.body_text()))
+    Problem::invalid(format!("reading the body failed: {}", rejection.body_text()))
 }
 
-/// The parameters behind `?`.
+/// Query parameters.
 #[derive(Debug)]
-pub(crate) struct QueryOf<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -56,7 +56,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
                 // `Failed to deserialize query string: limit: invalid digit found in string`
                 let text = rejection.body_text();
                 let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-                let problem = Problem::invalid(format!("the parameters cannot be read: {text}"));
+                let problem = Problem::invalid(format!("invalid parameters: {text}"));
                 let name = text.split_once(": ").map(|(name, _)| name).filter(|name| !name.contains(' '));
                 let unknown = text.split('`').nth(1);
                 Err(match name.or(unknown) {
@@ -68,11 +68,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
     }
 }
 
-/// The parts of the path that stand for something.
+/// Path parameters.
 #[derive(Debug)]
-pub(crate) struct PathOf<T>(pub(crate) T);
+pub(crate) struct PathParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathOf<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can do its work: `/health/live` and `/health/ready`.
+//! Liveness and readiness: `/health/live` and `/health/ready`.
 
 use crate::{
     auth::Caller,
@@ -9,46 +9,47 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Whether this is what an orchestrator asks, which is answered even when nothing else is.
+/// Whether this path is a health check, which has connections of its own.
 pub(crate) fn is_health(path: &str) -> bool {
     matches!(path, "/health/live" | "/health/ready")
 }
 
-/// That the process lives.
+/// Liveness of the process.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Live {
+    /// Always true.
     live: bool,
 }
 
-/// Whether the process can do its work.
+/// Readiness of the process.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Ready {
-    /// Whether everything that is needed is in order.
+    /// Whether all dependencies are ready.
     ready: bool,
-    /// What is needed.
+    /// Dependencies of the process.
     dependencies: Vec<Dependency>,
 }
 
-/// Whether the process lives: it does if it answers
+/// Check liveness
 #[utoipa::path(get, path = "/health/live", operation_id = "getLive", tag = "health", responses((status = OK, body = Live)))]
 pub(crate) async fn live() -> Json<Live> {
     Json(Live { live: true })
 }
 
-/// Whether the process can do its work, part by part
+/// Check readiness
 ///
-/// The parts are asked at most once a second, however many callers there are. The reasons are for callers who are trusted: who
-/// sends the token, or, where none is set, asks from this machine. Others are told the names of the parts and their state.
+/// Each dependency is probed at most once a second. Reasons are only shown to trusted clients: with the token, or, if none is
+/// set, from this machine.
 #[utoipa::path(get, path = "/health/ready", operation_id = "getReady", tag = "health", responses(
-    (status = OK, body = Ready, description = "It can"),
-    (status = SERVICE_UNAVAILABLE, body = Ready, description = "It cannot; the parts that are not ready say why"),
+    (status = OK, body = Ready, description = "Ready"),
+    (status = SERVICE_UNAVAILABLE, body = Ready, description = "Not ready; `dependencies` has the reasons"),
 ))]
 pub(crate) async fn ready(
     State(readiness): State<Readiness>,
     Extension(caller): Extension<Caller>,
 ) -> (StatusCode, Json<Ready>) {
-    let mut dependencies = readiness.look().await;
-    if caller == Caller::Stranger {
+    let mut dependencies = readiness.check().await;
+    if caller == Caller::Untrusted {
         dependencies.iter_mut().for_each(|dependency| dependency.reason = None);
     }
     let ready = dependencies.iter().all(|dependency| dependency.ready);

@@ -1,44 +1,42 @@
-//! The gateway: the flows over HTTP, for programs and for the console.
+//! HTTP gateway: the flows as a JSON API, for programs and for the console.
 //!
 //! ```text
-//! request ─▶ id, log, time limit ─▶ host and origin ─▶ token ─▶ route ─▶ contracts (broker, stores, fetcher)
-//!                    ▲                                            │
-//!                    └────────── answer, or problem+json ◀────────┘
+//! request ─▶ id, log, timeout ─▶ host and origin check ─▶ token ─▶ route ─▶ contracts (broker, stores, fetcher)
+//!                 ▲                                                  │
+//!                 └────────── response, or problem+json ◀────────────┘
 //! ```
 //!
-//! It knows contracts and names no product: what it works on is handed to it as [`Parts`].
+//! The gateway depends on contracts only; the process that runs it injects the backends as [`Parts`].
 
-mod alone;
 pub mod answers;
 mod auth;
-mod callers;
+mod auth_throttle;
+mod coalescing;
+mod crawl_rates;
 mod extract;
 mod health;
-mod indexing;
+mod index_backlog;
 mod inventory;
 mod metrics;
+mod middleware;
 mod openapi;
+mod origin;
+mod partial;
 mod parts;
-mod probe;
 mod problem;
-mod rates;
 mod readiness;
-mod requests;
 mod routes;
 mod serve;
 pub mod shape;
-mod starting;
 pub mod stored;
-mod wrong_tokens;
 
-pub use alone::inventory_router;
 pub use auth::Token;
-pub use callers::AllowedHosts;
 pub use inventory::{Inventory, InventoryOptions};
 pub use openapi::document;
+pub use origin::AllowedHosts;
+pub use partial::{Switch, inventory_router, starting};
 pub use parts::{CrawlDefaults, Parts, StageMeter};
 pub use problem::Problem;
 pub use readiness::{Need, Probe, Readiness};
 pub use routes::{Options, health_router, router, starting_health_router};
 pub use serve::{Access, BindError, Limits, Listening, bind};
-pub use starting::{Switch, starting};

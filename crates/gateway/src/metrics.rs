@@ -1,8 +1,8 @@
-//! `/metrics`: what the process does, for Prometheus.
+//! `/metrics`: Prometheus metrics of the process.
 
 use crate::{
+    coalescing::CoalescingCache,
     parts::{Parts, Shared, StageMeter},
-    probe::Cached,
     problem::Problem,
     readiness::Readiness,
 };
@@ -25,12 +25,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A queue that has not been counted by then is left out.
-const WITHIN: Duration = Duration::from_secs(1);
-/// Upper bounds of the time a request takes, in milliseconds.
+/// Timeout of a queue depth, after which the queue is left out.
+const DEPTH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Upper bounds of the request duration histogram, in milliseconds.
 const REQUEST_BUCKETS_MS: [u64; 10] = [1, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000];
 
-/// Counts requests. Routes, methods and statuses are few.
+/// Request counters and durations by route, method and status.
 #[derive(Debug, Default)]
 pub(crate) struct RequestMeter(Mutex<BTreeMap<RequestKey, Times>>);
 
@@ -50,7 +50,7 @@ struct Times {
 
 impl RequestMeter {
     pub(crate) fn count(&self, method: &Method, route: String, status: u16, took: Duration) {
-        // Anybody can make up methods.
+        // Bounds the label values: a client may send any method.
         let method = match *method {
             Method::GET => "GET",
             Method::HEAD => "HEAD",
@@ -74,47 +74,48 @@ impl RequestMeter {
     }
 }
 
-/// What metrics are read from. It is there before the parts of the process are.
+/// Sources of the metrics; available before the dependencies are opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Telemetry {
     readiness: Readiness,
     requests: Arc<RequestMeter>,
-    /// What the process works with, once it is opened.
-    working: Option<Working>,
+    /// Set once the dependencies are opened.
+    sources: Option<Sources>,
 }
 
 #[derive(Debug, Clone)]
-struct Working {
+struct Sources {
     broker: Arc<dyn Broker>,
-    depths: Cached<Vec<(String, Depth)>>,
+    depths: CoalescingCache<Vec<(String, Depth)>>,
     fetcher: Option<Arc<Fetcher>>,
     meters: Vec<StageMeter>,
 }
 
 impl Telemetry {
-    /// Of a process that has opened nothing yet.
+    /// Telemetry of a process that starts.
     pub(crate) fn starting(readiness: Readiness) -> Self {
-        Self { readiness, requests: Arc::default(), working: None }
+        Self { readiness, requests: Arc::default(), sources: None }
     }
 
-    /// Of a process that has these queues, and nothing else.
+    /// Telemetry of a process with queues only.
     pub(crate) fn of_queues(readiness: Readiness, broker: Arc<dyn Broker>) -> Self {
-        let working = Working { broker, depths: Cached::default(), fetcher: None, meters: Vec::new() };
-        Self { working: Some(working), ..Self::starting(readiness) }
+        let sources =
+            Sources { broker, depths: CoalescingCache::default(), fetcher: None, meters: Vec::new() };
+        Self { sources: Some(sources), ..Self::starting(readiness) }
     }
 
-    /// Of a process that works on these parts.
+    /// Telemetry of a full gateway or worker.
     pub(crate) fn of_parts(parts: &Parts) -> Self {
-        let working = Working {
+        let sources = Sources {
             broker: parts.broker.clone(),
-            depths: Cached::default(),
+            depths: CoalescingCache::default(),
             fetcher: Some(parts.fetcher.clone()),
             meters: parts.meters.clone(),
         };
-        Self { working: Some(working), ..Self::starting(parts.readiness.clone()) }
+        Self { sources: Some(sources), ..Self::starting(parts.readiness.clone()) }
     }
 
-    /// Counts the requests.
+    /// Meter of the requests.
     pub(crate) fn requests(&self) -> &Arc<RequestMeter> {
         &self.requests
     }
@@ -138,22 +139,22 @@ impl FromRef<Shared> for Readiness {
     }
 }
 
-/// What the process does, for Prometheus
+/// Get metrics for Prometheus
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "health", responses(
-    (status = OK, body = String, content_type = "application/openmetrics-text", description = "In the text format of OpenMetrics"),
+    (status = OK, body = String, content_type = "application/openmetrics-text", description = "OpenMetrics text format"),
 ))]
 pub(crate) async fn metrics(State(telemetry): State<Telemetry>) -> Result<Response, Problem> {
-    let seen = Seen::now(&telemetry).await;
+    let snapshot = Snapshot::take(&telemetry).await;
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(seen));
+    registry.register_collector(Box::new(snapshot));
     let mut body = String::new();
     text::encode(&mut body, &registry).map_err(|error| Problem::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response())
 }
 
-/// Everything at one moment.
+/// All values at one point in time.
 #[derive(Debug)]
-struct Seen {
+struct Snapshot {
     stages: Vec<(&'static str, &'static str, Reading)>,
     queues: Vec<(String, Depth)>,
     fetches: BTreeMap<String, u64>,
@@ -161,21 +162,21 @@ struct Seen {
     ready: Vec<(&'static str, bool)>,
 }
 
-impl Seen {
-    /// What can be seen: a part that is out of order takes only its own numbers away.
-    async fn now(telemetry: &Telemetry) -> Self {
-        let working = telemetry.working.as_ref();
+impl Snapshot {
+    /// Snapshot of all sources. One that does not respond leaves out only its own values.
+    async fn take(telemetry: &Telemetry) -> Self {
+        let sources = telemetry.sources.as_ref();
         let queues = async {
-            match working {
-                Some(Working { broker, depths, .. }) => {
-                    depths.get(WITHIN + WITHIN, || count(broker.clone())).await.unwrap_or_default()
+            match sources {
+                Some(Sources { broker, depths, .. }) => {
+                    depths.get(DEPTH_TIMEOUT * 2, || queue_depths(broker.clone())).await.unwrap_or_default()
                 }
                 None => Vec::new(),
             }
         };
-        let (queues, ready) = tokio::join!(queues, telemetry.readiness.look());
-        let meters = working.map(|working| working.meters.as_slice()).unwrap_or_default();
-        let fetcher = working.and_then(|working| working.fetcher.as_ref());
+        let (queues, ready) = tokio::join!(queues, telemetry.readiness.check());
+        let meters = sources.map(|sources| sources.meters.as_slice()).unwrap_or_default();
+        let fetcher = sources.and_then(|sources| sources.fetcher.as_ref());
         Self {
             stages: meters.iter().map(|one| (one.flow, one.stage, one.meter.read())).collect(),
             queues,
@@ -186,13 +187,13 @@ impl Seen {
     }
 }
 
-/// How much is in each queue, as far as that can be said in time.
-async fn count(broker: Arc<dyn Broker>) -> Vec<(String, Depth)> {
+/// Depth of each queue that responds in time.
+async fn queue_depths(broker: Arc<dyn Broker>) -> Vec<(String, Depth)> {
     let queues = broker.queues().await.unwrap_or_default();
     let depth = |name: QueueName| {
         let broker = &broker;
         async move {
-            match tokio::time::timeout(WITHIN, broker.depth(&name)).await {
+            match tokio::time::timeout(DEPTH_TIMEOUT, broker.depth(&name)).await {
                 Ok(Ok(depth)) => Some((name.to_string(), depth)),
                 _ => None,
             }
@@ -202,27 +203,22 @@ async fn count(broker: Arc<dyn Broker>) -> Vec<(String, Depth)> {
     depths.into_iter().flatten().collect()
 }
 
-impl Collector for Seen {
+impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.encode_stages(&mut encoder)?;
         self.encode_queues(&mut encoder)?;
         let fetches = self.fetches.iter().map(|(code, count)| ([("code", code.as_str())], *count));
-        counters(
-            &mut encoder,
-            "crawlway_fetches",
-            "Fetches that ended, by the status of the answer or the code of the error",
-            fetches,
-        )?;
+        counters(&mut encoder, "crawlway_fetches", "Finished fetches by HTTP status or error code", fetches)?;
         self.encode_requests(&mut encoder)?;
         let ready =
             self.ready.iter().map(|(name, ready)| ([("dependency", *name)], f64::from(u8::from(*ready))));
-        gauges(&mut encoder, "crawlway_ready", "Whether what is needed is in order, 1 or 0", ready)?;
+        gauges(&mut encoder, "crawlway_ready", "Readiness of a dependency, 1 or 0", ready)?;
         let version = [([("version", env!("CARGO_PKG_VERSION"))], 1.0)];
-        gauges(&mut encoder, "crawlway_build_info", "The version of the program; always 1", version)
+        gauges(&mut encoder, "crawlway_build_info", "Version of the program; always 1", version)
     }
 }
 
-impl Seen {
+impl Snapshot {
     fn encode_stages(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let of = |flow: &'static str, stage: &'static str| [("flow", flow), ("stage", stage)];
         let outcomes = self.stages.iter().flat_map(|(flow, stage, reading)| {
@@ -231,41 +227,31 @@ impl Seen {
                 ([("flow", *flow), ("stage", *stage), ("outcome", *outcome)], *count)
             })
         });
-        counters(
-            encoder,
-            "crawlway_stage_items",
-            "Attempts of a stage at an item that ended, by outcome",
-            outcomes,
-        )?;
+        counters(encoder, "crawlway_stage_items", "Finished attempts of a stage by outcome", outcomes)?;
         let fenced = self.stages.iter().map(|(flow, stage, reading)| (of(flow, stage), reading.fenced));
         counters(
             encoder,
             "crawlway_stage_fenced",
-            "Items lost to another worker before they could be settled",
+            "Items that were fenced before they were settled",
             fenced,
         )?;
         let outages = self.stages.iter().map(|(flow, stage, reading)| (of(flow, stage), reading.outages));
-        counters(
-            encoder,
-            "crawlway_stage_outages",
-            "How often something that a stage needs was out of order",
-            outages,
-        )?;
-        let flight = self.stages.iter().flat_map(|(flow, stage, reading)| {
+        counters(encoder, "crawlway_stage_outages", "Outages of a dependency of a stage", outages)?;
+        let in_flight = self.stages.iter().flat_map(|(flow, stage, reading)| {
             [("running", reading.running), ("finishing", reading.finishing)]
                 .map(|(state, count)| ([("flow", *flow), ("stage", *stage), ("state", state)], count as f64))
         });
         gauges(
             encoder,
             "crawlway_stage_in_flight",
-            "Items that a stage works on, or whose work is being published, noted and settled",
-            flight,
+            "Items of a stage that run or are being finished (published, recorded, settled)",
+            in_flight,
         )?;
         let times = self.stages.iter().map(|(flow, stage, reading)| {
             let seconds = reading.took_ms as f64 / 1000.0;
             (of(flow, stage), seconds, buckets(reading.took.iter().copied()))
         });
-        histograms(encoder, "crawlway_stage_duration_seconds", "How long an attempt of a stage took", times)
+        histograms(encoder, "crawlway_stage_duration_seconds", "Duration of an attempt of a stage", times)
     }
 
     fn encode_queues(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -278,16 +264,11 @@ impl Seen {
             ];
             states.map(|(state, count)| ([("queue", queue.as_str()), ("state", state)], count as f64))
         });
-        gauges(encoder, "crawlway_queue_messages", "Messages of a queue, by state", depths)?;
+        gauges(encoder, "crawlway_queue_messages", "Messages of a queue by state", depths)?;
         let ages = self.queues.iter().filter_map(|(queue, depth)| {
             depth.oldest_age.map(|age| ([("queue", queue.as_str())], age.as_secs_f64()))
         });
-        gauges(
-            encoder,
-            "crawlway_queue_oldest_age_seconds",
-            "How long the oldest message that waits has been there",
-            ages,
-        )?;
+        gauges(encoder, "crawlway_queue_oldest_age_seconds", "Age of the oldest pending message", ages)?;
         let rates = self.queues.iter().filter_map(|(queue, depth)| Some((queue, depth.rates?)));
         let rates = rates.flat_map(|(queue, rates)| {
             [("published", rates.published), ("settled", rates.settled)]
@@ -296,7 +277,7 @@ impl Seen {
         gauges(
             encoder,
             "crawlway_queue_messages_per_second",
-            "Messages of a queue that were published and deliveries that were settled lately, by anybody",
+            "Rate of published messages and settled deliveries of a queue, over all processes",
             rates,
         )?;
         let paused = self
@@ -312,17 +293,17 @@ impl Seen {
             let labels = [("route", key.route.as_str()), ("method", key.method), ("status", status.as_str())];
             (labels, times.count)
         });
-        counters(encoder, "crawlway_gateway_requests", "Requests that were answered", counts)?;
+        counters(encoder, "crawlway_gateway_requests", "HTTP requests", counts)?;
         let times = self.requests.iter().zip(&statuses).map(|((key, times), status)| {
             let labels = [("route", key.route.as_str()), ("method", key.method), ("status", status.as_str())];
             let bounds = REQUEST_BUCKETS_MS.iter().copied().map(Some).chain([None]);
             (labels, times.seconds, buckets(bounds.zip(times.took)))
         });
-        histograms(encoder, "crawlway_gateway_request_duration_seconds", "How long a request took", times)
+        histograms(encoder, "crawlway_gateway_request_duration_seconds", "Duration of an HTTP request", times)
     }
 }
 
-/// Bounds in seconds, the last without one.
+/// Histogram buckets with bounds in seconds, the last one infinite.
 fn buckets(took: impl Iterator<Item = (Option<u64>, u64)>) -> Vec<(f64, u64)> {
     took.map(|(bound, count)| (bound.map_or(f64::INFINITY, |millis| millis as f64 / 1000.0), count)).collect()
 }

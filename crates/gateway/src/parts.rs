@@ -1,7 +1,8 @@
-//! What the gateway works on: contracts, and what the process that runs it knows.
+//! Dependencies of the gateway, injected by the process that runs it.
 
 use crate::{
-    indexing::Indexing, inventory::Inventory, metrics::Telemetry, rates::Rates, readiness::Readiness,
+    crawl_rates::CrawlRates, index_backlog::IndexBacklog, inventory::Inventory, metrics::Telemetry,
+    problem::Problem, readiness::Readiness,
 };
 use axum::extract::FromRef;
 use crawlway_broker::Broker;
@@ -13,60 +14,60 @@ use crawlway_store::{CrawlId, Frontier, Gate, PageIndex, SeenUrls, Trails};
 use parking_lot::Mutex;
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
-/// What the gateway works on. Nothing in it names a product.
+/// Dependencies of the gateway: contracts, and state of the process that runs it.
 #[derive(Clone)]
 pub struct Parts {
-    /// The queues, with the frontier shown among them.
+    /// Queues, with the frontier as one of them.
     pub broker: Arc<dyn Broker>,
-    /// The crawls and their URLs.
+    /// Crawls and their URLs.
     pub frontier: Arc<dyn Frontier>,
-    /// Which URLs were crawled lately.
+    /// Seen-URL store.
     pub seen: Arc<dyn SeenUrls>,
-    /// Who may be asked when.
+    /// Rate limiter.
     pub gate: Arc<dyn Gate>,
-    /// What happened to items.
+    /// Event histories of items.
     pub trails: Arc<dyn Trails>,
-    /// The pages that can be searched; `None` in a process that cannot see them.
+    /// Search index; `None` in a process without access to one.
     pub index: Option<Arc<dyn PageIndex>>,
     /// The flow `inventory`.
     pub inventory: Inventory,
-    /// Reads the sitemaps of crawls that ask for it, and has counted how fetches ended.
+    /// HTTP client for sitemaps; also the source of the fetch metrics.
     pub fetcher: Arc<Fetcher>,
-    /// On which terms pages are fetched; the URL is put in for each.
+    /// Template of a fetch; only the URL differs.
     pub request: Request,
-    /// What holds for a crawl for which nothing else is said.
+    /// Defaults of crawl settings.
     pub crawl_defaults: CrawlDefaults,
-    /// Tells the stages of this process that something was added to the frontier.
+    /// Wakes the stages of this process after an addition to the frontier.
     pub wake: Arc<dyn Fn() + Send + Sync>,
-    /// The meters of the stages that run in this process.
+    /// Meters of the stages in this process.
     pub meters: Vec<StageMeter>,
-    /// Whether all of this is in order.
+    /// Readiness of the dependencies.
     pub readiness: Readiness,
-    /// The time.
+    /// Source of the current time.
     pub clock: Clock,
-    /// This process, as trails name it.
+    /// Name of this process in trails.
     pub worker: Arc<str>,
-    /// Requested when the process is to end: the gateway is not ready from then on, and stops serving.
+    /// Shutdown signal: from then on the gateway is not ready and drains.
     pub stop: Stop,
 }
 
-/// What holds for a crawl for which nothing else is said.
+/// Defaults of crawl settings.
 #[derive(Debug, Clone, Copy)]
 pub struct CrawlDefaults {
-    /// How long a page need not be crawled again.
+    /// Time after which a page is due again.
     pub recrawl_after: Duration,
-    /// How much is put up with from sites that make up URLs without end.
+    /// Limits against crawler traps.
     pub traps: Traps,
 }
 
-/// The meter of one stage.
+/// Meter of one stage.
 #[derive(Debug, Clone)]
 pub struct StageMeter {
-    /// The flow, such as `search`.
+    /// Flow, such as `search`.
     pub flow: &'static str,
-    /// The stage, such as `crawl`.
+    /// Stage, such as `crawl`.
     pub stage: &'static str,
-    /// What it has done so far.
+    /// Counters of the stage.
     pub meter: Arc<Meter>,
 }
 
@@ -81,17 +82,17 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// What all routes share.
+/// State shared by all routes.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) parts: Parts,
-    pub(crate) rates: Rates,
-    pub(crate) indexing: Indexing,
+    pub(crate) rates: CrawlRates,
+    pub(crate) backlog: IndexBacklog,
     pub(crate) telemetry: Telemetry,
-    /// The crawls whose sitemaps are being read.
+    /// Crawls whose sitemaps are being read.
     pub(crate) reading_sitemaps: Mutex<HashSet<CrawlId>>,
 }
 
@@ -100,10 +101,16 @@ impl Shared {
         Self(Arc::new(Inner {
             telemetry: Telemetry::of_parts(&parts),
             parts,
-            rates: Rates::default(),
-            indexing: Indexing::default(),
+            rates: CrawlRates::default(),
+            backlog: IndexBacklog::default(),
             reading_sitemaps: Mutex::default(),
         }))
+    }
+
+    /// Search index of this process.
+    pub(crate) fn index(&self) -> Result<&Arc<dyn PageIndex>, Problem> {
+        let missing = || Problem::unavailable("this process has no search index; ask a gateway that has one");
+        self.parts.index.as_ref().ok_or_else(missing)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Errors as `application/problem+json` (RFC 9457): what went wrong, and what to do about it.
+//! Errors as problem details, `application/problem+json` (RFC 9457).
 
 use axum::{
     body::Body,
@@ -12,36 +12,36 @@ use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fmt};
 use utoipa::ToSchema;
 
-/// The content type of a problem.
+/// Content type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// After how many seconds something that is out of order is worth another try.
+/// Value of `Retry-After` with a 503, in seconds.
 const RETRY_AFTER: &str = "5";
 
-/// What went wrong, for programs and for people.
+/// Problem details of a failed request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Which kind of problem it is, by a name that never changes: `urn:crawlway:problem:not-found`.
+    /// Stable identifier of the kind of problem, such as `urn:crawlway:problem:not-found`.
     #[serde(rename = "type")]
     #[schema(example = "urn:crawlway:problem:invalid")]
     #[schema(value_type = String)]
     kind: Cow<'static, str>,
-    /// The kind in a few words.
+    /// Short name of the kind of problem.
     #[schema(value_type = String)]
     title: Cow<'static, str>,
-    /// The status of the answer.
+    /// HTTP status code.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What went wrong this time, and what to do.
+    /// Explanation of this occurrence, and what to do.
     detail: String,
-    /// The id of the request, as in the header `x-request-id` and in the log.
+    /// Request id, as in the header `x-request-id` and in the log.
     #[schema(value_type = String)]
     instance: Option<Box<str>>,
-    /// The field or parameter that is wrong, such as `seeds[2]`.
+    /// Invalid field or parameter, such as `seeds[2]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     field: Option<Box<str>>,
-    /// Where in a query it is wrong, in characters from 1.
+    /// Position of the error in a query, in characters from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u32>,
 }
@@ -57,24 +57,24 @@ macro_rules! kinds {
 }
 
 kinds! {
-    invalid = BAD_REQUEST, "invalid", "What was asked for cannot be";
-    query = BAD_REQUEST, "query", "The query cannot be read";
-    unauthorised = UNAUTHORIZED, "unauthorised", "The token is missing or wrong";
-    foreign_host = FORBIDDEN, "foreign-host", "The request is not meant for this host";
-    foreign_origin = FORBIDDEN, "foreign-origin", "Another site's page must not do this";
-    not_found = NOT_FOUND, "not-found", "There is no such thing";
-    method = METHOD_NOT_ALLOWED, "method", "The method is not for this address";
-    conflict = CONFLICT, "conflict", "It cannot be done as things are";
-    too_large = PAYLOAD_TOO_LARGE, "too-large", "The body is too large";
-    media_type = UNSUPPORTED_MEDIA_TYPE, "media-type", "The body is of another type";
-    internal = INTERNAL_SERVER_ERROR, "internal", "Something unexpected went wrong";
-    unavailable = SERVICE_UNAVAILABLE, "unavailable", "Something that is needed is out of order";
-    starting = SERVICE_UNAVAILABLE, "starting", "The process is not ready yet";
-    publisher_not_ready = SERVICE_UNAVAILABLE, "publisher-not-ready", "Nothing can be published yet";
-    queue_full = SERVICE_UNAVAILABLE, "queue-full", "The queue has as many as it takes";
-    broker_down = SERVICE_UNAVAILABLE, "broker-down", "The broker does not take anything";
-    overloaded = SERVICE_UNAVAILABLE, "overloaded", "There are more connections than can be served";
-    took_too_long = SERVICE_UNAVAILABLE, "took-too-long", "The answer was not ready in time";
+    invalid = BAD_REQUEST, "invalid", "Invalid request";
+    query = BAD_REQUEST, "query", "Invalid query";
+    unauthorised = UNAUTHORIZED, "unauthorised", "Unauthorized";
+    foreign_host = FORBIDDEN, "foreign-host", "Host not allowed";
+    foreign_origin = FORBIDDEN, "foreign-origin", "Origin not allowed";
+    not_found = NOT_FOUND, "not-found", "Not found";
+    method = METHOD_NOT_ALLOWED, "method", "Method not allowed";
+    conflict = CONFLICT, "conflict", "Conflict";
+    too_large = PAYLOAD_TOO_LARGE, "too-large", "Content too large";
+    media_type = UNSUPPORTED_MEDIA_TYPE, "media-type", "Unsupported media type";
+    internal = INTERNAL_SERVER_ERROR, "internal", "Internal server error";
+    unavailable = SERVICE_UNAVAILABLE, "unavailable", "Service unavailable";
+    starting = SERVICE_UNAVAILABLE, "starting", "Service starting";
+    publisher_not_ready = SERVICE_UNAVAILABLE, "publisher-not-ready", "Publisher not ready";
+    queue_full = SERVICE_UNAVAILABLE, "queue-full", "Queue full";
+    broker_down = SERVICE_UNAVAILABLE, "broker-down", "Broker unavailable";
+    overloaded = SERVICE_UNAVAILABLE, "overloaded", "Server overloaded";
+    took_too_long = SERVICE_UNAVAILABLE, "took-too-long", "Request timed out";
 }
 
 impl Problem {
@@ -90,32 +90,45 @@ impl Problem {
         }
     }
 
-    /// The status of the answer.
+    /// HTTP status code.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// Names the field that is wrong.
+    /// Adds the name of the invalid field.
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into().into_boxed_str());
         self
     }
 
-    /// The whole answer, with the id of the request in it.
-    pub(crate) fn into_answer(mut self, request_id: &str) -> Response {
+    /// Complete response, with the request id.
+    pub(crate) fn with_request_id(mut self, request_id: &str) -> Response {
         self.instance = Some(request_id.into());
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // Nothing in it can fail to be written.
-        let mut answer = Response::new(Body::from(serde_json::to_vec(&self).unwrap_or_default()));
-        *answer.status_mut() = status;
-        let headers = answer.headers_mut();
+        // Serialization of plain strings and numbers cannot fail.
+        let mut response = Response::new(Body::from(serde_json::to_vec(&self).unwrap_or_default()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
         }
-        answer
+        response
     }
+}
+
+/// Checks the size of a page in a paginated list.
+pub(crate) fn check_limit(limit: usize, max: usize) -> Result<(), Problem> {
+    match limit {
+        1.. if limit <= max => Ok(()),
+        _ => Err(Problem::invalid(format!("expected 1 to {max}")).field("limit")),
+    }
+}
+
+/// Start of a text from a request, on one line, for an error message.
+pub(crate) fn excerpt(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 impl fmt::Display for Problem {
@@ -129,14 +142,14 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The body is written where the id of the request is known, in `requests.rs`.
+/// Response without a body: the middleware writes it, since it knows the request id.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut answer = Response::new(Body::empty());
-        *answer.status_mut() = status;
-        answer.extensions_mut().insert(self);
-        answer
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        response.extensions_mut().insert(self);
+        response
     }
 }
 

@@ -1,8 +1,8 @@
-//! What a process needs to do its work, part by part: opened or not, in order or not, and the last error of each.
+//! Readiness of a process: the state and the last error of each dependency.
 //!
-//! It is there before anything else is, so that health can be asked from the first second on.
+//! It exists before the dependencies are opened, so that health checks are answered from the start.
 
-use crate::probe::Cached;
+use crate::coalescing::CoalescingCache;
 use crawlway_broker::Broker;
 use crawlway_flow::Stop;
 use crawlway_flows::search::FRONTIER;
@@ -17,44 +17,43 @@ use std::{
 };
 use utoipa::ToSchema;
 
-/// A part that has not answered by then is out of order.
-const WITHIN: Duration = Duration::from_secs(1);
+/// Timeout of a probe, after which the dependency is not ready.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A part of the system that a process needs.
+/// Name of a dependency of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// What it is for: `broker`, `records`, `seen`, `gate`, `inventory` or `index`.
+    /// Role: `broker`, `records`, `seen`, `gate`, `inventory` or `index`.
     pub name: &'static str,
-    /// What it is kept in: `rabbitmq`, `postgresql`, `redis`, `mongodb`, or `embedded`.
+    /// Backend: `rabbitmq`, `postgresql`, `redis`, `mongodb`, or `embedded`.
     pub backend: &'static str,
 }
 
-/// Asks a part whether it is in order. The question is cheap and changes nothing.
+/// Health probe of a dependency: cheap and without side effects.
 #[derive(Clone)]
 pub struct Probe(Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>);
 
 impl Probe {
-    /// A probe that asks this.
-    pub fn new<F, T, E>(ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    /// Probe that calls this function.
+    pub fn new<F, T, E>(call: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
         E: fmt::Display,
     {
         Self(Arc::new(move || {
-            let asking = ask();
-            async move { asking.await.map(drop).map_err(|error| error.to_string()) }.boxed()
+            let result = call();
+            async move { result.await.map(drop).map_err(|error| error.to_string()) }.boxed()
         }))
     }
 
-    /// Asks a broker: whether it is connected and would take something, and how much is in one of its queues, which only the
-    /// broker knows.
+    /// Probe of a broker: whether it accepts messages, and the depth of one of its queues, which only the broker knows.
     pub fn broker(broker: Arc<dyn Broker>) -> Self {
         Self::new(move || {
             let broker = broker.clone();
             async move {
                 broker.takes_messages()?;
                 let queues = broker.queues().await?;
-                // The frontier is shown among the queues, and is in the records.
+                // The frontier is listed among the queues, and is in the records.
                 match queues.iter().find(|queue| queue.name.as_str() != FRONTIER) {
                     Some(queue) => broker.depth(&queue.name).await.map(drop),
                     None => Ok(()),
@@ -64,39 +63,39 @@ impl Probe {
     }
 }
 
-/// A part that a process needs, and whether it is in order.
+/// State of a dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Dependency {
-    /// `broker`, `records`, `seen`, `gate`, `inventory`, `index`, `stages` or `process`.
+    /// Name: `broker`, `records`, `seen`, `gate`, `inventory`, `index`, `stages` or `process`.
     pub(crate) name: &'static str,
-    /// What it is kept in, such as `rabbitmq`, `postgresql`, `redis`, `mongodb` or `embedded`; null for the process itself.
+    /// Backend, such as `rabbitmq`, `postgresql`, `redis`, `mongodb` or `embedded`; null for the process itself.
     pub(crate) backend: Option<&'static str>,
-    /// Whether it is in order.
+    /// Whether it is ready.
     pub(crate) ready: bool,
-    /// Its last error, if it is out of order. Callers who are not trusted are not told.
+    /// Last error of a dependency that is not ready; null for untrusted clients.
     pub(crate) reason: Option<String>,
 }
 
-/// Whether the parts of a process are in order. Cheap to clone; all clones are the same.
+/// Readiness of a process. Clones share their state.
 #[derive(Clone)]
 pub struct Readiness(Arc<Inner>);
 
 struct Inner {
     stop: Stop,
     parts: Vec<Part>,
-    /// Says why the stages have ended although they were not asked to. Set once the process has started.
-    stages: OnceLock<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
+    /// Returns why the stages ended without a shutdown. Set once the process has started.
+    stage_failure: OnceLock<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
 }
 
 struct Part {
     need: Need,
     state: Mutex<State>,
-    cached: Cached<Result<(), String>>,
+    cache: CoalescingCache<Result<(), String>>,
 }
 
 #[derive(Clone)]
 enum State {
-    /// Not opened yet; the error of the last try, if one has failed.
+    /// Not opened yet; the error of the last attempt, if one has failed.
     Opening(Option<String>),
     Open(Probe),
 }
@@ -109,37 +108,38 @@ impl fmt::Debug for Readiness {
 }
 
 impl Readiness {
-    /// A process that starts and needs these, none of which is opened yet.
+    /// Readiness of a process that starts with these dependencies, none of them opened yet.
     pub fn starting(needs: impl IntoIterator<Item = Need>, stop: Stop) -> Self {
-        let part = |need| Part { need, state: Mutex::new(State::Opening(None)), cached: Cached::default() };
+        let part =
+            |need| Part { need, state: Mutex::new(State::Opening(None)), cache: CoalescingCache::default() };
         let parts = needs.into_iter().map(part).collect();
-        Self(Arc::new(Inner { stop, parts, stages: OnceLock::new() }))
+        Self(Arc::new(Inner { stop, parts, stage_failure: OnceLock::new() }))
     }
 
-    /// Notes why a part could not be opened.
+    /// Records why a dependency could not be opened.
     pub fn failed(&self, name: &str, error: impl Into<String>) {
         self.set(name, State::Opening(Some(error.into())));
     }
 
-    /// Notes that a part is opened, and how it is asked from now on.
+    /// Records that a dependency is opened, with its probe.
     pub fn opened(&self, name: &str, probe: Probe) {
         self.set(name, State::Open(probe));
     }
 
-    /// Notes that the process has started. From now on it is ready if its parts are, and its stages run.
-    pub fn started(&self, broken: impl Fn() -> Option<String> + Send + Sync + 'static) {
-        let _ = self.0.stages.set(Arc::new(broken));
+    /// Records that the process has started. It is ready while its dependencies are ready and its stages run.
+    pub fn started(&self, stage_failure: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        let _ = self.0.stage_failure.set(Arc::new(stage_failure));
     }
 
-    /// Names the parts that are not opened yet.
+    /// Names of the dependencies that are not opened yet.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         let parts = self.0.parts.iter();
         parts.filter(|part| matches!(part.state(), State::Opening(_))).map(|part| part.need.name).collect()
     }
 
-    /// Asks all parts, at most once a second however often this is called.
-    pub(crate) async fn look(&self) -> Vec<Dependency> {
-        let parts = self.0.parts.iter().map(Part::look);
+    /// State of all dependencies, each probed at most once a second.
+    pub(crate) async fn check(&self) -> Vec<Dependency> {
+        let parts = self.0.parts.iter().map(Part::check);
         let mut all = futures::future::join_all(parts).await;
         let own = |name, reason: Option<String>| Dependency {
             name,
@@ -147,14 +147,14 @@ impl Readiness {
             ready: reason.is_none(),
             reason,
         };
-        let stages = self.0.stages.get();
-        if let Some(broken) = stages {
-            all.push(own("stages", broken()));
+        let stage_failure = self.0.stage_failure.get();
+        if let Some(stage_failure) = stage_failure {
+            all.push(own("stages", stage_failure()));
         }
         let process = if self.0.stop.is_requested() {
-            Some("it was asked to end, and finishes what is in flight")
+            Some("shutting down")
         } else {
-            stages.is_none().then_some("it starts, and opens what it needs")
+            stage_failure.is_none().then_some("starting")
         };
         all.push(own("process", process.map(str::to_owned)));
         all
@@ -172,15 +172,15 @@ impl Part {
         self.state.lock().clone()
     }
 
-    async fn look(&self) -> Dependency {
+    async fn check(&self) -> Dependency {
         let reason = match self.state() {
             State::Opening(error) => Some(error.unwrap_or_else(|| "it is not connected yet".to_owned())),
-            State::Open(Probe(ask)) => match self.cached.get(WITHIN, || ask()).await {
-                Some(answer) => answer.err(),
+            State::Open(Probe(call)) => match self.cache.get(PROBE_TIMEOUT, || call()).await {
+                Some(result) => result.err(),
                 None => {
-                    let last = self.cached.last().and_then(Result::err);
-                    let last = last.map(|error| format!("; its last error was: {error}")).unwrap_or_default();
-                    Some(format!("no answer within {} s{last}", WITHIN.as_secs()))
+                    let last = self.cache.last().and_then(Result::err);
+                    let last = last.map(|error| format!("; last error: {error}")).unwrap_or_default();
+                    Some(format!("no answer within {} s{last}", PROBE_TIMEOUT.as_secs()))
                 }
             },
         };

@@ -1,4 +1,4 @@
-//! The document about settings, made from the file of defaults: a table per section, and the words around them.
+//! Settings reference, generated from the file of defaults: a table per section.
 
 use std::fmt::Write;
 
@@ -30,12 +30,12 @@ Values of keys that name a token, a password or another secret, and the password
 in `config show` as in errors and logs.
 ";
 
-/// Settings that stand together under one heading of the file.
+/// Section of the file.
 #[derive(Debug, Default, PartialEq)]
 struct Section {
-    /// Such as `broker.embedded`; empty at the beginning of the file.
+    /// Name such as `broker.embedded`; empty at the start of the file.
     name: String,
-    /// What is said of all of them.
+    /// Comment above the section.
     about: Vec<String>,
     settings: Vec<Setting>,
 }
@@ -44,15 +44,15 @@ struct Section {
 struct Setting {
     key: String,
     default: String,
-    /// Empty if the file says nothing of it.
+    /// Comment above the setting; may be empty.
     meaning: String,
 }
 
-/// The whole document for these defaults.
+/// Document for these defaults.
 pub(crate) fn document(defaults: &str) -> String {
     let (preamble, sections) = read(defaults);
     let mut text = BEFORE.to_owned();
-    // What comes first in the file says what the file is, which here is said above.
+    // The first paragraph describes the file, not the settings.
     prose(&mut text, preamble.split(String::is_empty).next_back().unwrap_or_default());
     for section in &sections {
         if section.settings.is_empty() && section.about.is_empty() {
@@ -87,16 +87,15 @@ fn path(section: &str, key: &str) -> String {
     if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
 }
 
-/// The comment at the beginning of the file, and its sections. A comment that ends just before a heading is about
-/// the section, one before a setting is about it and about those that follow without one.
+/// Preamble and sections of the file. A comment above a setting also applies to the following settings without one.
 fn read(defaults: &str) -> (Vec<String>, Vec<Section>) {
     let mut preamble = None;
     let (mut sections, mut section) = (Vec::new(), Section::default());
     let mut comment: Vec<String> = Vec::new();
     let mut meaning = String::new();
     for line in defaults.lines().map(str::trim_end) {
-        if let Some(said) = line.strip_prefix('#') {
-            comment.push(said.strip_prefix(' ').unwrap_or(said).to_owned());
+        if let Some(text) = line.strip_prefix('#') {
+            comment.push(text.strip_prefix(' ').unwrap_or(text).to_owned());
         } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let about = std::mem::take(&mut comment);
             let next = Section { name: name.to_owned(), about, settings: Vec::new() };
@@ -116,7 +115,7 @@ fn read(defaults: &str) -> (Vec<String>, Vec<Section>) {
     (preamble.unwrap_or_default(), sections)
 }
 
-/// Paragraphs as they are; what is indented is an example.
+/// Writes paragraphs; indented lines become code blocks.
 fn prose(text: &mut String, lines: &[String]) {
     let mut example = false;
     for line in lines {
@@ -164,7 +163,7 @@ two = []
 ";
 
     #[test]
-    fn each_setting_has_a_row_with_its_key_default_meaning_and_variable() {
+    fn each_setting_has_a_row() {
         let text = document(DEFAULTS);
         for row in [
             "## The data directory\n\n| key | default | meaning | variable |\n|---|---|---|---|\n\
@@ -179,7 +178,7 @@ two = []
     }
 
     #[test]
-    fn every_setting_of_the_program_is_explained() {
+    fn every_setting_is_documented() {
         let (_, sections) = read(include_str!("../../../config/crawlway.toml"));
         for section in sections.iter().filter(|section| !section.name.starts_with("queue.")) {
             for setting in &section.settings {
@@ -188,11 +187,11 @@ two = []
             }
         }
         let text = document(DEFAULTS.replace("[queue.pages]", "[broker.pages]").as_str());
-        assert!(!text.contains("for this queue"), "only queues have the defaults of queues: {text}");
+        assert!(!text.contains("for this queue"), "only queues inherit queue defaults: {text}");
     }
 
     #[test]
-    fn what_is_said_of_a_section_is_above_its_table_and_examples_are_code() {
+    fn the_comment_of_a_section_is_above_its_table() {
         let text = document(DEFAULTS);
         let about =
             "## `[queue.defaults]`\n\nOf all queues.\n\n```toml\n[queue.mine]\nprefetch = 1\n```\n\n| key |";

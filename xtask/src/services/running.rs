@@ -1,4 +1,4 @@
-//! One server from its start until it is stopped.
+//! Running server, from its start to its stop.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ExitStatus};
@@ -9,57 +9,61 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::docker;
+use super::instance::Instance;
 use super::process::{self, Process};
-use super::room::Room;
-use super::run_folder::RunFolder;
+use super::run_directory::RunDirectory;
 use super::server::Server;
-use super::{POLL, Row};
+use super::{POLL_INTERVAL, Row};
 
-/// A machine that builds beside it can be slow; a server that is not up after this is broken.
-const UNTIL_HEALTHY: Duration = Duration::from_secs(60);
+/// Timeout of the first successful health check, also on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between finding a free port and taking it, somebody else may take it.
-const ATTEMPTS: usize = 3;
+/// Number of attempts, since another process may take the free port first.
+const MAX_ATTEMPTS: usize = 3;
 
-/// A server that is up. It is stopped when this is dropped.
-pub(super) struct Running<'a> {
+/// Running server, stopped on drop.
+pub(super) struct RunningServer<'a> {
     server: &'static dyn Server,
-    room: Room,
+    instance: Instance,
     child: Child,
-    run: &'a RunFolder,
+    run: &'a RunDirectory,
     ended: Option<ExitStatus>,
 }
 
-impl<'a> Running<'a> {
-    /// Starts a server and returns when it is healthy. Gives up when `stop` says so.
-    pub(super) fn start(server: &'static dyn Server, run: &'a RunFolder, stop: &AtomicBool) -> Result<Self> {
-        for _ in 0..ATTEMPTS {
+impl<'a> RunningServer<'a> {
+    /// Starts a server and waits until it is healthy, or until `stop` is set.
+    pub(super) fn start(
+        server: &'static dyn Server,
+        run: &'a RunDirectory,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        for _ in 0..MAX_ATTEMPTS {
             let mut running = Self::spawn(server, run)?;
             match running.wait_until_healthy(stop) {
                 Ok(()) => return Ok(running),
-                Err(_) if running.has_ended()?.is_some() && running.room.port_is_taken() => {}
-                Err(error) => return Err(anyhow!("{error:#}; {}", running.room.last_words())),
+                Err(_) if running.has_ended()?.is_some() && running.instance.port_is_taken() => {}
+                Err(error) => return Err(anyhow!("{error:#}; {}", running.instance.log_excerpt())),
             }
         }
-        bail!("{ATTEMPTS} times, somebody else was quicker to take its port");
+        bail!("another process took its port in {MAX_ATTEMPTS} attempts");
     }
 
-    fn spawn(server: &'static dyn Server, run: &'a RunFolder) -> Result<Self> {
-        let room = Room::furnish(server, run)?;
-        let mut command = if let Some(image) = server.image(room.durable).filter(|_| room.container) {
-            docker::command(&image, &room)
+    fn spawn(server: &'static dyn Server, run: &'a RunDirectory) -> Result<Self> {
+        let instance = Instance::allocate(server, run)?;
+        let mut command = if let Some(image) = server.image(instance.durable).filter(|_| instance.container) {
+            docker::command(&image, &instance)
         } else {
-            server.prepare(&room).map_err(|error| anyhow!("{error:#}; {}", room.last_words()))?;
-            server.command(&room)
+            server.prepare(&instance).map_err(|error| anyhow!("{error:#}; {}", instance.log_excerpt()))?;
+            server.command(&instance)
         };
-        room.log_of(&mut command)?;
-        // Its own group, which can be ended as a whole.
+        instance.redirect_to_log(&mut command)?;
+        // In its own process group, which can be killed as a whole.
         let child = command
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
-        let process = Process::now(child.id());
-        let running = Running { server, room, child, run, ended: None };
+        let process = Process::find(child.id());
+        let running = RunningServer { server, instance, child, run, ended: None };
         if let Some(process) = process {
             run.record(server.name(), process, server.stop_signal())?;
         }
@@ -69,23 +73,23 @@ impl<'a> Running<'a> {
     fn wait_until_healthy(&mut self, stop: &AtomicBool) -> Result<()> {
         let start = Instant::now();
         loop {
-            let check = self.server.check(&self.room);
-            // Asked afterwards: who answered on the port may be another if ours has ended.
+            let check = self.server.check(&self.instance);
+            // After the health check: if it has ended, another server may have answered.
             if let Some(status) = self.has_ended()? {
                 bail!("it ended with {status} before it was healthy");
             }
             match check {
                 Ok(()) => return Ok(()),
-                Err(_) if stop.load(Ordering::Relaxed) => bail!("told to stop before it was healthy"),
-                Err(error) if start.elapsed() > UNTIL_HEALTHY => {
-                    return Err(error.context(format!("not healthy after {UNTIL_HEALTHY:?}")));
+                Err(_) if stop.load(Ordering::Relaxed) => bail!("interrupted before it was healthy"),
+                Err(error) if start.elapsed() > START_TIMEOUT => {
+                    return Err(error.context(format!("not healthy after {START_TIMEOUT:?}")));
                 }
-                Err(_) => thread::sleep(POLL),
+                Err(_) => thread::sleep(POLL_INTERVAL),
             }
         }
     }
 
-    /// Its status, if it has ended.
+    /// Exit status, if it has ended.
     pub(super) fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?;
@@ -93,8 +97,8 @@ impl<'a> Running<'a> {
         Ok(self.ended)
     }
 
-    /// Tells it to stop, without waiting.
-    pub(super) fn begin_to_stop(&mut self) {
+    /// Sends the stop signal, without waiting.
+    pub(super) fn request_stop(&mut self) {
         if matches!(self.has_ended(), Ok(None)) {
             process::send_to(&self.child, self.server.stop_signal());
         }
@@ -104,39 +108,39 @@ impl<'a> Running<'a> {
         self.server.name()
     }
 
-    pub(super) fn last_words(&self) -> String {
-        self.room.last_words()
+    pub(super) fn log_excerpt(&self) -> String {
+        self.instance.log_excerpt()
     }
 
     pub(super) fn row(&self) -> Row {
-        let variables = self.server.variables(&self.room);
+        let variables = self.server.variables(&self.instance);
         Row {
             server: self.server.name().to_owned(),
-            version: self.room.installed.version.clone(),
-            address: self.room.address(),
+            version: self.instance.installed.version.clone(),
+            address: self.instance.address(),
             variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            log: self.room.log.clone(),
+            log: self.instance.log.clone(),
         }
     }
 
     fn stop(&mut self) {
-        self.begin_to_stop();
+        self.request_stop();
         let start = Instant::now();
-        while matches!(self.has_ended(), Ok(None)) && start.elapsed() < self.server.patience() {
-            thread::sleep(POLL);
+        while matches!(self.has_ended(), Ok(None)) && start.elapsed() < self.server.stop_timeout() {
+            thread::sleep(POLL_INTERVAL);
         }
         if matches!(self.has_ended(), Ok(None)) {
             process::kill_group(&self.child);
             self.ended = self.child.wait().ok();
         }
-        if self.room.container {
-            docker::remove(&self.room);
+        if self.instance.container {
+            docker::remove(&self.instance);
         }
-        self.run.forget(self.server.name());
+        self.run.remove_record(self.server.name());
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningServer<'_> {
     fn drop(&mut self) {
         self.stop();
     }
@@ -152,18 +156,19 @@ mod tests {
     use super::super::server::Installed;
     use super::*;
 
-    /// A server that is a line of shell, so that it fails as a test wants it to.
+    /// Server that runs a shell script.
     struct Fake {
-        /// What its attempts run, the last one again and again.
+        /// Scripts of the attempts; the last one repeats.
         scripts: &'static [&'static str],
-        /// Whether somebody else is quicker to take the port of the first attempt.
-        clash: bool,
+        /// Whether another process takes the port of the first attempt.
+        port_conflict: bool,
         attempts: AtomicUsize,
-        somebody_else: Mutex<Option<TcpListener>>,
+        other_process: Mutex<Option<TcpListener>>,
     }
 
-    fn fake(scripts: &'static [&'static str], clash: bool) -> &'static Fake {
-        let fake = Fake { scripts, clash, attempts: AtomicUsize::new(0), somebody_else: Mutex::new(None) };
+    fn fake(scripts: &'static [&'static str], port_conflict: bool) -> &'static Fake {
+        let fake =
+            Fake { scripts, port_conflict, attempts: AtomicUsize::new(0), other_process: Mutex::new(None) };
         Box::leak(Box::new(fake))
     }
 
@@ -180,38 +185,38 @@ mod tests {
             Ok(())
         }
 
-        fn command(&self, room: &Room) -> Command {
+        fn command(&self, instance: &Instance) -> Command {
             let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
-            if self.clash && attempt == 0 {
-                let listener = TcpListener::bind(("127.0.0.1", room.port())).unwrap();
-                *self.somebody_else.lock().unwrap() = Some(listener);
+            if self.port_conflict && attempt == 0 {
+                let listener = TcpListener::bind(("127.0.0.1", instance.port())).unwrap();
+                *self.other_process.lock().unwrap() = Some(listener);
             }
-            let mut command = room.command("sh");
+            let mut command = instance.command("sh");
             command.arg("-c").arg(self.scripts[attempt.min(self.scripts.len() - 1)]);
             command
         }
 
-        fn check(&self, room: &Room) -> Result<()> {
-            std::fs::read(room.data.join("up")).map(|_| ()).context("it is not up")
+        fn check(&self, instance: &Instance) -> Result<()> {
+            std::fs::read(instance.data.join("up")).map(|_| ()).context("it is not up")
         }
 
-        fn variables(&self, _room: &Room) -> Vec<(&'static str, String)> {
+        fn variables(&self, _room: &Instance) -> Vec<(&'static str, String)> {
             vec![]
         }
 
-        fn patience(&self) -> Duration {
+        fn stop_timeout(&self) -> Duration {
             Duration::from_millis(100)
         }
     }
 
-    fn start(fake: &'static Fake, then: impl FnOnce(Result<Running<'_>>)) {
+    fn start(fake: &'static Fake, then: impl FnOnce(Result<RunningServer<'_>>)) {
         let services = tempfile::tempdir().unwrap();
-        let run = RunFolder::open(services.path(), false).unwrap();
-        then(Running::start(fake, &run, &AtomicBool::new(false)));
+        let run = RunDirectory::open(services.path(), false).unwrap();
+        then(RunningServer::start(fake, &run, &AtomicBool::new(false)));
     }
 
     #[test]
-    fn a_port_that_somebody_else_took_is_no_reason_to_fail() {
+    fn a_start_is_retried_after_a_port_conflict() {
         let fake = fake(&["exit 1", "touch up; exec sleep 600"], true);
         start(fake, |started| {
             let mut running = started.unwrap();
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_fails_is_tried_once_and_its_log_is_shown() {
+    fn a_failed_start_is_reported_with_the_log() {
         let fake = fake(&["echo 'no such setting'; exit 3"], false);
         start(fake, |started| {
             let Err(error) = started else { panic!("it started") };
@@ -232,24 +237,24 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_want_to_stop_is_killed() {
+    fn a_server_is_killed_after_the_stop_timeout() {
         let fake = fake(&["trap '' TERM; touch up; while :; do sleep 0.01; done"], false);
         start(fake, |started| {
             let running = started.unwrap();
             let id = running.child.id();
             drop(running);
-            assert_eq!(Process::now(id), None);
+            assert_eq!(Process::find(id), None);
         });
     }
 
     #[test]
-    fn who_is_told_to_stop_does_not_wait_for_a_server_to_come_up() {
+    fn a_start_can_be_interrupted() {
         let services = tempfile::tempdir().unwrap();
-        let run = RunFolder::open(services.path(), false).unwrap();
-        let Err(error) = Running::start(fake(&["exec sleep 600"], false), &run, &AtomicBool::new(true))
+        let run = RunDirectory::open(services.path(), false).unwrap();
+        let Err(error) = RunningServer::start(fake(&["exec sleep 600"], false), &run, &AtomicBool::new(true))
         else {
             panic!("it started")
         };
-        assert!(error.to_string().contains("told to stop"), "{error}");
+        assert!(error.to_string().contains("interrupted"), "{error}");
     }
 }

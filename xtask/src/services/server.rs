@@ -1,4 +1,4 @@
-//! What the frame has to know of a server, so that it can install, start, watch and stop it.
+//! Interface of a server: installation, start, health check and stop.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,63 +8,63 @@ use anyhow::Result;
 use rustix::process::Signal;
 
 use super::docker::Image;
-use super::room::Room;
+use super::instance::Instance;
 
-/// A kind of server. Everything that is special about one is in its own file.
+/// Kind of server, each in its own file.
 pub(super) trait Server: Sync {
-    /// What it is called on the command line and in the names of files.
+    /// Name on the command line and in file names.
     fn name(&self) -> &'static str;
 
-    /// Where it is installed, if it is, in a version that will do.
+    /// Installation in a sufficient version.
     fn find(&self) -> Option<Installed>;
 
-    /// Installs it, or says how it is installed by hand.
+    /// Installs it; the error has the commands to do it by hand.
     fn install(&self) -> Result<()>;
 
-    /// What it is as a container, if it may have to be one.
+    /// Docker image, if it may run as a container.
     fn image(&self, _durable: bool) -> Option<Image> {
         None
     }
 
-    /// How many free ports it needs.
+    /// Number of ports.
     fn ports(&self) -> usize {
         1
     }
 
-    /// Accounts to run it under if we are root and it refuses to be; the first that exists is taken.
-    fn instead_of_root(&self) -> &'static [&'static str] {
+    /// Accounts for a server that refuses to run as root; the first existing one is used.
+    fn accounts(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Fills the data directory, which is empty.
-    fn prepare(&self, _room: &Room) -> Result<()> {
+    /// Initialises the empty data directory.
+    fn prepare(&self, _room: &Instance) -> Result<()> {
         Ok(())
     }
 
-    /// The command that runs it in the foreground. Its output goes to the log.
-    fn command(&self, room: &Room) -> Command;
+    /// Command that runs it in the foreground, with its output in the log.
+    fn command(&self, instance: &Instance) -> Command;
 
-    /// Whether it does its work. An error says what is missing; the frame asks again until its patience ends.
-    fn check(&self, room: &Room) -> Result<()>;
+    /// Health check, repeated until it succeeds or times out.
+    fn check(&self, instance: &Instance) -> Result<()>;
 
-    /// The variables that tell tests where it is.
-    fn variables(&self, room: &Room) -> Vec<(&'static str, String)>;
+    /// Environment variables with its address, for tests.
+    fn variables(&self, instance: &Instance) -> Vec<(&'static str, String)>;
 
-    /// The signal that ends it in good order. After [`Server::patience`] it is killed.
+    /// Signal of a graceful shutdown; after [`Server::stop_timeout`] it is killed.
     fn stop_signal(&self) -> Signal {
         Signal::TERM
     }
 
-    /// How long it may take to stop.
-    fn patience(&self) -> Duration {
+    /// Timeout of a graceful shutdown.
+    fn stop_timeout(&self) -> Duration {
         Duration::from_secs(10)
     }
 }
 
-/// A server that was found on this machine.
+/// Installed program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Installed {
-    /// The folder of its programs.
+    /// Folder of the programs.
     pub(super) folder: PathBuf,
     pub(super) version: String,
 }

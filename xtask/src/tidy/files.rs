@@ -1,4 +1,4 @@
-//! The files of the project: what git tracks or would track, or the folder itself where there is no git.
+//! Files of the project: tracked and untracked files of git, or all files without git.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,22 +8,22 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// A file, with its text if a rule reads it.
+/// File, with its text if a rule reads it.
 #[derive(Debug)]
 pub(super) struct File {
-    /// From the root of the project, with `/` between folders.
+    /// Path from the root of the project, with `/`.
     pub(super) path: String,
     pub(super) bytes: u64,
     pub(super) text: Option<String>,
 }
 
-/// What rules read. Other files are only listed and weighed.
+/// Extensions of files whose text is read.
 const READ: &[&str] = &[".rs", ".md", ".toml"];
 
 pub(super) fn read(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for path in paths(root)? {
-        // A file that git knows may be deleted in the working copy, and a folder is listed for a submodule.
+        // A tracked file may be deleted, and a submodule is listed as a folder.
         let bytes = match fs::metadata(root.join(&path)) {
             Ok(metadata) if metadata.is_file() => metadata.len(),
             Ok(_) => continue,
@@ -49,7 +49,7 @@ fn paths(root: &Path) -> Result<BTreeSet<String>> {
         && output.status.success()
     {
         let paths = parse_git_listing(&output.stdout);
-        // An unpacked archive may lie inside someone else's repository that ignores it.
+        // An unpacked archive may be inside another repository that ignores it.
         if !paths.is_empty() {
             return Ok(paths);
         }
@@ -69,7 +69,7 @@ fn parse_git_listing(listing: &[u8]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The entries of a `.gitignore` that name one path, which are the ones that name folders full of files.
+/// Entries of `.gitignore` with a fixed path.
 fn ignored_paths(gitignore: &str) -> BTreeSet<String> {
     gitignore
         .lines()
@@ -88,7 +88,7 @@ fn walk(root: &Path, folder: &str, ignored: &BTreeSet<String>, paths: &mut BTree
         if name == ".git" || name == "target" || ignored.contains(&path) {
             continue;
         }
-        // The entry's own type: a link to a folder is not entered, since it may lead in a circle.
+        // Symbolic links are not followed, since they may form a cycle.
         if entry.file_type().with_context(|| format!("looking at {path}"))?.is_dir() {
             walk(root, &path, ignored, paths)?;
         } else {
@@ -103,13 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_by_git_is_read_with_its_odd_names() {
-        let paths = parse_git_listing(b"src/main.rs\0docs/a b.md\0src/main.rs\0");
-        assert_eq!(Vec::from_iter(paths), ["docs/a b.md", "src/main.rs"]);
-    }
-
-    #[test]
-    fn without_git_the_folder_is_walked_but_for_what_is_ignored() {
+    fn without_git_all_files_but_ignored_ones_are_listed() {
         let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut all = BTreeSet::new();
         walk(xtask, "", &BTreeSet::new(), &mut all).unwrap();

@@ -1,4 +1,4 @@
-//! The chart for the documents: a bar per crawler, readable on light and on dark pages.
+//! Bar chart of the crawlers as SVG, for light and dark pages.
 
 use crate::table::Row;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ const TOP: usize = 46;
 const LINE: usize = 34;
 const BAR: usize = 20;
 
-/// An SVG with the pages per second of each row, and its memory beside it.
+/// SVG with pages per second and memory of each crawler.
 pub(crate) fn svg(rows: &[Row], pages: usize) -> String {
     let height = TOP + rows.len() * LINE + 30;
-    let most = rows.iter().map(|row| row.rate(pages)).fold(1.0, f64::max);
+    let max = rows.iter().map(|row| row.rate(pages)).fold(1.0, f64::max);
     let title = format!("Pages per second, {} pages from loopback", grouped(pages as f64));
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
@@ -24,8 +24,8 @@ pub(crate) fn svg(rows: &[Row], pages: usize) -> String {
         let rate = row.rate(pages);
         let top = TOP + at * LINE;
         let middle = top + BAR / 2 + 5;
-        let length = ((WIDTH - LEFT - RIGHT) as f64 * rate / most).max(1.0);
-        let class = if row.ours { "ours" } else { "other" };
+        let length = ((WIDTH - LEFT - RIGHT) as f64 * rate / max).max(1.0);
+        let class = if row.is_crawlway { "crawlway" } else { "other" };
         let end = LEFT as f64 + length + 8.0;
         let _ = write!(
             out,
@@ -40,7 +40,7 @@ pub(crate) fn svg(rows: &[Row], pages: usize) -> String {
     }
     let _ = write!(
         out,
-        "<text class=\"quiet\" x=\"0\" y=\"{}\">Searchable: fetched, parsed, queued durably and found by a search. The \
+        "<text class=\"quiet\" x=\"0\" y=\"{}\">Searchable: fetched, parsed, queued durably and indexed. The \
          others write title and text to JSON lines.</text>\n</svg>\n",
         height - 8
     );
@@ -51,18 +51,18 @@ const STYLE: &str = "<style>
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 .title { font-size: 15px; font-weight: 600; }
 .quiet { font-size: 12px; fill: #59636e; }
-.ours { fill: #0969da; }
+.crawlway { fill: #0969da; }
 .other { fill: #8c959f; }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3; }
   .quiet { fill: #9198a1; }
-  .ours { fill: #4493f8; }
+  .crawlway { fill: #4493f8; }
   .other { fill: #656c76; }
 }
 </style>
 ";
 
-/// A whole number with commas.
+/// Integer with thousands separators.
 fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut out = String::new();

@@ -1,69 +1,47 @@
-//! What a URL costs when there are many: crawls of tiny pages, each ten times as large as the one before.
+//! Cost per URL: crawls of tiny pages, each ten times as large as the previous one.
 
 use crate::{
-    ours,
+    crawlway,
     site::{Kind, Site},
-    table::{Others, Row},
+    table::{BackgroundLoad, Row},
 };
-use crawlway_bench::measured::load;
-use serde_json::json;
+use crawlway_bench::measure::load;
 use std::{fs, path::Path, time::Duration};
 
 const STEPS: [usize; 3] = [10_000, 100_000, 1_000_000];
 
-/// A million tiny pages take a while on a busy machine.
-const LIMIT: Duration = Duration::from_secs(4 * 3600);
+/// Timeout of a crawl of a million pages on a busy machine.
+const RUN_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
-/// Crawls of all sizes in turn, again and again, so that a machine that is faster at one time than at another is so for
-/// all sizes.
-pub(crate) fn run(
-    program: &Path,
-    scratch: &Path,
-    most: usize,
-    runs: usize,
-    as_json: bool,
-) -> anyhow::Result<()> {
-    let sizes = STEPS.into_iter().filter(|size| *size < most).chain([most.max(1)]);
-    let mut rows: Vec<(usize, Row)> = sizes.map(|pages| (pages, Row::ours(&pages.to_string()))).collect();
+/// Crawls all sizes in turn, repeatedly, so that other load affects all alike.
+pub(crate) fn run(program: &Path, scratch: &Path, max: usize, runs: usize) -> anyhow::Result<()> {
+    let sizes = STEPS.into_iter().filter(|size| *size < max).chain([max.max(1)]);
+    let mut rows: Vec<(usize, Row)> = sizes.map(|pages| (pages, Row::crawlway(&pages.to_string()))).collect();
     for run in 1..=runs {
         for (pages, row) in &mut rows {
             let site = Site::start(Kind::Tiny, *pages)?;
             let data = scratch.join(&row.name);
-            let others = Others::watch(&site)?;
-            let spent = ours::crawl(program, &site, &data, LIMIT)?;
-            let others = others.cores(&spent, &site)?;
+            let background = BackgroundLoad::start(&site)?;
+            let usage = crawlway::crawl(program, &site, &data, RUN_TIMEOUT)?;
+            let background = background.cores(&usage, &site)?;
             fs::remove_dir_all(&data)?;
             eprintln!(
-                "run {run} of {runs}: {pages} URLs in {:.2} s, {:.0} µs of computing for each",
-                spent.wall.as_secs_f64(),
-                spent.cpu.as_secs_f64() * 1e6 / *pages as f64
+                "run {run} of {runs}: {pages} URLs in {:.2} s, {:.0} µs of CPU time each",
+                usage.wall.as_secs_f64(),
+                usage.cpu.as_secs_f64() * 1e6 / *pages as f64
             );
-            row.add(&spent, others);
+            row.add(&usage, background);
         }
     }
     let cost = |(pages, row): &(usize, Row)| row.cpu_per_thousand(*pages) * 1000.0;
     let first = rows.first().map_or(0.0, cost);
-    if as_json {
-        let rows = rows.iter().map(|size @ (pages, row)| {
-            json!({
-                "urls": pages, "pages_per_s": row.rate(*pages), "cpu_us_per_page": cost(size), "peak_mb": row.peak(),
-                "ratio": cost(size) / first, "cores_of_others": row.others(),
-            })
-        });
-        let rows: Vec<_> = rows.collect();
-        println!(
-            "{:#}",
-            json!({ "in_flight": crate::IN_FLIGHT, "runs": runs, "rows": rows, "load": load() })
-        );
-        return Ok(());
-    }
     println!(
-        "tiny pages from loopback, {} in flight, each crawl on a fresh data directory; median of {runs} runs\n",
+        "tiny pages from loopback, {} concurrent requests, each crawl on a fresh data directory; median of {runs} runs\n",
         crate::IN_FLIGHT
     );
     println!(
         "{:>10} {:>10} {:>12} {:>10} {:>8} {:>14}",
-        "URLs", "pages/s", "CPU µs/page", "peak MB", "ratio", "cores, others"
+        "URLs", "pages/s", "CPU µs/page", "peak MB", "ratio", "other load"
     );
     for size @ (pages, row) in &rows {
         println!(
@@ -72,9 +50,9 @@ pub(crate) fn run(
             cost(size),
             row.peak(),
             cost(size) / first,
-            row.others()
+            row.background()
         );
     }
-    println!("\nratio: of the computing time per page; load average: {}", load());
+    println!("\nratio: CPU time per page; load average: {}", load());
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! A whole crawl until every page can be searched, beside other crawlers or by several processes on shared servers; and what a
-//! URL costs when there are many.
-#![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
+//! A whole crawl until every page is searchable, compared with other crawlers or by several processes on shared servers; and the
+//! cost per URL in large crawls.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod chart;
+mod crawlway;
+mod distributed;
 mod frontier;
-mod ours;
 mod peers;
-mod shared;
 mod site;
 mod table;
 
 use anyhow::Context;
 use clap::Parser;
-use crawlway_bench::{children, measured::Spent, program};
+use crawlway_bench::{child_process, measure::Usage, program};
 use site::{Kind, Site};
 use std::{
     fs,
@@ -20,10 +20,10 @@ use std::{
     process::ExitCode,
     time::Duration,
 };
-use table::{Others, Row};
+use table::{BackgroundLoad, Row};
 
-/// Crawls a generated site on loopback, robots.txt asked, without a gap and with 64 requests in flight. A page counts
-/// once it can be searched.
+/// Crawls a generated site on loopback with robots.txt, without a minimum delay, with 64 concurrent requests. A page counts once it
+/// is searchable.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Pages of the site.
@@ -32,35 +32,26 @@ struct Arguments {
     /// Runs of each; the median counts.
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Has Scrapy, Crawlee and spider crawl the same site, title and text to JSON lines. They are installed below the
-    /// target directory first.
+    /// Also crawls the site with Scrapy, Crawlee and spider, title and text to JSON lines. They are installed in the target
+    /// directory. With the default number of pages, `docs/bench-crawl.svg` is written.
     #[arg(long)]
     peers: bool,
-    /// Only these of them: scrapy, crawlee, spider.
-    #[arg(long, value_delimiter = ',', requires = "peers")]
-    only: Vec<String>,
-    /// What carries the queues. With `rabbitmq`, the site is crawled by several processes on RabbitMQ, Redis and PostgreSQL,
-    /// which `cargo xtask bench` starts, beside the crawl on embedded stores.
-    #[arg(long, value_enum, default_value_t = Broker::Embedded, conflicts_with_all = ["peers", "frontier", "chart"])]
+    /// Broker. With `rabbitmq`, several processes crawl the site on RabbitMQ, Redis and PostgreSQL, which `cargo xtask bench`
+    /// starts, compared with the crawl on embedded stores.
+    #[arg(long, value_enum, default_value_t = Broker::Embedded, conflicts_with_all = ["peers", "frontier"])]
     broker: Broker,
-    /// By how many processes that crawl.
+    /// Numbers of processes for that crawl.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     processes: Vec<usize>,
-    /// Measures what a URL costs in crawls of 10,000, 100,000, … tiny pages, up to so many, instead.
+    /// Measures the cost per URL in crawls of 10,000, 100,000, … tiny pages, up to this number, instead.
     #[arg(long, value_name = "URLS")]
     frontier: Option<usize>,
-    /// Where the chart goes; `docs/bench-crawl.svg` if there are peers and the usual number of pages, else nowhere.
-    #[arg(long)]
-    chart: Option<PathBuf>,
-    /// The program to measure, instead of the one that is built from this source.
+    /// Program to measure, instead of the one built from this source.
     #[arg(long)]
     program: Option<PathBuf>,
-    /// Serves a site until standard input ends: the other half, in a process of its own.
+    /// Serves a site until standard input ends, in its own process.
     #[arg(long, hide = true)]
     serve: Option<Kind>,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -71,14 +62,14 @@ enum Broker {
 
 const DEFAULT_PAGES: usize = 20_000;
 
-/// Requests in flight, everybody's.
+/// Concurrent requests of every crawler.
 const IN_FLIGHT: usize = 64;
 
-/// No run takes longer: the slowest peer needs some minutes on a machine that others use too.
-const LIMIT: Duration = Duration::from_secs(1800);
+/// Timeout of a run; the slowest crawler needs some minutes.
+const RUN_TIMEOUT: Duration = Duration::from_secs(1800);
 
 fn main() -> anyhow::Result<ExitCode> {
-    if let Some(failed) = children::become_asked() {
+    if let Some(failed) = child_process::exec_child() {
         return Ok(failed);
     }
     run(Arguments::parse()).map(|()| ExitCode::SUCCESS)
@@ -92,88 +83,79 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let program = program::find(arguments.program.as_deref())?;
     let target = program::target_directory()?;
     let scratch = tempfile::Builder::new().prefix("bench-crawl-").tempdir_in(&target)?;
-    if let Some(most) = arguments.frontier {
-        return frontier::run(&program, scratch.path(), most, arguments.runs.max(1), arguments.json);
+    if let Some(max) = arguments.frontier {
+        return frontier::run(&program, scratch.path(), max, arguments.runs.max(1));
     }
-    let peers = if arguments.peers { peers::install(&target, &arguments.only)? } else { Vec::new() };
+    let peers = if arguments.peers { peers::install(&target)? } else { Vec::new() };
     let site = Site::start(Kind::Pages, pages)?;
     let crawlers = match arguments.broker {
-        Broker::Embedded => crawlers(&arguments, &program, peers)?,
+        Broker::Embedded => crawlers(peers),
         Broker::Rabbitmq => on_servers(&arguments.processes),
     };
-    let rows = side_by_side(arguments.runs.max(1), &program, &crawlers, &site, scratch.path())?;
-    let others = match arguments.broker {
-        Broker::Embedded => "cores, others",
-        Broker::Rabbitmq => "cores, servers and others",
+    let rows = compare(arguments.runs.max(1), &program, &crawlers, &site, scratch.path())?;
+    let background = match arguments.broker {
+        Broker::Embedded => "cores, other load",
+        Broker::Rabbitmq => "cores, servers and other load",
     };
-    if arguments.json {
-        println!("{:#}", table::json(&rows, pages, arguments.runs));
-    } else {
-        table::print(&rows, pages, arguments.runs, others);
-    }
-    if arguments.broker == Broker::Rabbitmq {
-        return Ok(());
-    }
-    let default = (pages == DEFAULT_PAGES && arguments.peers).then(|| docs().join("bench-crawl.svg"));
-    if let Some(chart) = arguments.chart.or(default) {
+    table::print(&rows, pages, arguments.runs, background);
+    if pages == DEFAULT_PAGES && arguments.peers {
+        let chart = docs().join("bench-crawl.svg");
         fs::write(&chart, chart::svg(&rows, pages)).with_context(|| format!("`{}`", chart.display()))?;
         eprintln!("wrote {}", chart.display());
     }
     Ok(())
 }
 
-/// Who crawls.
+/// Crawler under test.
 enum Crawler {
-    /// One process, into its index.
+    /// One process, to its search index.
     Searchable,
     /// One process, to JSON lines.
     Extract,
-    /// So many processes, and an indexer and a gateway, on shared servers.
-    Shared(usize),
+    /// Several crawling processes, an indexer and a gateway, on shared servers.
+    Distributed(usize),
     Peer(peers::Peer),
 }
 
 impl Crawler {
     fn row(&self) -> Row {
         match self {
-            Self::Searchable => Row::ours("crawlway, searchable"),
-            Self::Extract => Row::ours("crawlway, to JSON lines"),
-            Self::Shared(1) => Row::ours("on servers, 1 process crawls"),
-            Self::Shared(processes) => Row::ours(&format!("on servers, {processes} processes crawl")),
+            Self::Searchable => Row::crawlway("crawlway, searchable"),
+            Self::Extract => Row::crawlway("crawlway, to JSON lines"),
+            Self::Distributed(1) => Row::crawlway("on servers, 1 process crawls"),
+            Self::Distributed(processes) => {
+                Row::crawlway(&format!("on servers, {processes} processes crawl"))
+            }
             Self::Peer(peer) => Row::peer(&peer.name),
         }
     }
 
-    fn crawl(&self, program: &Path, site: &Site, place: &Path) -> anyhow::Result<Spent> {
+    fn crawl(&self, program: &Path, site: &Site, place: &Path) -> anyhow::Result<Usage> {
         match self {
-            Self::Searchable => ours::crawl(program, site, place, LIMIT),
-            Self::Extract => ours::extract(program, site, place, LIMIT),
-            Self::Shared(processes) => shared::crawl(program, site, place, *processes, LIMIT),
-            Self::Peer(peer) => peer.crawl(site, place, LIMIT),
+            Self::Searchable => crawlway::crawl(program, site, place, RUN_TIMEOUT),
+            Self::Extract => crawlway::extract(program, site, place, RUN_TIMEOUT),
+            Self::Distributed(processes) => distributed::crawl(program, site, place, *processes, RUN_TIMEOUT),
+            Self::Peer(peer) => peer.crawl(site, place, RUN_TIMEOUT),
         }
     }
 }
 
-fn crawlers(arguments: &Arguments, program: &Path, peers: Vec<peers::Peer>) -> anyhow::Result<Vec<Crawler>> {
+fn crawlers(peers: Vec<peers::Peer>) -> Vec<Crawler> {
     let mut crawlers = vec![Crawler::Searchable];
-    if arguments.peers && ours::can_extract(program)? {
+    if !peers.is_empty() {
         crawlers.push(Crawler::Extract);
-    } else if arguments.peers {
-        eprintln!(
-            "note: `crawlway crawl` has no --out yet, so that the row of our own for the peers' work is left out"
-        );
     }
     crawlers.extend(peers.into_iter().map(Crawler::Peer));
-    Ok(crawlers)
+    crawlers
 }
 
 fn on_servers(processes: &[usize]) -> Vec<Crawler> {
-    let shared = processes.iter().map(|processes| Crawler::Shared((*processes).max(1)));
+    let shared = processes.iter().map(|processes| Crawler::Distributed((*processes).max(1)));
     [Crawler::Searchable].into_iter().chain(shared).collect()
 }
 
-/// All of them in turn, again and again, so that what else the machine does meets all alike.
-fn side_by_side(
+/// Runs all crawlers in turn, repeatedly, so that other load affects all alike.
+fn compare(
     runs: usize,
     program: &Path,
     crawlers: &[Crawler],
@@ -184,23 +166,23 @@ fn side_by_side(
     for run in 1..=runs {
         for (number, (crawler, row)) in crawlers.iter().zip(&mut rows).enumerate() {
             let place = scratch.join(format!("{number}-{run}"));
-            let others = Others::watch(site)?;
-            let spent = crawler.crawl(program, site, &place).with_context(|| row.name.clone())?;
-            let others = others.cores(&spent, site)?;
+            let background = BackgroundLoad::start(site)?;
+            let usage = crawler.crawl(program, site, &place).with_context(|| row.name.clone())?;
+            let background = background.cores(&usage, site)?;
             eprintln!(
-                "run {run} of {runs}: {} in {:.2} s, {:.2} cores busy with other things",
+                "run {run} of {runs}: {} in {:.2} s, {:.2} cores of other load",
                 row.name,
-                spent.wall.as_secs_f64(),
-                others
+                usage.wall.as_secs_f64(),
+                background
             );
-            row.add(&spent, others);
+            row.add(&usage, background);
             clear(&place)?;
         }
     }
     Ok(rows)
 }
 
-/// Removes what a run left, so that the disk need not hold all runs at once.
+/// Removes the files of a run.
 fn clear(place: &Path) -> anyhow::Result<()> {
     let _ = fs::remove_file(place.with_extension("jsonl"));
     if place.exists() {

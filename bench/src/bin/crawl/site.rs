@@ -1,8 +1,8 @@
-//! The site that is crawled, served on loopback by a process of its own, so that its time and memory are not ours.
+//! Site under crawl, served on loopback by its own process, so that its CPU time and memory are not counted.
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use crawlway_bench::measured;
+use crawlway_bench::measure;
 use crawlway_demo_web::{Plan, Web};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// What the site is made of.
+/// Kind of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// Pages of about 11 KB with 20 links each.
@@ -19,20 +19,20 @@ pub(crate) enum Kind {
     Tiny,
 }
 
-/// A site that is being served, until this is dropped.
+/// Site server, stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Site {
     server: Child,
-    /// Where a crawl begins.
+    /// Start URL.
     pub(crate) start: String,
     pub(crate) kind: Kind,
     pub(crate) pages: usize,
 }
 
 impl Site {
-    /// Starts this very program again as the server.
+    /// Starts this program again as the server.
     pub(crate) fn start(kind: Kind, pages: usize) -> anyhow::Result<Self> {
-        let name = kind.to_possible_value().context("a kind of site without a name")?;
+        let name = kind.to_possible_value().context("a kind without a name")?;
         let mut server = Command::new(std::env::current_exe()?)
             .args(["--serve", name.get_name(), "--pages", &pages.to_string()])
             .stdin(Stdio::piped())
@@ -45,17 +45,17 @@ impl Site {
         }
         let site = Self { server, start: start.trim_end().to_owned(), kind, pages };
         if site.start.is_empty() {
-            bail!("the server did not start; it said why above");
+            bail!("the server did not start; see above");
         }
         Ok(site)
     }
 
-    /// The host and the port, as URLs have them.
+    /// Host and port.
     pub(crate) fn address(&self) -> &str {
         self.start.trim_start_matches("http://").trim_end_matches('/')
     }
 
-    /// The URL of a page by its number.
+    /// URL of a page.
     pub(crate) fn url(&self, page: usize) -> String {
         match (self.kind, page) {
             (_, 0) => self.start.clone(),
@@ -64,7 +64,7 @@ impl Site {
         }
     }
 
-    /// A query that finds every page.
+    /// Query that matches every page.
     pub(crate) fn query_for_all(&self) -> &'static str {
         match self.kind {
             Kind::Pages => "benchmark",
@@ -72,7 +72,7 @@ impl Site {
         }
     }
 
-    /// A query that finds one page before all others.
+    /// Query with this page as its first hit.
     pub(crate) fn query_for(&self, page: usize) -> String {
         match self.kind {
             Kind::Pages => format!("zq{page:05}x"),
@@ -80,27 +80,27 @@ impl Site {
         }
     }
 
-    /// What the server has computed so far.
+    /// CPU time of the server so far.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        measured::cpu_of(self.server.id())
+        measure::cpu_of(self.server.id())
     }
 }
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // It ends when nobody holds the other end any more, also if this process is killed.
+        // The server ends when its standard input closes, also if this process is killed.
         drop(self.server.stdin.take());
         let _ = self.server.wait();
     }
 }
 
-/// The server's side: says where the crawl begins, and serves until standard input ends.
+/// Server: prints the start URL, and serves until standard input ends.
 pub(crate) fn serve(kind: Kind, pages: usize) -> anyhow::Result<()> {
     let plan = match kind {
         Kind::Pages => Plan::bench(pages),
         Kind::Tiny => Plan::tiny(pages),
     };
-    // One thread, so that it gets no more of the machine than it needs.
+    // One thread, to leave the other cores to the crawler.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = Web::builder(plan).without_log().serve().await?;

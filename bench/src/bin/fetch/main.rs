@@ -1,14 +1,22 @@
-//! The fetcher, gate and guard on, beside a bare hyper-util client; and its memory over many hosts.
-#![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
+//! The fetcher, with rate limiter and SSRF guard, compared with a plain hyper-util client; and its memory over many hosts.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-mod bare;
+mod baseline;
+mod fetcher;
 mod memory;
-mod ours;
 
 use clap::Parser;
-use std::time::Duration;
+use crawlway_bench::median;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinHandle;
 
-/// Pages from a server on loopback, fetched by us and by a bare client, in alternating runs.
+/// Fetches pages from a server on loopback, with the fetcher and with a plain client in alternating runs.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Requests per run: 50,000, or 1,000,000 for the memory.
@@ -17,66 +25,77 @@ struct Arguments {
     /// Bytes per page.
     #[arg(long, default_value_t = 10_000)]
     size: usize,
-    /// Requests at a time.
+    /// Concurrent requests.
     #[arg(long, default_value_t = 64)]
-    at_a_time: usize,
-    /// Runs of each; the median counts. Many short ones, since neighbours come and go.
+    concurrency: usize,
+    /// Runs of each; the median counts. Many short ones, since the load of the machine varies.
     #[arg(long, default_value_t = 11)]
     runs: usize,
     /// Measures memory over many hosts instead.
     #[arg(long)]
     memory: bool,
-    /// The hosts of the memory run.
+    /// Hosts of the memory run.
     #[arg(long, default_value_t = 50_000)]
     hosts: usize,
-    /// Only ours, so that a profile has nothing else in it.
-    #[arg(long)]
-    only_ours: bool,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
-    let server = crawlway_bench::page::serve(arguments.size)?;
+    let Arguments { requests, size, concurrency, runs, memory, hosts } = Arguments::parse();
+    let server = crawlway_bench::page_server::serve(size)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    if arguments.memory {
-        let requests = arguments.requests.unwrap_or(1_000_000);
-        return runtime.block_on(memory::run(server, requests, arguments.hosts, arguments.at_a_time));
+    if memory {
+        return runtime.block_on(memory::run(server, requests.unwrap_or(1_000_000), hosts, concurrency));
     }
-    let Arguments { size, at_a_time, runs, .. } = arguments;
-    let requests = arguments.requests.unwrap_or(50_000);
-    let (mut bare, mut ours, mut with_robots) = (Vec::new(), Vec::new(), Vec::new());
-    for run in 0..runs {
-        if !arguments.only_ours {
-            bare.push(runtime.block_on(bare::run(server, requests, size, at_a_time))?);
-        }
-        ours.push(runtime.block_on(ours::run(server, requests, size, at_a_time, false))?);
-        with_robots.push(runtime.block_on(ours::run(server, requests, size, at_a_time, true))?);
-        eprintln!("run {} of {runs} done", run + 1);
-    }
-    let rate = |times: &mut Vec<Duration>| {
-        times.sort();
-        times.get(times.len() / 2).map_or(f64::NAN, |time| requests as f64 / time.as_secs_f64())
-    };
-    let (bare, ours, with_robots) = (rate(&mut bare), rate(&mut ours), rate(&mut with_robots));
-    if arguments.json {
-        let rows = serde_json::json!({
-            "requests": requests, "size": size, "at_a_time": at_a_time, "runs": runs,
-            "bare_per_s": bare, "ours_per_s": ours, "ours_with_robots_per_s": with_robots,
-            "ratio": ours / bare, "ratio_with_robots": with_robots / bare,
-        });
-        println!("{rows:#}");
-        return Ok(());
+    let requests = requests.unwrap_or(50_000);
+    let (mut baseline, mut plain, mut with_robots) = (Vec::new(), Vec::new(), Vec::new());
+    for run in 1..=runs {
+        baseline.push(runtime.block_on(baseline::run(server, requests, size, concurrency))?);
+        plain.push(runtime.block_on(fetcher::run(server, requests, size, concurrency, false))?);
+        with_robots.push(runtime.block_on(fetcher::run(server, requests, size, concurrency, true))?);
+        eprintln!("run {run} of {runs} done");
     }
     println!(
-        "{requests} pages of {size} bytes from loopback, {at_a_time} at a time on kept connections; the server has a thread of \
-         its own; median of {runs} alternating runs\n"
+        "{requests} pages of {size} bytes from loopback, {concurrency} concurrent requests on persistent connections; the server \
+         has its own thread; median of {runs} alternating runs\n"
     );
     println!("{:<44} {:>12} {:>8}", "", "requests/s", "ratio");
-    println!("{:<44} {bare:>12.0} {:>8.2}", "bare hyper-util client", 1.0);
-    println!("{:<44} {ours:>12.0} {:>8.2}", "fetcher, gate and guard on", ours / bare);
-    println!("{:<44} {with_robots:>12.0} {:>8.2}", "fetcher, robots.txt asked too", with_robots / bare);
+    let rate = |times: &[Duration]| requests as f64 / median(times).as_secs_f64();
+    let row = |name: &str, times: &[Duration]| {
+        println!("{name:<44} {:>12.0} {:>8.2}", rate(times), rate(times) / rate(&baseline));
+    };
+    row("plain hyper-util client", &baseline);
+    row("fetcher, rate limiter and SSRF guard on", &plain);
+    row("fetcher, with robots.txt", &with_robots);
+    Ok(())
+}
+
+/// Sends numbered requests from concurrent tasks.
+fn spawn_requests<F: Future<Output = anyhow::Result<()>> + Send + 'static>(
+    requests: usize,
+    concurrency: usize,
+    next: &Arc<AtomicUsize>,
+    request: impl Fn(usize) -> F + Clone + Send + 'static,
+) -> Vec<JoinHandle<anyhow::Result<()>>> {
+    (0..concurrency)
+        .map(|_| {
+            let (next, request) = (next.clone(), request.clone());
+            tokio::spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= requests {
+                        return Ok(());
+                    }
+                    request(number).await?;
+                }
+            })
+        })
+        .collect()
+}
+
+/// Waits for all tasks.
+async fn join_all(tasks: Vec<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
+    for task in tasks {
+        task.await??;
+    }
     Ok(())
 }

@@ -1,25 +1,25 @@
-//! The flow `inventory` under load: URLs posted and cached records read, at a given rate and as fast as it goes, beside bare
-//! servers; or posted beyond what the queue takes.
-#![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
+//! The flow `inventory` under load: POST of URLs and GET of cached records, compared with baseline servers; and overload of the
+//! queue.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-mod answer;
-mod bare;
+mod baseline;
 mod gateway;
 mod load;
-mod outcome;
 mod overload;
 mod request;
+mod response;
+mod results;
 mod table;
 
 use anyhow::{Context, ensure};
-use bare::Bare;
+use baseline::Baseline;
 use clap::Parser;
 use crawlway_bench::{
-    children, measured, page,
+    child_process, measure, page_server,
     program::{self, Running},
 };
 use gateway::Gateway;
-use load::Pace;
+use load::Schedule;
 use request::Request;
 use std::{
     fs,
@@ -30,20 +30,19 @@ use std::{
 };
 use table::Row;
 
-/// The HTTP API of the flow, driven over kept connections on loopback. A request is due at its moment whether those before it were
-/// answered or not, and its time counts from then.
+/// Load on the HTTP API of the flow over persistent connections on loopback. Latency counts from the scheduled time of a request.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What carries the queue: the embedded defaults, or RabbitMQ with records in PostgreSQL, which `cargo xtask bench` starts.
+    /// Broker: the embedded defaults, or RabbitMQ with records in PostgreSQL, which `cargo xtask bench` starts.
     #[arg(long, value_enum, default_value_t = Broker::Embedded)]
     broker: Broker,
-    /// Posts beyond a limit of 1000 waiting URLs while the worker is off, then lets it drain, instead.
+    /// Posts beyond a queue length of 1000 while the worker is off, then drains, instead.
     #[arg(long)]
     overload: bool,
     /// Requests per second; otherwise 10,000 for POST (2,000 on RabbitMQ and for the overload) and 30,000 for GET.
     #[arg(long)]
     rate: Option<f64>,
-    /// How long each load lasts, after one second that does not count. Four times as long for the overload.
+    /// Duration of each load, after a warm-up of one second. Four times as long for the overload.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
     /// Runs of each; the medians count.
@@ -52,24 +51,15 @@ struct Arguments {
     /// Connections, each with one request at a time.
     #[arg(long, default_value_t = 64)]
     connections: usize,
-    /// Only ours, so that a profile has nothing else in it.
-    #[arg(long)]
-    only_ours: bool,
-    /// Only `post` or `get`.
-    #[arg(long)]
-    only: Option<Work>,
-    /// The program to measure, instead of the one that is built from this source.
+    /// Program to measure, instead of the one built from this source.
     #[arg(long)]
     program: Option<PathBuf>,
-    /// Serves what ours is compared to: the other half, in a process of its own.
+    /// Runs a baseline server, in its own process.
     #[arg(long, hide = true, requires = "dir")]
-    serve: Option<Bare>,
-    /// What that server needs.
+    serve: Option<Baseline>,
+    /// File or directory of that server.
     #[arg(long, hide = true)]
     dir: Option<PathBuf>,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -87,55 +77,42 @@ impl Broker {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Work {
-    Post,
-    Get,
-}
-
-/// So many URLs never wait.
+/// Maximum queue length that is never reached.
 const NO_LIMIT: usize = 1_000_000_000;
-/// The page whose record is read: its record has about 1 KB.
-const PAGE: usize = 400;
-/// What does not count, in the beginning.
+/// Size of the page whose record is read; the record has about 1 KB.
+const PAGE_SIZE: usize = 400;
+/// Duration of the warm-up.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 fn main() -> anyhow::Result<ExitCode> {
-    if let Some(failed) = children::become_asked() {
+    if let Some(failed) = child_process::exec_child() {
         return Ok(failed);
     }
     run(&Arguments::parse()).map(|()| ExitCode::SUCCESS)
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if let (Some(bare), Some(place)) = (arguments.serve, &arguments.dir) {
-        return bare::serve(bare, place);
+    if let (Some(baseline), Some(path)) = (arguments.serve, &arguments.dir) {
+        return baseline::serve(baseline, path);
     }
     let program = program::find(arguments.program.as_deref())?;
     let scratch =
         tempfile::Builder::new().prefix("bench-inventory-").tempdir_in(program::target_directory()?)?;
-    let pages = page::serve(PAGE)?;
+    let pages = page_server::serve(PAGE_SIZE)?;
     if arguments.overload {
         return overload::run(arguments, &program, &scratch.path().join("overload"), pages);
     }
     let mut rows = Vec::new();
-    if arguments.only != Some(Work::Get) {
-        posts(arguments, &program, scratch.path(), pages, &mut rows)?;
-    }
-    if arguments.only == Some(Work::Get) || (arguments.only.is_none() && arguments.broker == Broker::Embedded)
-    {
+    posts(arguments, &program, scratch.path(), pages, &mut rows)?;
+    if arguments.broker == Broker::Embedded {
         gets(arguments, &program, scratch.path(), pages, &mut rows)?;
     }
     let Arguments { seconds, runs, connections, .. } = *arguments;
-    if arguments.json {
-        println!("{:#}", table::json(&rows, seconds, runs, connections));
-    } else {
-        table::print(&rows, seconds, runs, connections);
-    }
+    table::print(&rows, seconds, runs, connections);
     Ok(())
 }
 
-/// URLs that are new each time, with the worker off.
+/// POST of new URLs, with the worker off.
 fn posts(
     arguments: &Arguments,
     program: &Path,
@@ -143,35 +120,33 @@ fn posts(
     pages: SocketAddr,
     rows: &mut Vec<Row>,
 ) -> anyhow::Result<()> {
-    let (work, ours, bare, rate) = match arguments.broker {
-        Broker::Embedded => ("POST, embedded", "crawlway", Bare::Sqlite, 10_000.0),
-        Broker::Rabbitmq => ("POST, RabbitMQ", "crawlway", Bare::Rabbitmq, 2_000.0),
+    let (work, baseline, rate) = match arguments.broker {
+        Broker::Embedded => ("POST, embedded", Baseline::Sqlite, 10_000.0),
+        Broker::Rabbitmq => ("POST, RabbitMQ", Baseline::Rabbitmq, 2_000.0),
     };
-    let paces = [Pace::Rate(arguments.rate.unwrap_or(rate)), Pace::Closed];
-    let mut found = rows_for(work, ours, bare.name(), paces);
+    let schedules = [Schedule::Rate(arguments.rate.unwrap_or(rate)), Schedule::Closed];
+    let mut measured = Rows::new(work, baseline, schedules);
     for run in 1..=arguments.runs.max(1) {
-        let place = scratch.join(format!("post-{run}"));
-        let gateway = Gateway::start(program, &place, arguments.broker, NO_LIMIT, pages)?;
+        let directory = scratch.join(format!("post-{run}"));
+        let gateway = Gateway::start(program, &directory, arguments.broker, NO_LIMIT, pages)?;
         let mut request = Request::post(gateway.address, "https://example.org/item/");
-        for row in &mut found.ours {
-            measure(arguments, &gateway.process, &mut request, row, 202)?;
+        for row in &mut measured.crawlway {
+            drive(arguments, &gateway.process, &mut request, row, 202)?;
         }
-        gateway.end()?;
-        if !arguments.only_ours {
-            let server = bare.start(&place)?;
-            let mut request = Request::post(gateway::address(&server)?, "https://example.org/item/");
-            for row in &mut found.bare {
-                measure(arguments, &server, &mut request, row, 202)?;
-            }
+        gateway.stop()?;
+        let server = baseline.start(&directory)?;
+        let mut request = Request::post(gateway::address(&server)?, "https://example.org/item/");
+        for row in &mut measured.baseline {
+            drive(arguments, &server, &mut request, row, 202)?;
         }
-        fs::remove_dir_all(&place)?;
+        fs::remove_dir_all(&directory)?;
         eprintln!("run {run} of {}: {work} done", arguments.runs);
     }
-    found.into(arguments, rows);
+    rows.extend(measured.by_schedule());
     Ok(())
 }
 
-/// A finished record of about 1 KB, from the cache.
+/// GET of a completed record of about 1 KB from the cache.
 fn gets(
     arguments: &Arguments,
     program: &Path,
@@ -180,62 +155,55 @@ fn gets(
     rows: &mut Vec<Row>,
 ) -> anyhow::Result<()> {
     let work = "GET, cached";
-    let paces = [Pace::Rate(arguments.rate.unwrap_or(30_000.0)), Pace::Closed];
-    let mut found = rows_for(work, "crawlway", Bare::Bytes.name(), paces);
+    let schedules = [Schedule::Rate(arguments.rate.unwrap_or(30_000.0)), Schedule::Closed];
+    let mut measured = Rows::new(work, Baseline::Bytes, schedules);
     for run in 1..=arguments.runs.max(1) {
-        let place = scratch.join(format!("get-{run}"));
-        let mut gateway = Gateway::start(program, &place, arguments.broker, NO_LIMIT, pages)?;
+        let directory = scratch.join(format!("get-{run}"));
+        let mut gateway = Gateway::start(program, &directory, arguments.broker, NO_LIMIT, pages)?;
         let path = gateway.fetch_one(&format!("http://{pages}/"))?;
         let mut request = Request::get(gateway.address, &path);
-        let (_, record) = load::one(gateway.address, request.next())?;
-        for row in &mut found.ours {
-            measure(arguments, &gateway.process, &mut request, row, 200)?;
+        let (_, record) = load::send(gateway.address, request.next())?;
+        for row in &mut measured.crawlway {
+            drive(arguments, &gateway.process, &mut request, row, 200)?;
         }
-        gateway.end()?;
-        if !arguments.only_ours {
-            eprintln!("the record has {} bytes", record.len());
-            let file = place.join("record.json");
-            fs::write(&file, record)?;
-            let server = Bare::Bytes.start(&file)?;
-            let mut request = Request::get(gateway::address(&server)?, "/");
-            for row in &mut found.bare {
-                measure(arguments, &server, &mut request, row, 200)?;
-            }
+        gateway.stop()?;
+        eprintln!("the record has {} bytes", record.len());
+        let file = directory.join("record.json");
+        fs::write(&file, record)?;
+        let server = Baseline::Bytes.start(&file)?;
+        let mut request = Request::get(gateway::address(&server)?, "/");
+        for row in &mut measured.baseline {
+            drive(arguments, &server, &mut request, row, 200)?;
         }
-        fs::remove_dir_all(&place)?;
+        fs::remove_dir_all(&directory)?;
         eprintln!("run {run} of {}: {work} done", arguments.runs);
     }
-    found.into(arguments, rows);
+    rows.extend(measured.by_schedule());
     Ok(())
 }
 
-/// The rows of one kind of work.
-struct Found {
-    ours: [Row; 2],
-    bare: [Row; 2],
+/// Rows of one kind of requests.
+struct Rows {
+    crawlway: [Row; 2],
+    baseline: [Row; 2],
 }
 
-fn rows_for(work: &'static str, ours: &'static str, bare: &'static str, paces: [Pace; 2]) -> Found {
-    Found {
-        ours: paces.map(|pace| Row::new(ours, work, pace)),
-        bare: paces.map(|pace| Row::new(bare, work, pace)),
-    }
-}
-
-impl Found {
-    /// Ours beside the bare one, by load.
-    fn into(self, arguments: &Arguments, rows: &mut Vec<Row>) {
-        for (ours, bare) in self.ours.into_iter().zip(self.bare) {
-            rows.push(ours);
-            if !arguments.only_ours {
-                rows.push(bare);
-            }
+impl Rows {
+    fn new(work: &'static str, baseline: Baseline, schedules: [Schedule; 2]) -> Self {
+        Self {
+            crawlway: schedules.map(|schedule| Row::new("crawlway", work, schedule)),
+            baseline: schedules.map(|schedule| Row::new(baseline.name(), work, schedule)),
         }
     }
+
+    /// Rows by schedule.
+    fn by_schedule(self) -> impl Iterator<Item = Row> {
+        self.crawlway.into_iter().zip(self.baseline).flat_map(|(crawlway, baseline)| [crawlway, baseline])
+    }
 }
 
-/// Drives a load against a server, all of whose answers must have this status.
-fn measure(
+/// Runs a load against a server; all responses must have this status.
+fn drive(
     arguments: &Arguments,
     server: &Running,
     request: &mut Request,
@@ -244,19 +212,19 @@ fn measure(
 ) -> anyhow::Result<()> {
     let address = gateway::address(server)?;
     let time = Duration::from_secs_f64(arguments.seconds);
-    load::drive(address, arguments.connections, request, row.pace, WARM_UP)?;
+    load::run(address, arguments.connections, request, row.schedule, WARM_UP)?;
     let before = server.cpu()?;
-    let outcome = load::drive(address, arguments.connections, request, row.pace, time)?;
+    let results = load::run(address, arguments.connections, request, row.schedule, time)?;
     let cpu = server.cpu()? - before;
     ensure!(
-        outcome.with(status) == outcome.sent,
-        "expected {} answers with status {status}; there were {:?}, {} connections broke and {} requests timed out",
-        outcome.sent,
-        outcome.statuses,
-        outcome.broken,
-        outcome.timed_out
+        results.with_status(status) == results.sent,
+        "expected {} responses with status {status}; got {:?}, {} connections failed and {} requests timed out",
+        results.sent,
+        results.statuses,
+        results.failed,
+        results.timed_out
     );
-    let memory = measured::memory_now(server.pid()).context("a server that has memory")?;
-    row.add(outcome, cpu, memory);
+    let memory = measure::memory(server.pid()).context("reading the memory of the server")?;
+    row.add(results, cpu, memory);
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! The bytes of a request, made once; only a number in them changes from one to the next.
+//! Request template: the bytes are built once, and only a number in them changes.
 
 use std::net::SocketAddr;
 
-/// How many digits the number has.
+/// Digits of the number.
 const DIGITS: usize = 10;
 
-/// A request of which any number can be sent.
+/// Request template.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
@@ -14,13 +14,13 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Asks for a record.
+    /// GET of a path.
     pub(crate) fn get(address: SocketAddr, path: &str) -> Self {
         let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n");
         Self { bytes: head.into_bytes(), number_at: None, next: 0 }
     }
 
-    /// Posts URLs that begin like this, each with a number of its own.
+    /// POST of URLs with this prefix, each with another number.
     pub(crate) fn post(address: SocketAddr, url: &str) -> Self {
         let before = format!("{{\"url\":\"{url}");
         let length = before.len() + DIGITS + 2;
@@ -32,7 +32,7 @@ impl Request {
         Self { bytes, number_at: Some(number_at), next: 0 }
     }
 
-    /// The next request.
+    /// Bytes of the next request.
     pub(crate) fn next(&mut self) -> &[u8] {
         if let Some(at) = self.number_at {
             let mut rest = self.next;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_post_has_a_url_of_its_own_and_the_length_it_says() {
+    fn every_post_has_another_url_and_the_right_length() {
         let mut request = Request::post(([127, 0, 0, 1], 81).into(), "http://a.example/");
         let texts: Vec<String> =
             (0..12).map(|_| String::from_utf8(request.next().to_vec()).unwrap()).collect();

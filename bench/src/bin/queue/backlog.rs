@@ -1,13 +1,15 @@
-//! Many small messages waiting: how much memory they take, and how long opening takes.
+//! Large backlog of small messages: memory, and time of recovery.
 
+use anyhow::Context;
+use crawlway_bench::measure;
 use crawlway_broker::{Broker, Bytes, Outgoing, QueueName, QueueSpec};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{path::Path, process::Command, time::Instant};
 
 const BATCH: usize = 1000;
 
-/// Fills a queue, then opens it in a process of its own.
-pub(crate) fn run(folder: &Path, messages: usize, json: bool) -> anyhow::Result<()> {
+/// Fills a queue, then opens it in another process.
+pub(crate) fn run(folder: &Path, messages: usize) -> anyhow::Result<()> {
     let directory = folder.join("backlog");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let started = Instant::now();
@@ -21,26 +23,14 @@ pub(crate) fn run(folder: &Path, messages: usize, json: bool) -> anyhow::Result<
     anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let opened: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     std::fs::remove_dir_all(&directory)?;
-    let report = serde_json::json!({
-        "messages": messages, "fill_s": filling.as_secs_f64(), "fill_peak_mib": filled_peak / (1 << 20),
-        "open": opened,
-    });
-    if json {
-        println!("{report:#}");
-    } else {
-        println!("{messages} waiting messages of 100 bytes");
-        println!(
-            "filled in {:.1} s, at most {} MiB of memory",
-            filling.as_secs_f64(),
-            filled_peak / (1 << 20)
-        );
-        println!(
-            "opened in {:.2} s, at most {} MiB of memory; {} ready",
-            opened["seconds"].as_f64().unwrap_or(0.0),
-            opened["peak_mib"],
-            opened["ready"]
-        );
-    }
+    println!("{messages} pending messages of 100 bytes");
+    println!("filled in {:.1} s, peak memory {} MiB", filling.as_secs_f64(), filled_peak / (1 << 20));
+    println!(
+        "opened in {:.2} s, peak memory {} MiB; {} ready",
+        opened["seconds"].as_f64().unwrap_or(0.0),
+        opened["peak_mib"],
+        opened["ready"]
+    );
     Ok(())
 }
 
@@ -61,7 +51,7 @@ async fn fill(broker: &EmbeddedBroker, messages: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the directory and prints how long that took and how much memory it needed.
+/// Opens the directory and prints the time and the peak memory.
 pub(crate) fn open(directory: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let started = Instant::now();
@@ -75,10 +65,7 @@ pub(crate) fn open(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The most memory this process has had, in bytes.
+/// Peak memory of this process in bytes.
 fn peak_memory() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: u64 = line.unwrap_or("0").trim().trim_end_matches(" kB").parse()?;
-    Ok(kib * 1024)
+    measure::peak_memory(rustix::process::getpid()).context("reading the memory of this process")
 }

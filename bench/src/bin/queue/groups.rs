@@ -1,4 +1,4 @@
-//! What a receive costs with few and with very many message groups.
+//! Cost of a receive with few and with many message groups.
 
 use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, Verdict};
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
@@ -11,17 +11,13 @@ const MESSAGES: usize = 1_000_000;
 const MEASURED: usize = 200_000;
 const BATCH: usize = 64;
 
-/// Compares 1,000 with 1,000,000 groups, each queue holding as many messages.
-pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
+/// Compares 1,000 with 1,000,000 groups.
+pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
     let few = cost(&folder.join("few"), 1_000)?;
     let many = cost(&folder.join("many"), 1_000_000)?;
     let ratio = many.as_secs_f64() / few.as_secs_f64();
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
-    if json {
-        println!("{:#}", serde_json::json!({"few_us": micros(few), "many_us": micros(many), "ratio": ratio}));
-        return Ok(());
-    }
-    println!("{MESSAGES} waiting messages; receive + settle of {MEASURED}, {BATCH} at a time, per message");
+    println!("{MESSAGES} pending messages; receive and settle of {MEASURED}, {BATCH} at a time, per message");
     println!("{:<20} {:>8.2} µs", "1,000 groups", micros(few));
     println!("{:<20} {:>8.2} µs {ratio:>8.2} times", "1,000,000 groups", micros(many));
     Ok(())

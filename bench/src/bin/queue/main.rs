@@ -1,24 +1,28 @@
-//! The embedded queue beside a bare segment log that does the same writes; RabbitMQ beside its bare client and the embedded
-//! queue; a large backlog; many groups.
-#![allow(clippy::print_stdout, reason = "a benchmark's tables are its output")]
+//! The embedded queue compared with a plain segment log; RabbitMQ compared with its plain client and the embedded queue; a large
+//! backlog; many groups.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod backlog;
-mod bare;
+mod baseline;
+mod broker;
 mod groups;
-mod ours;
 mod rabbitmq;
 
+use broker::Calls;
 use clap::Parser;
-use std::{path::PathBuf, time::Duration};
+use crawlway_bench::median;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-/// Durable publish + receive + settle, ours and a bare log's, in alternating runs.
+/// Durable publish, receive and settle, compared with a baseline in alternating runs.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Which broker is measured: the embedded queue beside a bare log, or RabbitMQ beside its bare client and the embedded
-    /// queue. `cargo xtask bench` starts a RabbitMQ for it.
+    /// Broker: the embedded queue, or RabbitMQ, which `cargo xtask bench` starts.
     #[arg(long, value_enum, default_value_t = Measured::Embedded)]
     broker: Measured,
-    /// Messages per run; 200,000, or 40,000 on RabbitMQ, unless told otherwise.
+    /// Messages per run: 200,000, or 40,000 on RabbitMQ.
     #[arg(long)]
     messages: Option<usize>,
     /// Bytes per message.
@@ -27,21 +31,18 @@ struct Arguments {
     /// Runs of each; the median counts.
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// Where to put the files; a temporary folder on the current disk otherwise.
+    /// Directory of the files; the default is a temporary directory in the current one.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Measures memory and opening time with this many waiting messages of 100 bytes instead.
+    /// Measures memory and recovery time with this many pending messages of 100 bytes instead.
     #[arg(long)]
     backlog: Option<usize>,
     /// Measures a receive with 1,000 and with 1,000,000 groups instead.
     #[arg(long)]
     groups: bool,
-    /// Only opens the directory and says how long that took: the backlog's second half, in a process of its own.
+    /// Opens the directory of a backlog, in its own process.
     #[arg(long, hide = true)]
     open: bool,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,7 +51,7 @@ enum Measured {
     Rabbitmq,
 }
 
-/// Publishers, each with this many messages in flight, and consumers that take as many at a time.
+/// Publishers and consumers, each with this many messages in flight.
 const PUBLISHERS: usize = 4;
 const IN_FLIGHT: usize = 64;
 const CONSUMERS: usize = 2;
@@ -67,65 +68,60 @@ fn main() -> anyhow::Result<()> {
         return backlog::open(&folder);
     }
     if let Some(messages) = arguments.backlog {
-        return backlog::run(&folder, messages, arguments.json);
+        return backlog::run(&folder, messages);
     }
     if arguments.groups {
-        return groups::run(&folder, arguments.json);
+        return groups::run(&folder);
     }
     match arguments.broker {
-        Measured::Embedded => side_by_side(&arguments, &folder),
-        Measured::Rabbitmq => rabbitmq::side_by_side(&arguments, &folder),
+        Measured::Embedded => compare(&arguments, &folder),
+        Measured::Rabbitmq => rabbitmq::compare(&arguments, &folder),
     }
 }
 
-fn side_by_side(arguments: &Arguments, folder: &std::path::Path) -> anyhow::Result<()> {
+fn compare(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
     let Arguments { size, runs, .. } = *arguments;
     let messages = arguments.messages.unwrap_or(200_000);
-    let mut bare = Vec::new();
-    let mut batches = Vec::new();
-    let mut singles = Vec::new();
-    for run in 0..runs {
-        bare.push(bare::run(&folder.join(format!("bare-{run}")), messages, size)?);
-        batches.push(ours::run(
-            &folder.join(format!("batches-{run}")),
-            messages,
-            size,
-            ours::Calls::Batches,
-        )?);
-        singles.push(ours::run(
-            &folder.join(format!("singles-{run}")),
-            messages,
-            size,
-            ours::Calls::Singles,
-        )?);
-        eprintln!("run {} of {runs} done", run + 1);
+    let mut rows = [
+        Row::new("plain preallocated segment log"),
+        Row::new("embedded queue, 64 per call"),
+        Row::new("embedded queue, 64 concurrent calls of 1"),
+    ];
+    for run in 1..=runs {
+        let times = [
+            baseline::run(&folder.join(format!("baseline-{run}")), messages, size)?,
+            broker::run(&folder.join(format!("batches-{run}")), messages, size, Calls::Batches)?,
+            broker::run(&folder.join(format!("singles-{run}")), messages, size, Calls::Singles)?,
+        ];
+        rows.iter_mut().zip(times).for_each(|(row, time)| row.times.push(time));
+        eprintln!("run {run} of {runs} done");
     }
-    let rate = |times: &mut Vec<Duration>| median_rate(messages, times);
-    let (bare, batches, singles) = (rate(&mut bare), rate(&mut batches), rate(&mut singles));
-    let sync = bare::fdatasync(folder)?;
-    if arguments.json {
-        let rows = serde_json::json!({
-            "messages": messages, "size": size, "runs": runs, "fdatasync_us": sync.as_secs_f64() * 1e6,
-            "bare_per_s": bare, "batches_per_s": batches, "singles_per_s": singles,
-            "batches_ratio": batches / bare, "singles_ratio": singles / bare,
-        });
-        println!("{rows:#}");
-        return Ok(());
-    }
-    println!(
-        "{messages} messages of {size} bytes, {PUBLISHERS} publishers with {IN_FLIGHT} in flight, {CONSUMERS} consumers; \
-         publish + receive + settle; median of {runs} alternating runs; one fdatasync takes {:.0} µs here\n",
-        sync.as_secs_f64() * 1e6
-    );
-    println!("{:<44} {:>12} {:>8}", "", "messages/s", "ratio");
-    println!("{:<44} {bare:>12.0} {:>8.2}", "bare preallocated segment log", 1.0);
-    println!("{:<44} {batches:>12.0} {:>8.2}", "embedded queue, 64 a call", batches / bare);
-    println!("{:<44} {singles:>12.0} {:>8.2}", "embedded queue, 64 concurrent calls of 1", singles / bare);
+    println!("one fdatasync takes {:.0} µs", baseline::fdatasync(folder)?.as_secs_f64() * 1e6);
+    print_table(&rows, messages, size, runs);
     Ok(())
 }
 
-/// Messages per second of the run in the middle.
-fn median_rate(messages: usize, times: &mut [Duration]) -> f64 {
-    times.sort();
-    messages as f64 / times[times.len() / 2].as_secs_f64()
+/// Implementation with the times of its runs.
+struct Row {
+    name: &'static str,
+    times: Vec<Duration>,
+}
+
+impl Row {
+    fn new(name: &'static str) -> Self {
+        Self { name, times: Vec::new() }
+    }
+}
+
+/// Prints messages per second; the ratio is to the first row.
+fn print_table(rows: &[Row], messages: usize, size: usize, runs: usize) {
+    println!(
+        "{messages} messages of {size} bytes, {PUBLISHERS} publishers with {IN_FLIGHT} in flight, {CONSUMERS} consumers; \
+         publish, receive and settle; median of {runs} alternating runs\n"
+    );
+    println!("{:<44} {:>12} {:>8}", "", "messages/s", "ratio");
+    let rate = |row: &Row| messages as f64 / median(&row.times).as_secs_f64();
+    for row in rows {
+        println!("{:<44} {:>12.0} {:>8.2}", row.name, rate(row), rate(row) / rate(&rows[0]));
+    }
 }

@@ -1,9 +1,9 @@
-//! RabbitMQ through the contract, beside the bare client that publishes, confirms, consumes and acknowledges the same, and
-//! the embedded queue with the same messages.
+//! RabbitMQ through the broker contract, compared with its plain client and the embedded queue.
 
 use crate::{
-    Arguments, CONSUMERS, IN_FLIGHT, PUBLISHERS, median_rate,
-    ours::{self, Calls},
+    Arguments, CONSUMERS, IN_FLIGHT, PUBLISHERS, Row,
+    broker::{self, Calls},
+    print_table,
 };
 use anyhow::{Context, ensure};
 use crawlway_broker::{Broker, Bytes, MessageId};
@@ -27,66 +27,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) fn side_by_side(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn compare(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
     let Arguments { size, runs, .. } = *arguments;
     let messages = arguments.messages.unwrap_or(40_000) / IN_FLIGHT * IN_FLIGHT;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut rows = [
-        Row::new("bare client, 64 confirms at a time", "bare"),
-        Row::new("RabbitMQ, 64 a call", "batches"),
-        Row::new("RabbitMQ, 64 concurrent calls of 1", "singles"),
-        Row::new("embedded queue, 64 a call", "embedded_batches"),
-        Row::new("embedded queue, 64 concurrent calls of 1", "embedded_singles"),
+        Row::new("plain client, 64 publisher confirms at a time"),
+        Row::new("RabbitMQ, 64 per call"),
+        Row::new("RabbitMQ, 64 concurrent calls of 1"),
+        Row::new("embedded queue, 64 per call"),
+        Row::new("embedded queue, 64 concurrent calls of 1"),
     ];
     for run in 0..runs {
-        let embedded = |calls| ours::run(&folder.join(format!("embedded-{run}")), messages, size, calls);
+        let embedded = |calls| broker::run(&folder.join(format!("embedded-{run}")), messages, size, calls);
         let times = [
-            runtime.block_on(run_bare(messages, size))?,
-            runtime.block_on(run_ours(messages, size, Calls::Batches))?,
-            runtime.block_on(run_ours(messages, size, Calls::Singles))?,
+            runtime.block_on(run_baseline(messages, size))?,
+            runtime.block_on(run_broker(messages, size, Calls::Batches))?,
+            runtime.block_on(run_broker(messages, size, Calls::Singles))?,
             embedded(Calls::Batches)?,
             embedded(Calls::Singles)?,
         ];
         rows.iter_mut().zip(times).for_each(|(row, time)| row.times.push(time));
         eprintln!("run {} of {runs} done", run + 1);
     }
-    let rates = rows.each_mut().map(|row| median_rate(messages, &mut row.times));
-    let bare = rates[0];
-    if arguments.json {
-        let mut told = serde_json::json!({ "messages": messages, "size": size, "runs": runs });
-        for (row, rate) in rows.iter().zip(rates) {
-            told[format!("{}_per_s", row.key)] = rate.into();
-            told[format!("{}_ratio", row.key)] = (rate / bare).into();
-        }
-        println!("{told:#}");
-        return Ok(());
-    }
-    println!(
-        "{messages} messages of {size} bytes, {PUBLISHERS} publishers with {IN_FLIGHT} in flight, {CONSUMERS} consumers; \
-         publish, confirm, receive and settle; median of {runs} alternating runs\n"
-    );
-    println!("{:<44} {:>12} {:>8}", "", "messages/s", "ratio");
-    for (row, rate) in rows.iter().zip(rates) {
-        println!("{:<44} {rate:>12.0} {:>8.2}", row.name, rate / bare);
-    }
+    print_table(&rows, messages, size, runs);
     Ok(())
 }
 
-/// One way to get the messages through, and what its runs took.
-struct Row {
-    name: &'static str,
-    /// What its figures are called in JSON.
-    key: &'static str,
-    times: Vec<Duration>,
-}
-
-impl Row {
-    fn new(name: &'static str, key: &'static str) -> Self {
-        Self { name, key, times: Vec::new() }
-    }
-}
-
-async fn run_ours(messages: usize, size: usize, calls: Calls) -> anyhow::Result<Duration> {
+async fn run_broker(messages: usize, size: usize, calls: Calls) -> anyhow::Result<Duration> {
     let server = servers::rabbitmq();
     let options = Options {
         host: server.host,
@@ -96,19 +64,18 @@ async fn run_ours(messages: usize, size: usize, calls: Calls) -> anyhow::Result<
         ..Options::default()
     };
     let broker: Arc<dyn Broker> = Arc::new(RabbitBroker::connect(options).await?);
-    let took = ours::work(broker.clone(), messages, size, calls).await?;
+    let took = broker::work(broker.clone(), messages, size, calls).await?;
     broker.close().await?;
     Ok(took)
 }
 
-/// The same work by hand: a connection to publish on and one to consume on, a channel for each task, and every message
-/// acknowledged on its own.
-async fn run_bare(messages: usize, size: usize) -> anyhow::Result<Duration> {
+/// Plain client: a connection for publishing and one for consuming, a channel per task, and an ack per message.
+async fn run_baseline(messages: usize, size: usize) -> anyhow::Result<Duration> {
     let server = servers::rabbitmq();
     let address = format!("amqp://{}:{}@{}:{}/%2f", server.user, server.password, server.host, server.port);
     let publishing = Connection::connect(&address, ConnectionProperties::default()).await?;
     let consuming = Connection::connect(&address, ConnectionProperties::default()).await?;
-    let queue = format!("bare-{}", &MessageId::random().as_str()[24..]);
+    let queue = format!("baseline-{}", &MessageId::random().as_str()[24..]);
     let control = consuming.create_channel().await?;
     let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     control.queue_declare(queue.as_str().into(), durable, FieldTable::default()).await?;
@@ -145,7 +112,7 @@ async fn publish(channel: Channel, queue: String, body: Bytes, left: Arc<AtomicU
             channel.basic_publish("".into(), queue.as_str().into(), options, &body, properties)
         }));
         for confirm in sent.await? {
-            ensure!(confirm.await?.is_ack(), "every message is confirmed");
+            ensure!(confirm.await?.is_ack(), "a message was not confirmed");
         }
     }
     Ok(())
@@ -165,7 +132,7 @@ async fn consume(
         let Ok(delivery) = tokio::time::timeout(Duration::from_millis(20), consumer.next()).await else {
             continue;
         };
-        let delivery = delivery.context("the consumer goes on")??;
+        let delivery = delivery.context("the consumer was cancelled")??;
         delivery.acker.ack(BasicAckOptions::default()).await?;
         settled.fetch_add(1, Ordering::Relaxed);
     }

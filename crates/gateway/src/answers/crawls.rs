@@ -1,7 +1,7 @@
-//! What is answered about crawls, from the frontier.
+//! Operations on crawls.
 
 use crate::{
-    problem::Problem,
+    problem::{Problem, check_limit, excerpt},
     shape::{CrawlUrls, DeletedCrawl, FrontierEntry},
 };
 use crawlway_store::{
@@ -9,20 +9,18 @@ use crawlway_store::{
     frontier::{Crawl, CrawlState, EntryFilter, EntryState},
 };
 
-/// The most crawls in one list.
-pub const MOST_CRAWLS: usize = 500;
-/// The most URLs of a crawl in one list.
-pub const MOST_URLS: usize = 1_000;
+/// Maximum number of crawls in one list.
+pub const MAX_CRAWLS: usize = 500;
+/// Maximum number of URLs of a crawl in one list.
+pub const MAX_URLS: usize = 1_000;
 
-/// The newest crawls first, up to `limit` that are older than `after`, and where the list goes on.
+/// Crawls older than `after`, the newest first, and the pagination cursor.
 pub async fn list(
     frontier: &dyn Frontier,
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<Crawl>, Option<String>), Problem> {
-    if limit == 0 || limit > MOST_CRAWLS {
-        return Err(Problem::invalid(format!("expected 1 to {MOST_CRAWLS}")).field("limit"));
-    }
+    check_limit(limit, MAX_CRAWLS)?;
     let after = after.map(CrawlId::new).transpose();
     let after = after.map_err(|error| Problem::invalid(error.to_string()).field("after"))?;
     let crawls = frontier.crawls(after.as_ref(), limit).await?;
@@ -30,29 +28,29 @@ pub async fn list(
     Ok((crawls, next))
 }
 
-/// The crawl of this name.
+/// Crawl by name.
 pub async fn crawl(frontier: &dyn Frontier, name: &str) -> Result<Crawl, Problem> {
     frontier.crawl(&CrawlId::new(name)?).await?.ok_or_else(|| missing(name))
 }
 
-/// Pauses, resumes or cancels a crawl. One that has ended already is a conflict.
+/// Pauses, resumes or cancels a crawl. An ended crawl is a conflict.
 pub async fn set_state(frontier: &dyn Frontier, name: &str, state: CrawlState) -> Result<Crawl, Problem> {
     let before = crawl(frontier, name).await?;
     let crawl = frontier.set_state(&before.id, state).await?.ok_or_else(|| missing(name))?;
-    // One whose last URL was in flight when it was paused ends by being resumed.
+    // A crawl whose last URL was in flight when it was paused ends when it is resumed.
     let ended_by_this = state == CrawlState::Running && !before.state.has_ended();
     if crawl.state == state || ended_by_this {
         return Ok(crawl);
     }
-    let what = match crawl.state {
-        CrawlState::Finished => "start it again to crawl what is due again",
-        CrawlState::Limited => "start it again with a higher `max_pages`, or with none",
+    let hint = match crawl.state {
+        CrawlState::Finished => "start it again to crawl the pages that are due again",
+        CrawlState::Limited => "start it again with a higher `max_pages`, or without one",
         _ => "resume it first",
     };
-    Err(Problem::conflict(format!("crawl `{name}` is {}; {what}", crawl.state)))
+    Err(Problem::conflict(format!("crawl `{name}` is {}; {hint}", crawl.state)))
 }
 
-/// Deletes a crawl with all that is known of its URLs. Pages that it has brought stay in the index.
+/// Deletes a crawl and its URLs. Its pages stay in the index.
 pub async fn delete(frontier: &dyn Frontier, name: &str) -> Result<DeletedCrawl, Problem> {
     let id = CrawlId::new(name)?;
     if !frontier.delete_crawl(&id).await? {
@@ -61,8 +59,8 @@ pub async fn delete(frontier: &dyn Frontier, name: &str) -> Result<DeletedCrawl,
     Ok(DeletedCrawl { deleted: id.to_string() })
 }
 
-/// URLs of a crawl in the order in which they were found, up to `limit` after `after`: all, or those with this outcome, which is
-/// one of [`Counts::outcomes`](crate::shape::Counts) or a state.
+/// URLs of a crawl in the order of discovery: all, or those with this state or outcome (see
+/// [`Counts::outcomes`](crate::shape::Counts)).
 pub async fn urls(
     frontier: &dyn Frontier,
     name: &str,
@@ -71,12 +69,10 @@ pub async fn urls(
     limit: usize,
 ) -> Result<CrawlUrls, Problem> {
     let id = crawl(frontier, name).await?.id;
-    if limit == 0 || limit > MOST_URLS {
-        return Err(Problem::invalid(format!("expected 1 to {MOST_URLS}")).field("limit"));
-    }
+    check_limit(limit, MAX_URLS)?;
     let after = after.map(|after| {
-        let wrong = || Problem::invalid(format!("`{after}` is no place in the list; give the `next` of one"));
-        after.parse::<u64>().map_err(|_| wrong().field("after"))
+        let invalid = || Problem::invalid(format!("`{after}` is no cursor; use the `next` of a list"));
+        after.parse::<u64>().map_err(|_| invalid().field("after"))
     });
     let listed = frontier.entries(&id, &filter(outcome), after.transpose()?, limit).await?;
     Ok(CrawlUrls {
@@ -85,7 +81,7 @@ pub async fn urls(
     })
 }
 
-/// A state where the word is one, else an outcome of what is done.
+/// Filter by state if the word is one, else by the outcome of done URLs.
 fn filter(outcome: Option<&str>) -> EntryFilter {
     let state = match outcome {
         None => return EntryFilter::default(),
@@ -101,7 +97,6 @@ fn filter(outcome: Option<&str>) -> EntryFilter {
 }
 
 fn missing(name: &str) -> Problem {
-    let name: String = name.chars().take(200).collect();
-    Problem::not_found(format!("there is no crawl `{name}`; list the crawls to see those there are"))
+    Problem::not_found(format!("there is no crawl `{}`; list the crawls to see their names", excerpt(name)))
         .field("name")
 }

@@ -7,49 +7,49 @@ use crawlway_store::{
     pages::{Search, query::Query},
 };
 
-/// How many pages are removed together.
-const TOGETHER: usize = 500;
+/// Number of pages per removal.
+const BATCH: usize = 500;
 
 /// Removes the pages of these URLs.
 pub async fn remove_urls(index: &dyn PageIndex, urls: &[String]) -> Result<RemovedPages, Problem> {
-    let mut known = Vec::new();
+    let mut normalised = Vec::new();
     for url in urls {
         let url = normalise(url, &UrlOptions::default())
             .map_err(|error| Problem::invalid(format!("`{url}`: {error}")).field("url"))?;
-        known.push(url.into_string());
+        normalised.push(url.into_string());
     }
-    Ok(RemovedPages { removed: index.remove(&known, None).await? })
+    Ok(RemovedPages { removed: index.remove(&normalised, None).await? })
 }
 
-/// Removes the pages of a host and of its subdomains, as `host:` finds them.
+/// Removes the pages of a host and of its subdomains, as `host:` matches them.
 pub async fn remove_host(index: &dyn PageIndex, host: &str) -> Result<RemovedPages, Problem> {
-    let query = of_host(host)?;
+    let query = host_query(host)?;
     let mut removed = 0;
     loop {
-        let found =
-            index.search(&Search { limit: TOGETHER, fold: false, ..Search::new(query.clone()) }).await?;
-        let urls: Vec<String> = found.hits.into_iter().map(|hit| hit.url).collect();
+        let results =
+            index.search(&Search { limit: BATCH, fold: false, ..Search::new(query.clone()) }).await?;
+        let urls: Vec<String> = results.hits.into_iter().map(|hit| hit.url).collect();
         let now = if urls.is_empty() { 0 } else { index.remove(&urls, None).await? };
         removed += now;
-        // Pages that are found and cannot be removed are being removed by another process.
+        // Hits that cannot be removed are being removed by another process.
         if now == 0 {
             return Ok(RemovedPages { removed });
         }
     }
 }
 
-/// How many pages a host and its subdomains have.
+/// Number of pages of a host and its subdomains.
 pub async fn pages_of_host(index: &dyn PageIndex, host: &str) -> Result<u64, Problem> {
-    let search = Search { limit: 1, fold: false, ..Search::new(of_host(host)?) };
+    let search = Search { limit: 1, fold: false, ..Search::new(host_query(host)?) };
     Ok(index.search(&search).await?.total)
 }
 
-/// The query that finds all pages of a host.
-fn of_host(host: &str) -> Result<String, Problem> {
+/// Query for all pages of a host.
+fn host_query(host: &str) -> Result<String, Problem> {
     let query = format!("host:{host}");
     match Query::parse(&query) {
         Ok(Query::Host(_)) => Ok(query),
-        _ => Err(Problem::invalid(format!("`{host}` is no host; write its name alone, such as example.org"))
+        _ => Err(Problem::invalid(format!("`{host}` is no host; expected a name such as example.org"))
             .field("host")),
     }
 }

@@ -1,4 +1,4 @@
-//! Finished records as they are answered, for a while. What is older is kept for the time when the store is down.
+//! LRU cache of serialized URL records. Expired entries stay, for an outage of the store.
 
 use axum::body::Bytes;
 use crawlway_clock::Timestamp;
@@ -9,26 +9,26 @@ use std::{
     time::Duration,
 };
 
-/// What a record takes besides its text.
-const EACH: usize = 256;
+/// Memory of an entry besides its body.
+const ENTRY_OVERHEAD: usize = 256;
 
-/// Records by id, those that were not asked for longest given up first when there are too many.
+/// LRU cache by record id, bounded in bytes.
 #[derive(Debug)]
 pub(super) struct Cache {
     ttl: Duration,
-    most_bytes: usize,
-    books: Mutex<Books>,
+    max_bytes: usize,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct State {
     entries: HashMap<RecordId, Entry>,
-    /// When each was last asked for, as a number that grows.
+    /// Records in the order of their last use.
     used: BTreeMap<u64, RecordId>,
     last_use: u64,
     bytes: usize,
-    /// How often something was forgotten on purpose.
-    forgotten: u64,
+    /// Number of invalidations.
+    invalidations: u64,
 }
 
 #[derive(Debug)]
@@ -36,99 +36,103 @@ struct Entry {
     body: Bytes,
     loaded_at: Timestamp,
     used: u64,
-    /// A newer attempt is known of: only for when the store is down.
+    /// A newer attempt exists: only for an outage of the store.
     outdated: bool,
 }
 
-/// A record from the cache.
+/// Record from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct CachedRecord {
     pub(super) body: Bytes,
     pub(super) age: Duration,
-    /// Not older than is allowed, and not outdated.
+    /// Younger than the TTL, and not outdated.
     pub(super) fresh: bool,
 }
 
-/// The right to put in what is being loaded, unless something is forgotten meanwhile.
+/// Token of a load, invalid after an invalidation, so that a slow load does not restore an old value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loading(u64);
+pub(super) struct LoadToken(u64);
 
 impl Cache {
-    pub(super) fn new(ttl: Duration, most_bytes: usize) -> Self {
-        Self { ttl, most_bytes, books: Mutex::default() }
+    pub(super) fn new(ttl: Duration, max_bytes: usize) -> Self {
+        Self { ttl, max_bytes, state: Mutex::default() }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
-    /// A record, however old.
-    pub(super) fn get(&self, id: RecordId, now: Timestamp) -> Option<Kept> {
-        let mut books = self.books();
-        books.last_use += 1;
-        let this_use = books.last_use;
-        let entry = books.entries.get_mut(&id)?;
+    /// Record of any age.
+    pub(super) fn get(&self, id: RecordId, now: Timestamp) -> Option<CachedRecord> {
+        let mut state = self.state();
+        state.last_use += 1;
+        let this_use = state.last_use;
+        let entry = state.entries.get_mut(&id)?;
         let before = std::mem::replace(&mut entry.used, this_use);
         let (body, age, outdated) = (entry.body.clone(), now.since(entry.loaded_at), entry.outdated);
-        books.used.remove(&before);
-        books.used.insert(this_use, id);
-        Some(Kept { body, age, fresh: age < self.ttl && !outdated })
+        state.used.remove(&before);
+        state.used.insert(this_use, id);
+        Some(CachedRecord { body, age, fresh: age < self.ttl && !outdated })
     }
 
-    /// Call this before a record is loaded.
-    pub(super) fn loading(&self) -> Loading {
-        Loading(self.books().forgotten)
+    /// Token of a load; taken before the store is read.
+    pub(super) fn start_load(&self) -> LoadToken {
+        LoadToken(self.state().invalidations)
     }
 
-    /// Keeps a record that was loaded, as one to be answered or as an outdated one. One that alone is too large is not kept.
-    pub(super) fn put(&self, id: RecordId, body: Bytes, outdated: bool, loading: Loading, now: Timestamp) {
-        let mut books = self.books();
-        if books.forgotten != loading.0 {
+    /// Adds a loaded record, unless it exceeds the size of the cache.
+    pub(super) fn put(&self, id: RecordId, body: Bytes, outdated: bool, load: LoadToken, now: Timestamp) {
+        let mut state = self.state();
+        if state.invalidations != load.0 {
             return;
         }
-        books.remove(id);
-        if body.len() + EACH > self.most_bytes {
+        state.remove(id);
+        if body.len() + ENTRY_OVERHEAD > self.max_bytes {
             return;
         }
-        books.last_use += 1;
-        let used = books.last_use;
-        books.bytes += body.len() + EACH;
-        books.used.insert(used, id);
-        books.entries.insert(id, Entry { body, loaded_at: now, used, outdated });
-        while books.bytes > self.most_bytes
-            && let Some((_, oldest)) = books.used.first_key_value().map(|(used, id)| (*used, *id))
+        state.last_use += 1;
+        let used = state.last_use;
+        state.bytes += body.len() + ENTRY_OVERHEAD;
+        state.used.insert(used, id);
+        state.entries.insert(id, Entry { body, loaded_at: now, used, outdated });
+        while state.bytes > self.max_bytes
+            && let Some((_, oldest)) = state.used.first_key_value().map(|(used, id)| (*used, *id))
         {
-            books.remove(oldest);
+            state.remove(oldest);
         }
     }
 
-    /// Notes that a newer attempt at a record is known of. What is kept of it is answered only when the store is down.
-    pub(super) fn outdate(&self, id: RecordId) {
-        if let Some(entry) = self.books().entries.get_mut(&id) {
+    /// Marks a record as outdated, since a newer attempt exists.
+    pub(super) fn mark_outdated(&self, id: RecordId) {
+        if let Some(entry) = self.state().entries.get_mut(&id) {
             entry.outdated = true;
         }
     }
 
-    /// Forgets a record, or all, and says how many that were. What is being loaded is not kept either.
-    pub(super) fn forget(&self, id: Option<RecordId>) -> u64 {
-        let mut books = self.books();
-        books.forgotten += 1;
+    /// Removes one record or all, and returns their number. Pending loads are not cached either.
+    pub(super) fn invalidate(&self, id: Option<RecordId>) -> u64 {
+        let mut state = self.state();
+        state.invalidations += 1;
         match id {
-            Some(id) => u64::from(books.remove(id)),
+            Some(id) => u64::from(state.remove(id)),
             None => {
-                let all = books.entries.len() as u64;
-                *books = Books { forgotten: books.forgotten, last_use: books.last_use, ..Books::default() };
+                let all = state.entries.len() as u64;
+                *state = State {
+                    invalidations: state.invalidations,
+                    last_use: state.last_use,
+                    ..State::default()
+                };
                 all
             }
         }
     }
 }
 
-impl Books {
+impl State {
     fn remove(&mut self, id: RecordId) -> bool {
         let Some(entry) = self.entries.remove(&id) else { return false };
         self.used.remove(&entry.used);
-        self.bytes -= entry.body.len() + EACH;
+        self.bytes -= entry.body.len() + ENTRY_OVERHEAD;
         true
     }
 }
@@ -149,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_fresh_for_its_time_and_old_afterwards() {
+    fn a_record_is_fresh_until_its_ttl() {
         let cache = Cache::new(TTL, 10_000);
         assert_eq!(cache.get(id(1), at(0)), None);
-        cache.put(id(1), "{}".into(), false, cache.loading(), at(100));
+        cache.put(id(1), "{}".into(), false, cache.start_load(), at(100));
         let kept = |seconds: u64, fresh| {
-            Some(Kept { body: "{}".into(), age: Duration::from_secs(seconds - 100), fresh })
+            Some(CachedRecord { body: "{}".into(), age: Duration::from_secs(seconds - 100), fresh })
         };
         assert_eq!(cache.get(id(1), at(100)), kept(100, true));
         assert_eq!(cache.get(id(1), at(3699)), kept(3699, true));
@@ -164,55 +168,55 @@ mod tests {
     #[test]
     fn an_outdated_record_is_kept_and_not_fresh() {
         let cache = Cache::new(TTL, 10_000);
-        cache.put(id(1), "old".into(), false, cache.loading(), at(0));
-        cache.outdate(id(1));
+        cache.put(id(1), "old".into(), false, cache.start_load(), at(0));
+        cache.mark_outdated(id(1));
         let kept = cache.get(id(1), at(1)).unwrap();
         assert_eq!((kept.body, kept.fresh), ("old".into(), false));
-        cache.put(id(1), "new".into(), false, cache.loading(), at(2));
+        cache.put(id(1), "new".into(), false, cache.start_load(), at(2));
         assert!(cache.get(id(1), at(2)).unwrap().fresh);
-        cache.put(id(1), "queued".into(), true, cache.loading(), at(3));
+        cache.put(id(1), "queued".into(), true, cache.start_load(), at(3));
         assert!(!cache.get(id(1), at(3)).unwrap().fresh);
     }
 
     #[test]
-    fn what_was_loaded_before_it_was_forgotten_is_not_kept() {
+    fn a_load_before_an_invalidation_is_not_cached() {
         let cache = Cache::new(TTL, 10_000);
-        let loading = cache.loading();
-        assert_eq!(cache.forget(Some(id(1))), 0);
-        cache.put(id(1), "old".into(), false, loading, at(0));
+        let load = cache.start_load();
+        assert_eq!(cache.invalidate(Some(id(1))), 0);
+        cache.put(id(1), "old".into(), false, load, at(0));
         assert_eq!(cache.get(id(1), at(0)), None);
-        cache.put(id(1), "new".into(), false, cache.loading(), at(0));
-        assert_eq!((cache.forget(None), cache.get(id(1), at(0))), (1, None));
+        cache.put(id(1), "new".into(), false, cache.start_load(), at(0));
+        assert_eq!((cache.invalidate(None), cache.get(id(1), at(0))), (1, None));
     }
 
     proptest! {
-        /// Beside a list in the order of use: the same records are there, and never more bytes than allowed.
+        /// Same records as in a list in the order of use, within the maximum size.
         #[test]
-        fn the_least_used_is_given_up(steps in prop::collection::vec((0u8..12, 0usize..700, any::<bool>()), 1..200)) {
-            let most = 3000;
-            let cache = Cache::new(TTL, most);
+        fn the_least_recently_used_is_evicted(steps in prop::collection::vec((0u8..12, 0usize..700, any::<bool>()), 1..200)) {
+            let max = 3000;
+            let cache = Cache::new(TTL, max);
             let mut model: Vec<(u8, usize)> = Vec::new();
-            for (number, size, asks) in steps {
-                let known = model.iter().position(|(known, _)| *known == number);
-                if asks {
+            for (number, size, is_get) in steps {
+                let index = model.iter().position(|(cached, _)| *cached == number);
+                if is_get {
                     let got = cache.get(id(number), at(1)).map(|kept| kept.body.len());
-                    prop_assert_eq!(got, known.map(|place| model[place].1));
-                    if let Some(place) = known {
-                        let used = model.remove(place);
+                    prop_assert_eq!(got, index.map(|index| model[index].1));
+                    if let Some(index) = index {
+                        let used = model.remove(index);
                         model.push(used);
                     }
                     continue;
                 }
-                cache.put(id(number), vec![b' '; size].into(), false, cache.loading(), at(1));
-                if let Some(place) = known {
-                    model.remove(place);
+                cache.put(id(number), vec![b' '; size].into(), false, cache.start_load(), at(1));
+                if let Some(index) = index {
+                    model.remove(index);
                 }
                 model.push((number, size));
-                while model.iter().map(|(_, size)| size + EACH).sum::<usize>() > most {
+                while model.iter().map(|(_, size)| size + ENTRY_OVERHEAD).sum::<usize>() > max {
                     model.remove(0);
                 }
-                prop_assert!(cache.books().bytes <= most);
-                prop_assert_eq!(cache.books().entries.len(), model.len());
+                prop_assert!(cache.state().bytes <= max);
+                prop_assert_eq!(cache.state().entries.len(), model.len());
             }
         }
     }

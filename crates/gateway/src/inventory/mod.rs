@@ -1,20 +1,19 @@
-//! The flow `inventory` as the gateway answers for it: accepting URLs, and their records, from the store or the cache.
+//! Service of the flow `inventory`: accepts URLs, and reads their records from the store or the cache.
 //!
 //! ```text
-//! POST ─▶ broker ─▶ remembered as queued ─▶ answered 202 ─▶ written to the store in the background
-//! GET  ─▶ cache ─▶ store (one load, however many ask) ─▶ queued? ─▶ what the cache had, marked stale
+//! POST ─▶ broker ─▶ pending URLs ─▶ 202 ─▶ write-behind to the store
+//! GET  ─▶ cache ─▶ store (concurrent reads are coalesced) ─▶ pending URLs ─▶ expired cache entry, marked stale
 //! ```
 
-mod accepted;
 mod cache;
-mod queued;
+mod pending;
+mod write_behind;
 
 use crate::{
     answers,
     problem::Problem,
     shape::{AcceptedUrl, UrlList},
 };
-use accepted::AcceptedUrls;
 use axum::body::Bytes;
 use cache::Cache;
 use crawlway_broker::{Broker, QueueName};
@@ -31,7 +30,7 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 use parking_lot::Mutex;
-use queued::QueuedWrites;
+use pending::PendingUrls;
 use std::{
     collections::HashMap,
     sync::{
@@ -40,32 +39,31 @@ use std::{
     },
     time::Duration,
 };
+use write_behind::WriteBehind;
 
-/// A store that has not answered by then is down.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a read waits for the store when there is something else to answer, or when the store is known to be down.
-const ANSWER_WITHIN: Duration = Duration::from_millis(700);
-/// How often it is looked whether the store is down, in milliseconds, while answers come from the cache.
-const LOOK_AGAIN_MS: u64 = 1000;
+/// Timeout of a call to the store, after which it is down.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a read that has a fallback, or whose store is known to be down.
+const FALLBACK_TIMEOUT: Duration = Duration::from_millis(700);
+/// Interval of the probes of the store while reads are served from the cache, in milliseconds.
+const PROBE_INTERVAL_MS: u64 = 1000;
 
-/// How the gateway answers for the flow.
+/// Options of the flow `inventory` in the gateway.
 #[derive(Debug, Clone)]
 pub struct InventoryOptions {
-    /// The queue that URLs are put into.
+    /// Queue of accepted URLs.
     pub queue: QueueName,
-    /// Which addresses a URL may name.
+    /// SSRF guard for literal addresses.
     pub guard: Guard,
-    /// How long a finished record is answered from the cache.
+    /// Time to live of finished records in the cache.
     pub cache_ttl: Duration,
-    /// How large the cache is, in bytes.
+    /// Size of the cache in bytes.
     pub cache_size: usize,
-    /// How many accepted URLs are remembered until their records are begun, and how many are kept that are still to be
-    /// written to the records.
+    /// Maximum number of pending URLs in memory, and of records to be written.
     pub most_accepted: usize,
 }
 
-/// The flow `inventory` as the gateway answers for it. It can be asked before the broker and the store are there, and says
-/// which of them is missing.
+/// Service of the flow `inventory`. It exists before the broker and the store are connected, and reports which is missing.
 #[derive(Debug, Clone)]
 pub struct Inventory(Arc<Inner>);
 
@@ -78,60 +76,59 @@ struct Inner {
     options: InventoryOptions,
     clock: Clock,
     stop: Stop,
-    publisher: AtomicBool,
-    accepted: AcceptedUrls,
-    queued: QueuedWrites,
+    publisher_ready: AtomicBool,
+    pending: PendingUrls,
+    writes: WriteBehind,
     cache: Cache,
     loads: Mutex<HashMap<RecordId, Load>>,
-    /// The store did not answer when it was last asked.
+    /// Whether the last call to the store failed.
     down: AtomicBool,
-    /// When it was last asked in the background, in milliseconds since 1970.
-    looked_at: AtomicU64,
+    /// Time of the last probe, in milliseconds since 1970.
+    probed_at: AtomicU64,
 }
 
-/// A record as it is answered.
+/// Record with its age, for a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// As JSON.
+pub(crate) struct CurrentRecord {
+    /// JSON of the record.
     pub(crate) body: Bytes,
-    /// How long ago it was loaded.
+    /// Time since it was loaded.
     pub(crate) age: Duration,
-    /// The store could not be asked whether it is still so.
+    /// Whether the store is unavailable, so that the record may be out of date.
     pub(crate) stale: bool,
 }
 
 impl Inventory {
-    /// Answers with this broker, which may not be connected yet. Nothing is accepted before
-    /// [`queue_is_declared`](Self::queue_is_declared), and nothing is read before [`read_from`](Self::read_from).
+    /// Service on this broker, which may not be connected yet. URLs are accepted from
+    /// [`queue_is_declared`](Self::queue_is_declared) on, and records read from [`read_from`](Self::read_from) on.
     pub fn new(broker: Arc<dyn Broker>, options: InventoryOptions, clock: Clock, stop: Stop) -> Self {
         Self(Arc::new(Inner {
             broker,
             records: OnceLock::new(),
-            accepted: AcceptedUrls::new(options.most_accepted),
-            queued: QueuedWrites::new(options.most_accepted),
+            pending: PendingUrls::new(options.most_accepted),
+            writes: WriteBehind::new(options.most_accepted),
             cache: Cache::new(options.cache_ttl, options.cache_size),
             options,
             clock,
             stop,
-            publisher: AtomicBool::new(false),
+            publisher_ready: AtomicBool::new(false),
             loads: Mutex::default(),
             down: AtomicBool::new(false),
-            looked_at: AtomicU64::new(0),
+            probed_at: AtomicU64::new(0),
         }))
     }
 
-    /// From here on URLs are accepted.
+    /// Starts to accept URLs.
     pub fn queue_is_declared(&self) {
-        self.0.publisher.store(true, Ordering::Release);
+        self.0.publisher_ready.store(true, Ordering::Release);
     }
 
-    /// From here on records are read from there. The first one counts.
+    /// Sets the store of the records; later calls are ignored.
     pub fn read_from(&self, records: Arc<dyn UrlRecords>) {
         let _ = self.0.records.set(records);
     }
 
-    /// Why a URL with a literal address is refused, if the guard forbids that address. What a name resolves to is seen when it
-    /// is fetched.
+    /// Problem of a URL with a literal address that the SSRF guard forbids. Names are checked when they are resolved.
     pub(crate) fn refused_address(&self, url: &str) -> Option<Problem> {
         match crawlway_flows::inventory::check(url, &self.0.options.guard) {
             Err(error @ NotAccepted::Address { .. }) => Some(answers::refused_url(error)),
@@ -139,20 +136,19 @@ impl Inventory {
         }
     }
 
-    /// Puts a URL into the queue; answered when the broker has it durably.
+    /// Publishes a URL, and returns after the publisher confirm.
     pub(crate) async fn accept(&self, url: &str) -> Result<AcceptedUrl, Problem> {
         let inner = &self.0;
         if inner.stop.is_requested() {
             return Err(Problem::publisher_not_ready(
-                "the process was asked to end; ask another, or again later",
+                "the process is shutting down; use another gateway, or retry later",
             ));
         }
-        // What is wrong with a URL can be said without the broker, and should be.
-        let ready = inner.publisher.load(Ordering::Acquire);
-        if !ready {
+        // An invalid URL is rejected also without a broker.
+        if !inner.publisher_ready.load(Ordering::Acquire) {
             crawlway_flows::inventory::check(url, &inner.options.guard).map_err(answers::refused_url)?;
             return Err(Problem::publisher_not_ready(format!(
-                "queue `{}` is not declared yet, since the broker was not there; ask again later",
+                "queue `{}` is not declared yet, since the broker is not connected; retry later",
                 inner.options.queue
             )));
         }
@@ -164,85 +160,81 @@ impl Inventory {
             inner.clock.now(),
         )
         .await?;
-        inner.accepted.remember(accepted.clone());
-        // Or its old record would be answered until its time is over, were the message forgotten before it is begun.
-        inner.cache.outdate(accepted.id);
-        queued::write_soon(inner, accepted.request());
+        inner.pending.insert(accepted.clone());
+        // Otherwise the old record would be served until its TTL, if the pending URL is evicted early.
+        inner.cache.mark_outdated(accepted.id);
+        write_behind::schedule(inner, accepted.request());
         Ok(accepted.into())
     }
 
-    /// Returns when what was accepted is in the records, or cannot be in the time that is left. For the end of the process.
+    /// Writes the records of all accepted URLs at shutdown, up to a timeout.
     pub async fn flush(&self) {
-        queued::flush(&self.0).await;
+        write_behind::flush(&self.0).await;
     }
 
-    /// The record with this id; none if nobody has asked for its URL, as far as is known.
-    pub(crate) async fn record(&self, id: RecordId) -> Result<Option<Found>, Problem> {
+    /// Record by id; `None` for an unknown URL.
+    pub(crate) async fn record(&self, id: RecordId) -> Result<Option<CurrentRecord>, Problem> {
         let inner = &self.0;
         let now = inner.clock.now();
-        let kept = inner.cache.get(id, now);
-        if let Some(kept) = &kept
-            && kept.fresh
-            && !inner.accepted.is_waiting(id)
+        let cached = inner.cache.get(id, now);
+        if let Some(cached) = &cached
+            && cached.fresh
+            && !inner.pending.is_pending(id)
         {
-            self.keep_an_eye_on_the_store();
+            self.probe_store();
             let stale = inner.down.load(Ordering::Relaxed);
-            return Ok(Some(Found { body: kept.body.clone(), age: kept.age, stale }));
+            return Ok(Some(CurrentRecord { body: cached.body.clone(), age: cached.age, stale }));
         }
-        let queued = inner.accepted.queued(id, now).map(|record| body_of(&record));
-        let found = |body, age, stale| Ok(Some(Found { body, age, stale }));
-        let else_known = kept.is_some() || queued.is_some();
+        let pending = inner.pending.record(id, now).map(|record| to_json(&record));
+        let record = |body, age, stale| Ok(Some(CurrentRecord { body, age, stale }));
+        let has_fallback = cached.is_some() || pending.is_some();
         let load = self.load(id);
-        let loaded = if else_known || inner.down.load(Ordering::Relaxed) {
-            // The load goes on, and the next read has it.
-            tokio::time::timeout(ANSWER_WITHIN, load).await.unwrap_or_else(|_| {
-                // As far as is known; the load corrects it.
+        let loaded = if has_fallback || inner.down.load(Ordering::Relaxed) {
+            // The load continues, for the next read.
+            tokio::time::timeout(FALLBACK_TIMEOUT, load).await.unwrap_or_else(|_| {
+                // Corrected when the load ends.
                 inner.down.store(true, Ordering::Relaxed);
-                Err(late(ANSWER_WITHIN))
+                Err(timed_out(FALLBACK_TIMEOUT))
             })
         } else {
             load.await
         };
         match loaded {
-            Ok(Some(body)) => found(body, Duration::ZERO, false),
-            Ok(None) => queued.map_or(Ok(None), |body| found(body, Duration::ZERO, false)),
-            Err(error) => match (kept, queued) {
-                (Some(kept), _) => found(kept.body, kept.age, true),
-                (None, Some(body)) => found(body, Duration::ZERO, true),
+            Ok(Some(body)) => record(body, Duration::ZERO, false),
+            Ok(None) => pending.map_or(Ok(None), |body| record(body, Duration::ZERO, false)),
+            Err(error) => match (cached, pending) {
+                (Some(cached), _) => record(cached.body, cached.age, true),
+                (None, Some(body)) => record(body, Duration::ZERO, true),
                 (None, None) => Err(error.into()),
             },
         }
     }
 
-    /// The store, if it is there by now.
-    pub(crate) fn records(&self) -> Result<&Arc<dyn UrlRecords>, Problem> {
-        self.0.records.get().ok_or_else(|| not_there().into())
-    }
-
-    /// Records that fit. The request does not wait long for a store that is known to be down.
+    /// List of records. The timeout is short for a store that is known to be down.
     pub(crate) async fn list(&self, wanted: &Wanted) -> Result<UrlList, Problem> {
+        let records = self.0.records.get().ok_or_else(not_connected)?;
         let down = &self.0.down;
-        let within = if down.load(Ordering::Relaxed) { ANSWER_WITHIN } else { PATIENCE };
-        match tokio::time::timeout(within, answers::url_list(&**self.records()?, wanted)).await {
+        let timeout = if down.load(Ordering::Relaxed) { FALLBACK_TIMEOUT } else { STORE_TIMEOUT };
+        match tokio::time::timeout(timeout, answers::url_list(&**records, wanted)).await {
             Ok(list) => list,
             Err(_) => {
                 down.store(true, Ordering::Relaxed);
-                Err(late(within).into())
+                Err(timed_out(timeout).into())
             }
         }
     }
 
-    /// Forgets what the cache has of a record, or of all, and says of how many.
-    pub(crate) fn forget(&self, id: Option<RecordId>) -> u64 {
-        self.0.cache.forget(id)
+    /// Removes one record or all from the cache, and returns their number.
+    pub(crate) fn invalidate(&self, id: Option<RecordId>) -> u64 {
+        self.0.cache.invalidate(id)
     }
 
-    /// The broker that URLs are put into.
+    /// Broker of the queue.
     pub(crate) fn broker(&self) -> &Arc<dyn Broker> {
         &self.0.broker
     }
 
-    /// Joins the load of this record that is under way, or begins one. It goes on when nobody waits for it any more.
+    /// Joins the pending load of this record, or starts one. It continues without its callers.
     fn load(&self, id: RecordId) -> Load {
         let mut loads = self.0.loads.lock();
         if let Some(load) = loads.get(&id) {
@@ -254,72 +246,72 @@ impl Inventory {
             this.0.loads.lock().remove(&id);
             loaded
         });
-        let broke = |_| Err(StoreError::Unavailable { detail: "reading the record broke".to_owned() });
-        let load = async move { loading.await.unwrap_or_else(broke) }.boxed().shared();
+        let panicked =
+            |_| Err(StoreError::Unavailable { detail: "the read of the record panicked".to_owned() });
+        let load = async move { loading.await.unwrap_or_else(panicked) }.boxed().shared();
         loads.insert(id, load.clone());
         load
     }
 
     async fn read(&self, id: RecordId) -> Result<Option<Bytes>, StoreError> {
         let inner = &self.0;
-        let records = inner.records.get().ok_or_else(not_there)?;
-        let loading = inner.cache.loading();
-        let reading = tokio::time::timeout(PATIENCE, records.get(id)).await;
-        let read = reading.unwrap_or_else(|_| Err(late(PATIENCE)));
+        let records = inner.records.get().ok_or_else(not_connected)?;
+        let token = inner.cache.start_load();
+        let reading = tokio::time::timeout(STORE_TIMEOUT, records.get(id)).await;
+        let read = reading.unwrap_or_else(|_| Err(timed_out(STORE_TIMEOUT)));
         inner.down.store(read.is_err(), Ordering::Relaxed);
         let Some(mut record) = read? else { return Ok(None) };
-        let ahead = inner.accepted.ahead_of(&record);
-        let outdated = ahead.is_some() || !record.status.is_finished();
-        if let Some(request) = ahead.filter(|_| record.status.is_finished()) {
-            // As the write in the background will have it.
+        let newer = inner.pending.newer_than(&record);
+        let outdated = newer.is_some() || !record.status.is_finished();
+        if let Some(request) = newer.filter(|_| record.status.is_finished()) {
+            // Same change as the write-behind will make.
             record.queue_again(&request, request.requested_at);
         }
-        let body = body_of(&record);
-        // What is not finished is kept for the page that it may have, for when the store is down.
+        let body = to_json(&record);
+        // An unfinished record is cached for its last page, for an outage of the store.
         if !outdated || record.metadata != Metadata::default() {
-            inner.cache.put(id, body.clone(), outdated, loading, inner.clock.now());
-            if inner.accepted.is_waiting(id) {
-                inner.cache.outdate(id);
+            inner.cache.put(id, body.clone(), outdated, token, inner.clock.now());
+            if inner.pending.is_pending(id) {
+                inner.cache.mark_outdated(id);
             }
         }
         Ok(Some(body))
     }
 
-    /// Looks now and then, in the background, whether the store is down: who is answered from the cache would not find
-    /// out.
-    fn keep_an_eye_on_the_store(&self) {
+    /// Probes the store in the background at intervals, since reads from the cache do not notice an outage.
+    fn probe_store(&self) {
         let inner = &self.0;
-        let (now, last) = (inner.clock.now().as_millis(), inner.looked_at.load(Ordering::Relaxed));
-        let due = now.saturating_sub(last) >= LOOK_AGAIN_MS;
-        // One of those who come at this moment looks.
-        if !due || inner.looked_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        let (now, last) = (inner.clock.now().as_millis(), inner.probed_at.load(Ordering::Relaxed));
+        let due = now.saturating_sub(last) >= PROBE_INTERVAL_MS;
+        // Only one of several concurrent requests probes.
+        if !due || inner.probed_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
         {
             return;
         }
         let this = self.clone();
         tokio::spawn(async move {
             let Some(records) = this.0.records.get() else { return };
-            let up = matches!(tokio::time::timeout(PATIENCE, records.ready()).await, Ok(Ok(())));
+            let up = matches!(tokio::time::timeout(STORE_TIMEOUT, records.ready()).await, Ok(Ok(())));
             this.0.down.store(!up, Ordering::Relaxed);
         });
     }
 }
 
-fn not_there() -> StoreError {
-    StoreError::Unavailable { detail: "the records are not there yet; the process waits for them".to_owned() }
+fn not_connected() -> StoreError {
+    StoreError::Unavailable { detail: "the record store is not connected yet; retry later".to_owned() }
 }
 
-fn late(after: Duration) -> StoreError {
-    StoreError::Unavailable { detail: format!("the records did not answer within {after:?}") }
+fn timed_out(timeout: Duration) -> StoreError {
+    StoreError::Unavailable { detail: format!("no response of the record store within {timeout:?}") }
 }
 
-/// Nothing in a record can fail to be written.
-fn body_of(record: &Record) -> Bytes {
+/// JSON of a record; its serialization cannot fail.
+fn to_json(record: &Record) -> Bytes {
     serde_json::to_vec(record).unwrap_or_default().into()
 }
 
-impl Found {
-    /// The JSON, which says so if it may be out of date.
+impl CurrentRecord {
+    /// JSON of the record, with `stale` if it may be out of date.
     pub(crate) fn json(&self) -> Bytes {
         match self.body.strip_prefix(b"{") {
             Some(rest) if self.stale => [&b"{\"stale\":true,"[..], rest].concat().into(),

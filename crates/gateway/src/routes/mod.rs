@@ -1,46 +1,46 @@
-//! The routes: one file per subject, and a folder per flow for what is a flow's own.
+//! Routes: a file per resource, and a folder per flow.
 
-mod dead;
+mod dead_letters;
 pub(crate) mod inventory;
 mod queues;
 mod search;
 mod trails;
 
 use crate::{
-    auth::{self, Admission, Token},
-    callers::{self, AllowedHosts},
+    auth::{self, Authentication, Token},
     health,
     metrics::{self, RequestMeter, Telemetry},
+    middleware::{self, Tracking},
     openapi,
+    origin::{self, AllowedHosts},
     parts::{Parts, Shared},
-    problem::Problem,
+    problem::{Problem, excerpt},
     readiness::Readiness,
-    requests::{self, Frame},
 };
 use axum::{
     Router,
     extract::{DefaultBodyLimit, FromRef},
-    middleware,
+    middleware::from_fn_with_state,
 };
 use http::{Method, Uri};
 use std::{sync::Arc, time::Duration};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-/// Who may ask, and how much.
+/// Options of a router: authentication and limits of requests.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The admin token; without one everybody who can reach the gateway may use it.
+    /// Admin token; `None` for no authentication.
     pub token: Option<Token>,
-    /// The names under which it may be asked.
+    /// Allowed values of the header `Host`.
     pub hosts: AllowedHosts,
-    /// The largest body, in bytes.
+    /// Maximum size of a request body in bytes.
     pub max_body: usize,
-    /// How long an answer may take.
+    /// Timeout of a request.
     pub time_limit: Duration,
 }
 
 impl Default for Options {
-    /// No token, loopback's names, bodies up to 1 MiB, 30 s.
+    /// No token, loopback names, bodies up to 1 MiB, 30 s.
     fn default() -> Self {
         Self {
             token: None,
@@ -51,59 +51,59 @@ impl Default for Options {
     }
 }
 
-/// The whole gateway as a service. [`bind`](crate::bind) listens for it.
+/// Router of the full gateway, for [`Listening::serve`](crate::Listening::serve).
 pub fn router(parts: Parts, options: Options) -> Router {
     let shared = Shared::new(parts);
-    tokio::spawn(watch_rates(shared.clone()));
+    tokio::spawn(sample_crawl_rates(shared.clone()));
     tokio::spawn(search::resume_sitemaps(shared.clone()));
-    let (router, document) = described();
-    let router = router.merge(openapi::routes(document)).fallback(nothing_here);
+    let (router, document) = documented();
+    let router = router.merge(openapi::routes(document)).fallback(not_found);
     let requests = shared.telemetry.requests().clone();
-    framed(router.method_not_allowed_fallback(another_method), requests, shared, options)
+    with_middleware(router.method_not_allowed_fallback(method_not_allowed), requests, shared, options)
 }
 
-/// Health and metrics alone, for a process that does its work without a gateway.
+/// Router with health and metrics alone, for a worker without a gateway.
 pub fn health_router(parts: &Parts, options: Options) -> Router {
-    health_of(Telemetry::of_parts(parts), options)
+    telemetry_router(Telemetry::of_parts(parts), options)
 }
 
-/// The same while such a process starts.
+/// Router with health and metrics alone, while the worker starts.
 pub fn starting_health_router(readiness: Readiness, options: Options) -> Router {
-    health_of(Telemetry::starting(readiness), options)
+    telemetry_router(Telemetry::starting(readiness), options)
 }
 
-fn health_of(telemetry: Telemetry, options: Options) -> Router {
+fn telemetry_router(telemetry: Telemetry, options: Options) -> Router {
     let (router, _) = health_routes::<Telemetry>().split_for_parts();
-    let router = router.fallback(only_health_here).method_not_allowed_fallback(another_method);
-    framed(router, telemetry.requests().clone(), telemetry, options)
+    let router = router.fallback(only_telemetry).method_not_allowed_fallback(method_not_allowed);
+    with_middleware(router, telemetry.requests().clone(), telemetry, options)
 }
 
-/// What holds for every request, around all routes.
-pub(crate) fn framed<S: Clone + Send + Sync + 'static>(
+/// Adds the middleware of all requests.
+pub(crate) fn with_middleware<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     requests: Arc<RequestMeter>,
     state: S,
     options: Options,
 ) -> Router {
-    let frame = Frame { requests, time_limit: options.time_limit };
-    let admission = Admission::new(options.token, options.time_limit);
+    let tracking = Tracking { requests, timeout: options.time_limit };
+    let authentication = Authentication::new(options.token, options.time_limit);
     router
         .with_state(state)
         .layer(DefaultBodyLimit::max(options.max_body))
-        .layer(middleware::from_fn_with_state(options.max_body, requests::announced))
-        .layer(middleware::from_fn_with_state(admission, auth::check))
-        .layer(middleware::from_fn_with_state(options.hosts, callers::check))
-        .layer(middleware::from_fn_with_state(frame, requests::frame))
+        .layer(from_fn_with_state(options.max_body, middleware::check_content_length))
+        .layer(from_fn_with_state(authentication, auth::check))
+        .layer(from_fn_with_state(options.hosts, origin::check))
+        .layer(from_fn_with_state(tracking, middleware::track))
 }
 
-/// The routes and their description.
-pub(crate) fn described() -> (Router<Shared>, utoipa::openapi::OpenApi) {
-    let (router, mut document) = OpenApiRouter::with_openapi(openapi::frame())
+/// Routes with their OpenAPI document.
+pub(crate) fn documented() -> (Router<Shared>, utoipa::openapi::OpenApi) {
+    let (router, mut document) = OpenApiRouter::with_openapi(openapi::base())
         .merge(search::routes())
         .merge(inventory::routes())
         .merge(trails::routes())
         .merge(queues::routes())
-        .merge(dead::routes())
+        .merge(dead_letters::routes())
         .merge(health_routes())
         .split_for_parts();
     openapi::complete(&mut document);
@@ -121,32 +121,47 @@ where
         .routes(routes!(metrics::metrics))
 }
 
-async fn nothing_here(uri: Uri) -> Problem {
-    let path: String = uri.path().chars().take(200).collect();
-    Problem::not_found(format!("there is nothing at `{path}`; `/api/docs/` shows what there is"))
+async fn not_found(uri: Uri) -> Problem {
+    Problem::not_found(format!("no route `{}`; see `/api/docs/`", excerpt(uri.path())))
 }
 
-async fn only_health_here(uri: Uri) -> Problem {
-    let path: String = uri.path().chars().take(200).collect();
+async fn only_telemetry(uri: Uri) -> Problem {
     Problem::not_found(format!(
-        "there is nothing at `{path}`; this process is no gateway, and has `/health/live`, `/health/ready` and `/metrics`"
+        "no route `{}`; this process is no gateway, and has `/health/live`, `/health/ready` and `/metrics`",
+        excerpt(uri.path())
     ))
 }
 
-pub(crate) async fn another_method(method: Method, uri: Uri) -> Problem {
-    let path: String = uri.path().chars().take(200).collect();
-    Problem::method(format!("`{method}` is not for `{path}`; the header `Allow` says what is"))
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    let path = excerpt(uri.path());
+    Problem::method(format!("`{method}` is not allowed for `{path}`; see the header `Allow`"))
 }
 
-/// Looks at the running crawls every second, so that there is a rate when somebody asks for the first time.
-async fn watch_rates(shared: Shared) {
+/// Runs an operation to its end, also when the client disconnects or the request times out.
+async fn uncancelled<T: Send + 'static>(
+    operation: impl Future<Output = Result<T, Problem>> + Send + 'static,
+    interrupted: &'static str,
+) -> Result<T, Problem> {
+    tokio::spawn(operation).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "operation of a request panicked");
+        Err(Problem::internal(interrupted))
+    })
+}
+
+/// Default number of entries in a list.
+fn default_limit() -> usize {
+    50
+}
+
+/// Samples the running crawls every second, so that the first request for a crawl has a rate.
+async fn sample_crawl_rates(shared: Shared) {
     let stop = shared.parts.stop.clone();
     loop {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
             _ = stop.requested() => return,
         }
-        // Whoever asks for a crawl is told what is wrong with the store.
-        let _ = shared.rates.look(&*shared.parts.frontier).await;
+        // Requests report an outage of the store.
+        let _ = shared.rates.sample(&*shared.parts.frontier).await;
     }
 }

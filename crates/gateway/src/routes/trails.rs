@@ -1,6 +1,12 @@
-//! `/api/trails`: what happened to an item, by its id or its URL.
+//! `/api/trails`: event history of an item, by id or URL.
 
-use crate::{answers, extract::QueryOf, parts::Shared, problem::Problem, shape::Trails};
+use crate::{
+    answers,
+    extract::QueryParams,
+    parts::Shared,
+    problem::{Problem, excerpt},
+    shape::Trails,
+};
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -10,9 +16,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct TrailQuery {
-    /// The item's id; either this or `url`.
+    /// Item id; either this or `url`.
     item: Option<String>,
-    /// The URL that items were about, of which the latest 20 are shown; either this or `item`.
+    /// URL, for the trails of its latest 20 items; either this or `item`.
     url: Option<String>,
 }
 
@@ -20,23 +26,23 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(trail))
 }
 
-/// What happened to an item, by its id or its URL
+/// Get the trail of an item, or of the items of a URL
 #[utoipa::path(get, path = "/api/trails", operation_id = "getTrails", tag = "trails", params(TrailQuery), responses(
     (status = OK, body = Trails),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "Nothing is known of it"),
+    (status = NOT_FOUND, description = "Unknown item or URL"),
 ))]
 async fn trail(
     State(shared): State<Shared>,
-    QueryOf(query): QueryOf<TrailQuery>,
+    QueryParams(query): QueryParams<TrailQuery>,
 ) -> Result<Json<Trails>, Problem> {
     let (trails, frontier) = (&*shared.parts.trails, &*shared.parts.frontier);
-    let (of, found) = match (query.item, query.url) {
+    let (subject, found) = match (query.item, query.url) {
         (Some(item), None) => (item.clone(), answers::trails_of_item(trails, frontier, &item).await?),
         (None, Some(url)) => (url.clone(), answers::trails_of_url(trails, frontier, &url).await?),
         _ => return Err(Problem::invalid("give either `item` or `url`").field("item")),
     };
     if found.items.is_empty() && found.frontier.is_empty() {
-        return Err(Problem::not_found(format!("nothing is known of `{of}`")));
+        return Err(Problem::not_found(format!("no trail of `{}`", excerpt(&subject))));
     }
     Ok(Json(found))
 }

@@ -1,14 +1,15 @@
-//! Listening: who may be let near it, how much of a connection is put up with, and how it ends.
+//! HTTP server: listener, connection limits and graceful shutdown.
 
-mod places;
-mod stream;
-mod unread;
+mod connection_slots;
+mod response_budget;
+mod write_timeout;
 
-pub(crate) use places::network;
-pub(crate) use unread::KeptAnyway;
+pub(crate) use connection_slots::network;
+pub(crate) use response_budget::StaticBody;
 
-use crate::{health, problem::Problem, requests};
+use crate::{health, middleware, problem::Problem};
 use axum::{Router, extract::ConnectInfo, response::Response};
+use connection_slots::{ConnectionSlots, HealthConnections};
 use crawlway_flow::Stop;
 use http::{HeaderValue, Request, header};
 use hyper::{
@@ -19,7 +20,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulConnection, GracefulShutdown},
 };
-use places::{Places, Spares};
+use response_budget::ResponseBudget;
 use std::{
     convert::Infallible,
     io,
@@ -30,37 +31,36 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use stream::Taken;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     task::JoinSet,
 };
 use tower::ServiceExt;
-use unread::Unread;
+use write_timeout::WriteTimeoutStream;
 
-/// How long to wait when no connection can be taken, as when files have run out.
-const BREATHER: Duration = Duration::from_millis(100);
-/// How many connections wait in the system until they are taken.
+/// Delay after a failed accept, for example without free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Backlog of the listening socket.
 const BACKLOG: u32 = 1024;
-/// How much of an answer the system keeps for a client that does not read, in bytes; it takes about twice that. With more of it
-/// a client that reads slowly would look for a long time like one that does not read at all.
+/// Send buffer of a connection in bytes; the kernel doubles it. With a larger one the write timeout could not tell a slow
+/// client from one that does not read.
 const SEND_BUFFER: u32 = 64 << 10;
-/// How long a connection for which there is no place has for its request.
-const SPARE_HEAD_WITHIN: Duration = Duration::from_secs(2);
+/// Header timeout of a connection without a slot.
+const HEALTH_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What keeps strangers out of a gateway that others than this machine can reach.
+/// Access control of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// The setting that says where to listen, for errors to name.
+    /// Setting of the address, for error messages.
     pub setting: &'static str,
-    /// Whether a token is asked for.
+    /// Whether a token is required.
     pub token: bool,
-    /// Whether everybody may use it all the same.
+    /// Whether unauthenticated access from the network is allowed.
     pub open_to_all: bool,
 }
 
 impl Access {
-    /// Refuses an address where everybody could use it, unless that is meant.
+    /// Refuses an address other than loopback without a token, unless that is allowed.
     pub fn check(self, address: SocketAddr) -> Result<(), BindError> {
         if address.ip().to_canonical().is_loopback() || self.token || self.open_to_all {
             return Ok(());
@@ -69,84 +69,83 @@ impl Access {
     }
 }
 
-/// Why it cannot be listened.
+/// Error of [`bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Everybody could use it.
+    /// Unauthenticated access from the network is not allowed.
     #[error(
-        "`{setting}` is {address}, where others than this machine can reach it, and no token is asked for; set \
-         `gateway.token`, or listen on 127.0.0.1 (`gateway.serve_the_whole_network_unprotected = true` lets \
-         everybody in who can reach it)"
+        "`{setting}` is {address}, which is reachable from the network, and no token is set; set `gateway.token`, or \
+         listen on 127.0.0.1 (`gateway.serve_the_whole_network_unprotected = true` allows unauthenticated access)"
     )]
     Unprotected {
-        /// Which setting says so.
+        /// Setting of the address.
         setting: &'static str,
-        /// Where.
+        /// Address.
         address: SocketAddr,
     },
-    /// The system said no.
+    /// The operating system refused the address.
     #[error("cannot listen on {address}: {error}; choose another address with `{setting}`")]
     Io {
-        /// Which setting says where.
+        /// Setting of the address.
         setting: &'static str,
-        /// Where.
+        /// Address.
         address: SocketAddr,
-        /// What it said.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
 
-/// How much of connections is put up with.
+/// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many there may be at a time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// How many of them there may be from one address, or from one network of 64 bits of IPv6.
+    /// Maximum number of connections per IPv4 address or IPv6 /64 network.
     pub per_peer: usize,
-    /// How many there may be beside those, for health alone. Whoever asks for something else is answered 503 there, and the
-    /// newest takes the place of the oldest.
-    pub spare: usize,
-    /// How long the head of a request may take, and a connection rest between two.
-    pub head_within: Duration,
-    /// The largest head of a request, in bytes.
-    pub max_head: usize,
-    /// How long a client may take nothing of its answer.
-    pub taken_within: Duration,
-    /// How much memory all answers may take that are not read yet, in bytes; one of them may exceed it.
-    pub unread: u64,
-    /// How long what is in flight may take once the end is asked for.
+    /// Maximum number of further connections, for health checks alone; other requests get a 503. The newest connection
+    /// replaces the oldest.
+    pub health_connections: usize,
+    /// Timeout of the request header, and of an idle connection.
+    pub header_timeout: Duration,
+    /// Maximum size of the request header.
+    pub max_header_bytes: usize,
+    /// Timeout of a write to a client that does not read.
+    pub write_timeout: Duration,
+    /// Maximum memory of unread responses in total; a single response may exceed it.
+    pub max_unread_bytes: u64,
+    /// Timeout of the graceful shutdown.
     pub drain: Duration,
 }
 
 impl Default for Limits {
-    /// 512 connections, 256 from one address, 128 for health, heads of up to 32 KiB within 15 s, answers that are taken within 10
-    /// s, 64 MiB of them, 10 s at the end.
+    /// 512 connections, 256 per address, 128 for health checks, headers of 32 KiB within 15 s, 10 s per write, 64 MiB of unread
+    /// responses, 10 s to shut down.
     fn default() -> Self {
         Self {
             connections: 512,
             per_peer: 256,
-            spare: 128,
-            head_within: Duration::from_secs(15),
-            max_head: 32 << 10,
-            taken_within: Duration::from_secs(10),
-            unread: 64 << 20,
+            health_connections: 128,
+            header_timeout: Duration::from_secs(15),
+            max_header_bytes: 32 << 10,
+            write_timeout: Duration::from_secs(10),
+            max_unread_bytes: 64 << 20,
             drain: Duration::from_secs(10),
         }
     }
 }
 
-/// An address that is listened on.
+/// Bound listener.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-/// Listens there, unless that would let in everybody and nobody has said that this is meant.
+/// Binds a listener, if the access control allows the address.
 pub async fn bind(address: SocketAddr, access: Access) -> Result<Listening, BindError> {
     access.check(address)?;
     if !address.ip().to_canonical().is_loopback() && !access.token {
-        tracing::warn!(%address, setting = access.setting, "no token is asked for, and others than this machine can reach it");
+        tracing::warn!(%address, setting = access.setting, "gateway is reachable from the network without authentication");
     }
     let failed = |error| BindError::Io { setting: access.setting, address, error };
     let listener = listener(address).map_err(failed)?;
@@ -155,17 +154,17 @@ pub async fn bind(address: SocketAddr, access: Access) -> Result<Listening, Bind
 }
 
 impl Listening {
-    /// The address, with the port that was found if any would do.
+    /// Local address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until the stop is requested and what is in flight is done, or has taken too long.
+    /// Serves until the stop is requested, then drains requests in flight up to a timeout.
     pub async fn serve(self, router: Router, limits: Limits, stop: Stop) {
         let graceful = GracefulShutdown::new();
-        let places = Places::new(limits.connections, limits.per_peer);
-        let unread = Unread::new(limits.unread);
-        let (mut connections, mut spares) = (JoinSet::new(), Spares::default());
+        let slots = ConnectionSlots::new(limits.connections, limits.per_peer);
+        let response_budget = ResponseBudget::new(limits.max_unread_bytes);
+        let (mut connections, mut health_connections) = (JoinSet::new(), HealthConnections::default());
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -175,103 +174,109 @@ impl Listening {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
-                    tokio::time::sleep(BREATHER).await;
+                    tracing::warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             };
-            let place = places.take(peer.ip());
-            let is_spare = place.is_none();
-            let client = Client { router: router.clone(), peer, unread: unread.clone(), is_spare };
+            let slot = slots.acquire(peer.ip());
+            let is_health_only = slot.is_none();
+            let client = Client {
+                router: router.clone(),
+                peer,
+                response_budget: response_budget.clone(),
+                is_health_only,
+            };
             let watched = graceful.watch(connection(stream, client, limits));
             let task = connections.spawn(async move {
                 if let Err(error) = watched.await {
-                    tracing::debug!(%error, "a connection broke");
+                    tracing::debug!(%error, "connection failed");
                 }
-                drop(place);
+                drop(slot);
             });
-            if is_spare {
-                spares.push(task, limits.spare);
+            if is_health_only {
+                health_connections.push(task, limits.health_connections);
             }
         }
         drop(self.listener);
         let began = Instant::now();
         if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
             let open = connections.len();
-            tracing::warn!(open, waited = ?began.elapsed(), "connections were cut that took too long");
+            tracing::warn!(open, waited = ?began.elapsed(), "closing connections that did not drain in time");
         }
         connections.shutdown().await;
     }
 }
 
-/// What is known of who is at the other end of a connection.
+/// Client of a connection.
 #[derive(Debug, Clone)]
 struct Client {
     router: Router,
     peer: SocketAddr,
-    unread: Unread,
-    /// There was no place left for this connection.
-    is_spare: bool,
+    response_budget: ResponseBudget,
+    /// Whether the connection has no slot, and so serves health checks only.
+    is_health_only: bool,
 }
 
 impl Client {
-    async fn answer(self, mut request: Request<Incoming>) -> Response {
+    async fn respond(self, mut request: Request<Incoming>) -> Response {
         request.extensions_mut().insert(ConnectInfo(self.peer));
-        let for_health = health::is_health(request.uri().path());
-        if self.is_spare && !for_health {
-            let problem = "there are too many connections; close some, or ask again later";
-            return requests::problem_outside(Problem::overloaded(problem));
+        if self.is_health_only && !health::is_health(request.uri().path()) {
+            let problem = "too many connections; close some, or retry later";
+            return middleware::reject(Problem::overloaded(problem));
         }
-        let answer = match self.router.oneshot(request).await {
-            Ok(answer) => answer,
+        let response = match self.router.oneshot(request).await {
+            Ok(response) => response,
             Err(never) => match never {},
         };
-        self.unread.admit(answer).unwrap_or_else(|| {
-            let problem =
-                "clients have not read as much of their answers as is kept for them; ask again later";
-            requests::problem_outside(Problem::overloaded(problem))
+        self.response_budget.admit(response).unwrap_or_else(|| {
+            let problem = "too many responses are waiting to be read by their clients; retry later";
+            middleware::reject(Problem::overloaded(problem))
         })
     }
 }
 
-/// Serves one connection.
+/// HTTP/1.1 connection of a client.
 fn connection(
     stream: TcpStream,
     client: Client,
     limits: Limits,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send {
-    // Answers are written whole, so that nothing is gained by waiting for more.
+    // Responses are written in one piece, so Nagle's algorithm gains nothing.
     let _ = stream.set_nodelay(true);
-    let head_within =
-        if client.is_spare { limits.head_within.min(SPARE_HEAD_WITHIN) } else { limits.head_within };
-    let still_sending = Arc::new(AtomicBool::new(false));
-    let stream = Taken::new(stream, limits.taken_within, still_sending.clone());
+    let header_timeout = if client.is_health_only {
+        limits.header_timeout.min(HEALTH_HEADER_TIMEOUT)
+    } else {
+        limits.header_timeout
+    };
+    let client_is_sending = Arc::new(AtomicBool::new(false));
+    let stream = WriteTimeoutStream::new(stream, limits.write_timeout, client_is_sending.clone());
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (client, still_sending) = (client.clone(), still_sending.clone());
+        let (client, client_is_sending) = (client.clone(), client_is_sending.clone());
         async move {
-            let (has_body, is_spare) = (!request.body().is_end_stream(), client.is_spare);
-            let mut answer = client.answer(request).await;
-            // Who is refused may not have been listened to.
-            let refused = answer.status().is_client_error() || answer.status().is_server_error();
-            still_sending.store(has_body && refused, Ordering::Relaxed);
-            if is_spare {
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            let (has_body, is_health_only) = (!request.body().is_end_stream(), client.is_health_only);
+            let mut response = client.respond(request).await;
+            // The body of a rejected request may be unread.
+            let rejected = response.status().is_client_error() || response.status().is_server_error();
+            client_is_sending.store(has_body && rejected, Ordering::Relaxed);
+            if is_health_only {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(answer)
+            Ok::<_, Infallible>(response)
         }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_within)
-        .max_buf_size(limits.max_head)
+        .header_read_timeout(header_timeout)
+        .max_buf_size(limits.max_header_bytes)
         .serve_connection(TokioIo::new(stream), service)
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Or the port could not be used for a while after a restart.
+    // Allows a restart on the same port.
     socket.set_reuseaddr(true)?;
-    // Connections have it from here.
+    // Inherited by accepted connections.
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

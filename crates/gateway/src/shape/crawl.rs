@@ -1,7 +1,7 @@
-//! Crawls as programs see them.
+//! JSON of crawls.
 
 use super::FrontierEntry;
-use crate::rates::{Pace, left};
+use crate::crawl_rates::{CrawlRate, remaining};
 use crawlway_clock::{Timestamp, exact_duration};
 use crawlway_flows::search;
 use crawlway_store::frontier::{Crawl, CrawlCounts, CrawlState};
@@ -9,56 +9,55 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A crawl: what it was asked to do, and how far it is.
+/// Crawl with its settings and progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Crawl)]
 pub struct CrawlView {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// `running`, `paused`, `cancelled`, `finished`, or `limited`: the page limit is reached with URLs left.
+    /// State: `running`, `paused`, `cancelled`, `finished`, or `limited` (page limit reached with URLs left).
     #[schema(value_type = String)]
     pub state: CrawlState,
-    /// It runs, or its sitemaps are still to be read, and no process works on it, since it was cut off.
+    /// Whether the crawl is unfinished and no process works on it.
     #[serde(default)]
     pub interrupted: bool,
-    /// What it was asked to do; null if this version cannot read it.
+    /// Settings; null if this version cannot read them.
     pub definition: Option<Definition>,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// When it was finished, limited or cancelled.
+    /// Time at which the crawl was finished, limited or cancelled.
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
-    /// How much was found, and what became of it.
+    /// URL counts by state and outcome.
     pub counts: Counts,
-    /// How many URLs are still to be settled, as far as is known.
+    /// Number of known URLs still to be settled.
     pub left: u64,
-    /// URLs a second, over the last 15 s; null if it does not run, or has only just begun.
+    /// URLs per second over the last 15 s; null for a crawl that does not run or has just started.
     pub rate_per_second: Option<f64>,
-    /// How long the rest takes at this rate; null if that cannot be told.
+    /// Estimated time to the end at this rate; null if unknown.
     pub eta_seconds: Option<f64>,
-    /// How many pages wait to be indexed or are being indexed, of all crawls; once this one has ended, only as many as may
-    /// still be its own. It has ended and can be searched whole when this is 0. Null if it is not known.
+    /// Index backlog: pages of all crawls still to be indexed; for an ended crawl, only pages that may be its own. An ended
+    /// crawl is fully searchable at 0. Null if unknown.
     pub to_be_indexed: Option<u64>,
-    /// What it waits for while nothing is being fetched, in words, such as `example.org in back-off until 12:03:11 UTC`; null if
-    /// it does not wait, or if this process does not know.
+    /// Reason why nothing is being fetched, such as `example.org in back-off until 12:03:11 UTC`; null if there is none or it is
+    /// unknown.
     pub waits_for: Option<String>,
-    /// Whether its sitemaps are being read, so that more may be added to it.
+    /// Whether sitemaps are being read, so that more URLs may be added.
     pub reading_sitemaps: bool,
-    /// Its seeds with the reasons, up to 20 of them, if it has ended and none of them could be crawled. Only where one crawl
-    /// is asked for.
+    /// Up to 20 seeds with their errors, if the crawl has ended and no seed could be crawled; empty in lists.
     #[serde(default)]
     pub failed_seeds: Vec<SeedFailure>,
 }
 
-/// A seed that could not be crawled.
+/// Seed that could not be crawled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SeedFailure {
-    /// The seed.
+    /// URL of the seed.
     pub url: String,
-    /// What became of it, in a word: `dead`, or an outcome.
+    /// Outcome, or `dead`.
     pub outcome: String,
-    /// Why.
+    /// Reason in words.
     pub reason: String,
 }
 
@@ -68,111 +67,111 @@ impl From<search::FailedSeed> for SeedFailure {
     }
 }
 
-/// Some crawls.
+/// List of crawls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CrawlList {
-    /// The newest first.
+    /// Crawls, the newest first.
     pub crawls: Vec<CrawlView>,
-    /// Give this as `after` to go on; null at the end.
+    /// Pagination cursor: the `after` of the next request; null at the end.
     pub next: Option<String>,
 }
 
-/// Some URLs of a crawl.
+/// List of URLs of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CrawlUrls {
-    /// In the order in which they were found.
+    /// URLs in the order of discovery.
     pub urls: Vec<FrontierEntry>,
-    /// Give this as `after` to go on; null at the end.
+    /// Pagination cursor: the `after` of the next request; null at the end.
     pub next: Option<String>,
 }
 
-/// A crawl that was deleted.
+/// Deleted crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeletedCrawl {
-    /// Its name.
+    /// Name of the crawl.
     pub deleted: String,
 }
 
-/// A crawl that was taken on.
+/// Accepted crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
-    /// Its name.
+    /// Name of the crawl.
     pub name: String,
-    /// Where to look how far it is.
+    /// Path of the crawl.
     pub location: String,
-    /// Whether it is new, or one of before that goes on.
+    /// Whether the crawl is new; false for one that continues.
     pub new: bool,
-    /// How many URLs were added: seeds, and what a wider scope takes in.
+    /// Number of added URLs: seeds, and URLs that a wider scope includes.
     pub added: u64,
-    /// How many URLs of before wait again: seeds, what is due again, and what had failed.
+    /// Number of earlier URLs that are pending again: seeds, URLs that are due again, and failed URLs.
     pub again: u64,
-    /// How many pages of before are left as they are, since they were fetched lately.
+    /// Number of earlier pages that are not due yet.
     pub recent: u64,
-    /// How often its URLs were done before, by outcome.
+    /// Earlier results by outcome.
     pub outcomes: BTreeMap<String, u64>,
 }
 
-/// What a crawl was asked to do.
+/// Settings of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Definition {
-    /// Where it begins.
+    /// Start URLs.
     pub seeds: Vec<String>,
-    /// Whether the sitemaps of the seeds' hosts are read too.
+    /// Whether the sitemaps of the seeds' hosts are read.
     pub sitemaps: bool,
-    /// The hosts that it may visit; none means those of the seeds.
+    /// Allowed hosts; empty for the hosts of the seeds.
     pub hosts: Vec<String>,
-    /// Patterns of which a URL must fit one, if there are any.
+    /// Patterns of which a URL must match one, if there are any.
     pub include: Vec<String>,
-    /// Patterns of which a URL must fit none.
+    /// Patterns of excluded URLs.
     pub exclude: Vec<String>,
-    /// How many links away from a seed it goes.
+    /// Maximum number of links from a seed; null for no limit.
     pub max_depth: Option<u32>,
-    /// How many pages it fetches.
+    /// Maximum number of fetched pages; null for no limit.
     pub max_pages: Option<u64>,
-    /// How long a page need not be crawled again, such as `7d`.
+    /// Time after which a page is due again, such as `7d`.
     pub recrawl_after: String,
-    /// Hosts that joined the scope because a seed redirects there.
+    /// Hosts added to the scope by redirects of seeds.
     pub joined_hosts: Vec<String>,
 }
 
-/// How much a crawl has found, and what became of it.
+/// URL counts of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
-    /// URLs that wait.
+    /// Pending URLs.
     pub waiting: u64,
-    /// URLs that somebody is at.
+    /// URLs in flight.
     pub in_flight: u64,
-    /// URLs that are done.
+    /// Done URLs.
     pub done: u64,
-    /// URLs that were given up.
+    /// URLs that failed for good.
     pub dead: u64,
-    /// How many of the done were fetched, which is what the page limit counts.
+    /// Done URLs that were fetched; the page limit counts these.
     pub fetched: u64,
-    /// How often URLs were done, by outcome.
+    /// Results by outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// How many URLs were left out, by reason.
+    /// Excluded URLs by reason.
     pub left_out: BTreeMap<String, u64>,
 }
 
 impl CrawlView {
-    /// A crawl that this process knows nothing of but what is stored.
+    /// Crawl from its stored state alone, for a process without stages.
     pub fn at_rest(crawl: Crawl, to_be_indexed: Option<u64>, no_worker: bool) -> Self {
-        let terms = serde_json::from_str::<search::Definition>(&crawl.definition);
-        let unread =
-            terms.is_ok_and(|terms| terms.state.sitemaps_unread) && crawl.state == CrawlState::Finished;
-        let interrupted = no_worker && (unread || crawl.state == CrawlState::Running);
+        let settings = serde_json::from_str::<search::Definition>(&crawl.definition);
+        let sitemaps_unread = settings.is_ok_and(|settings| settings.state.sitemaps_unread)
+            && crawl.state == CrawlState::Finished;
+        let interrupted = no_worker && (sitemaps_unread || crawl.state == CrawlState::Running);
         Self { interrupted, ..Self::new(crawl, None, to_be_indexed, None, false) }
     }
 
-    /// A crawl that is this fast, with so many pages still to be indexed.
+    /// Crawl with its rate and index backlog.
     pub(crate) fn new(
         crawl: Crawl,
-        pace: Option<Pace>,
+        rate: Option<CrawlRate>,
         to_be_indexed: Option<u64>,
         waits_for: Option<String>,
         reading_sitemaps: bool,
     ) -> Self {
-        let left = left(&crawl);
+        let left = remaining(&crawl);
         let rounded = |number: f64| (number * 100.0).round() / 100.0;
         Self {
             name: crawl.id.to_string(),
@@ -183,8 +182,8 @@ impl CrawlView {
             ended_at: crawl.ended_at.map(Timestamp::to_iso),
             counts: crawl.counts.into(),
             left,
-            rate_per_second: pace.map(|pace| rounded(pace.rate)),
-            eta_seconds: pace.and_then(|pace| pace.seconds_left).map(rounded),
+            rate_per_second: rate.map(|rate| rounded(rate.per_second)),
+            eta_seconds: rate.and_then(|rate| rate.eta_seconds).map(rounded),
             to_be_indexed,
             waits_for,
             reading_sitemaps,

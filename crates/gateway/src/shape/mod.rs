@@ -1,18 +1,18 @@
-//! The shapes of JSON that the API and the command line share. Times are texts of ISO 8601 in UTC, such as
-//! `2026-11-15T09:30:00.250Z`; lengths of time are numbers with their unit in the name, or texts as in the settings.
+//! JSON types of the API and of the command line. Times are ISO 8601 strings in UTC, such as `2026-11-15T09:30:00.250Z`.
+//! Durations are numbers with their unit in the name, or strings as in the settings.
 
 mod crawl;
-mod dead;
-mod page;
+mod dead_letter;
 mod queue;
-mod stored;
+mod search;
+mod stored_page;
 mod trail;
 mod url;
 
 pub use crawl::{Accepted, Counts, CrawlList, CrawlUrls, CrawlView, Definition, DeletedCrawl, SeedFailure};
-pub use dead::{Cause, DeadList, Dropped, Failure, Letter, LetterMessage, NextDead, Replayed};
-pub use page::{Duplicate, Hit, RemovedPages, Results};
+pub use dead_letter::{Cause, DeadLetterMessage, DeadList, Dropped, Failure, Letter, NextDead, Replayed};
 pub use queue::{Binding, Limit, Paused, Purged, Queue, QueueList};
-pub use stored::{PageList, StoredPage};
+pub use search::{Duplicate, Hit, RemovedPages, Results};
+pub use stored_page::{PageList, StoredPage};
 pub use trail::{FrontierEntry, ItemTrail, TrailStep, Trails};
-pub use url::{AcceptedUrl, Forgotten, UrlList, UrlMetadata, UrlProcessing, UrlRecord};
+pub use url::{AcceptedUrl, CacheInvalidation, UrlList, UrlMetadata, UrlProcessing, UrlRecord};

@@ -1,92 +1,92 @@
-//! Queues as programs see them.
+//! JSON of queues.
 
 use crawlway_broker::{Depth, MaxLength, QueueSpec};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use utoipa::ToSchema;
 
-/// All queues.
+/// List of queues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueList {
-    /// In order of name.
+    /// Queues in order of name.
     pub queues: Vec<Queue>,
 }
 
-/// A queue: how much is in it, and its spec.
+/// Queue with its depth and spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Could be delivered now.
+    /// Messages ready for delivery.
     pub ready: u64,
-    /// Delivered and not settled.
+    /// Messages delivered and not settled.
     pub in_flight: u64,
-    /// Waits for its time.
+    /// Messages delayed until later.
     pub delayed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// How long the oldest message that waits has been there, if the broker can say.
+    /// Age of the oldest pending message; null if the broker cannot tell.
     pub oldest_age_ms: Option<u64>,
-    /// Messages a second that were published to it lately, if the broker can say.
+    /// Rate of published messages; null if the broker cannot tell.
     pub published_per_s: Option<f64>,
-    /// Deliveries a second that were settled lately, with whatever verdict, if the broker can say.
+    /// Rate of settled deliveries, with any verdict; null if the broker cannot tell.
     pub settled_per_s: Option<f64>,
-    /// Whether the numbers are exact, or a broker's estimate.
+    /// Whether the counts are exact; false for estimates.
     pub exact: bool,
     /// Whether deliveries are paused.
     pub paused: bool,
-    /// How many deliveries one process may hold unsettled.
+    /// Maximum number of unsettled deliveries per process.
     pub prefetch: u32,
-    /// How long a delivery is its worker's before it comes back.
+    /// Duration of a lease, after which a delivery is returned to the queue.
     pub lease_ms: u64,
-    /// How many attempts an item gets.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// How many messages may wait; null for any number.
+    /// Maximum number of pending messages; null for no limit.
     pub max_length: Option<Limit>,
-    /// Whether messages of one group are delivered in order, one at a time.
+    /// Whether messages of one group are delivered in order.
     pub groups: bool,
-    /// Which topics flow into it.
+    /// Bindings to exchanges.
     pub bindings: Vec<Binding>,
 }
 
-/// Whether a queue is paused.
+/// Pause state of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Paused {
-    /// The queue.
+    /// Queue.
     pub queue: String,
-    /// Whether its deliveries are paused now.
+    /// Whether deliveries are paused.
     pub paused: bool,
 }
 
-/// What was thrown away of a queue.
+/// Result of a purge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Purged {
-    /// The queue.
+    /// Queue.
     pub queue: String,
-    /// How many messages that waited were thrown away.
+    /// Number of removed messages.
     pub purged: u64,
 }
 
-/// How many messages may wait.
+/// Maximum length of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limit {
-    /// From this number on publishes are rejected.
+    /// Number of pending messages from which publishes are rejected.
     pub limit: u64,
-    /// By how many the limit may be overshot; 0 when it is exact.
+    /// Number of messages by which the limit may be exceeded; 0 for an exact limit.
     pub slack: u64,
 }
 
-/// Routes what is published on an exchange into a queue.
+/// Binding of a queue to an exchange.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Binding {
-    /// The exchange.
+    /// Exchange.
     pub exchange: String,
-    /// The topics that match.
+    /// Topic pattern.
     pub pattern: String,
 }
 
 impl Queue {
-    /// A queue of this spec with so much in it.
+    /// Queue with this spec and depth.
     pub fn new(spec: QueueSpec, depth: Depth) -> Self {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self {

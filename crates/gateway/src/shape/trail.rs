@@ -1,4 +1,4 @@
-//! Trails as programs see them.
+//! JSON of trails.
 
 use crawlway_content::NormalUrl;
 use crawlway_store::{
@@ -8,96 +8,96 @@ use crawlway_store::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What happened to an item or a URL, and where it is.
+/// Trails of an item or a URL, and its frontier entries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Trails {
-    /// The trails of the items, the one with the latest entry first.
+    /// Trails by item, the one with the latest entry first.
     pub items: Vec<ItemTrail>,
-    /// Where the URL stands in each crawl that knows it.
+    /// State of the URL in each crawl.
     pub frontier: Vec<FrontierEntry>,
 }
 
-/// The trail of one item.
+/// Trail of an item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ItemTrail {
-    /// The item's id.
+    /// Item id.
     pub item: String,
-    /// Whether nothing more is to happen to it.
+    /// Whether processing of the item has ended.
     pub closed: bool,
-    /// What happened, the oldest first.
+    /// Entries, the oldest first.
     pub entries: Vec<TrailStep>,
 }
 
-/// One attempt of one stage.
+/// Trail entry: an attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TrailStep {
-    /// The item's id.
+    /// Item id.
     pub item: String,
-    /// What the item is about, such as its URL.
+    /// Subject of the item, such as its URL.
     pub subject: Option<String>,
-    /// The flow.
+    /// Flow.
     pub flow: String,
-    /// The stage.
+    /// Stage.
     pub stage: String,
-    /// When the attempt ended.
+    /// Time at which the attempt ended.
     #[schema(format = DateTime)]
     pub at: String,
-    /// How it ended, for programs: `done`, `passed`, `retried`, `deferred`, `waited`, `dead` or `replayed`.
+    /// Result of the attempt: `done`, `passed`, `retried`, `deferred`, `waited`, `dead` or `replayed`.
     #[schema(value_type = String)]
     pub end: End,
-    /// How it ended, in the stage's own words.
+    /// Outcome as named by the stage.
     pub outcome: String,
-    /// Which attempt it was, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How long it took.
+    /// Duration of the attempt.
     pub took_ms: u64,
-    /// The process that made it.
+    /// Worker process.
     pub worker: String,
-    /// How often the item had been replayed by then.
+    /// Number of earlier replays.
     pub replays: u32,
-    /// More about an attempt that did not fail: what came of it, or why the item waits.
+    /// Details of an attempt that did not fail.
     pub note: Option<String>,
-    /// What went wrong.
+    /// Error message.
     pub error: Option<String>,
 }
 
-/// Where a URL stands in a crawl.
+/// Frontier entry: a URL in a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FrontierEntry {
-    /// The crawl.
+    /// Name of the crawl.
     pub crawl: String,
-    /// The item's id.
+    /// Item id.
     pub item: String,
-    /// The URL.
+    /// URL.
     pub url: String,
-    /// Its host.
+    /// Host.
     pub host: String,
-    /// How many links it is away from a seed.
+    /// Number of links from a seed.
     pub depth: u32,
-    /// The item on whose page it was found.
+    /// Item of the page that links to it.
     pub found_on: Option<String>,
-    /// When it was added.
+    /// Time at which it was added.
     #[schema(format = DateTime)]
     pub added_at: String,
-    /// `waiting`, `in_flight`, `done` or `dead`.
+    /// State: `waiting` (pending), `in_flight`, `done` or `dead`.
     #[schema(value_type = String)]
     pub state: EntryState,
-    /// When the next attempt of what waits is due.
+    /// Time of the next attempt of a pending URL.
     #[schema(format = DateTime)]
     pub due: Option<String>,
-    /// When what is done was crawled.
+    /// Time of the crawl of a done URL.
     #[schema(format = DateTime)]
     pub crawled_at: Option<String>,
-    /// How many attempts were made.
+    /// Number of attempts.
     pub attempts: u32,
-    /// What became of it, or what went wrong last.
+    /// Outcome, or the last error.
     pub outcome: Option<String>,
-    /// The URL that the page named as the proper one, if it was left out for that.
+    /// Canonical URL of the page, if the page was excluded for it.
     pub canonical: Option<String>,
 }
 
 impl ItemTrail {
-    /// The trail of the item that these entries are of; `None` of none.
+    /// Trail of these entries of one item; `None` if there are none.
     pub fn new(entries: Vec<TrailEntry>) -> Option<Self> {
         let item = entries.first()?.item.clone();
         let last = |closes: bool| {

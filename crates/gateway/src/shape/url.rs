@@ -1,4 +1,4 @@
-//! URLs of the flow `inventory` and their records, as programs see them.
+//! JSON of the flow `inventory`: accepted URLs and URL records.
 
 use crawlway_flows::inventory::Accepted;
 use crawlway_store::inventory::{Listed, Record, Status};
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// A URL that is in the queue.
+/// Accepted URL, durably in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AcceptedUrl {
-    /// The id of its record, which is the same each time the URL is asked for.
+    /// Record id, derived from the URL.
     pub id: String,
-    /// Where its record is.
+    /// Path of the record.
     pub location: String,
-    /// The URL in normal form.
+    /// URL in normal form.
     pub url: String,
-    /// `QUEUED`.
+    /// Status: `QUEUED`.
     pub status: String,
-    /// The id of this request: its trail goes by it.
+    /// Item id of this request, as in its trail.
     pub message_id: String,
-    /// When it was asked for, in ISO 8601.
+    /// Time of the request in ISO 8601.
     pub requested_at: String,
 }
 
@@ -37,69 +37,69 @@ impl From<Accepted> for AcceptedUrl {
     }
 }
 
-/// What is known of a URL. Times are in ISO 8601.
+/// URL record. Times are in ISO 8601.
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlRecord {
-    /// Its id, 24 hexadecimal digits, which follows from the URL.
+    /// Record id: 24 hexadecimal digits, derived from the URL.
     #[serde(rename = "_id")]
     #[schema(rename = "_id")]
     pub id: String,
-    /// The URL in normal form.
+    /// URL in normal form.
     pub url: String,
-    /// `QUEUED`, `IN_PROGRESS`, `COMPLETED`, `FAILED_RETRYABLE` or `FAILED_PERMANENT`.
+    /// Status: `QUEUED`, `IN_PROGRESS`, `COMPLETED`, `FAILED_RETRYABLE` or `FAILED_PERMANENT`.
     pub status: String,
-    /// What came back when it was last completed.
+    /// Response of the last completed fetch.
     pub metadata: UrlMetadata,
-    /// How it went lately.
+    /// Processing state.
     pub processing: UrlProcessing,
-    /// What else came back: `status_code`, `final_url`, `content_type`, `content_length`, `redirects`, of text also
-    /// `charset` and `truncated`; `crawlway` has our own notes.
+    /// Further details of the response: `status_code`, `final_url`, `content_type`, `content_length`, `redirects`, and for
+    /// text `charset` and `truncated`; `crawlway` has internal details.
     #[schema(value_type = Option<Object>)]
     pub additional_details: Option<Map<String, Value>>,
-    /// When the first attempt began.
+    /// Creation time.
     pub created_at: String,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: String,
-    /// True if the store could not be asked whether it is still so; left out otherwise.
+    /// True if the record comes from the cache because the store is unavailable; omitted otherwise.
     #[serde(default)]
     #[schema(required = false)]
     pub stale: bool,
 }
 
-/// What came back for a URL.
+/// Response of a fetch.
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlMetadata {
-    /// Each header's value by its name; several values of one name are an array.
+    /// Header values by name; several values of one name are an array.
     #[schema(value_type = Option<Object>)]
     pub headers: Option<Map<String, Value>>,
-    /// Each cookie that was set, by name: `{"value", "attributes"}`, or an array of these.
+    /// Cookies by name: `{"value", "attributes"}`, or an array of these.
     #[schema(value_type = Option<Object>)]
     pub cookies: Option<Map<String, Value>>,
-    /// The page's source; null if it is not text. Left out of lists unless it is asked for.
+    /// Page source; null if it is not text. In lists only on request.
     pub page_source: Option<String>,
 }
 
-/// How it went lately.
+/// Processing state of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlProcessing {
-    /// How many tries of the latest message have failed.
+    /// Number of failed attempts of the latest message.
     pub retry_count: u32,
-    /// What went wrong last, until it goes well.
+    /// Error of the last attempt; null after a success.
     pub error_message: Option<String>,
-    /// When the latest attempt began.
+    /// Start of the latest attempt.
     pub last_attempt_at: Option<String>,
 }
 
-/// Some records.
+/// List of URL records.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UrlList {
-    /// The newest first.
+    /// Records, the newest first.
     #[schema(value_type = Vec<UrlRecord>)]
     pub urls: Vec<Record>,
-    /// Give this as `cursor` to go on; null at the end.
+    /// Pagination cursor: the `cursor` of the next request; null at the end.
     pub next: Option<String>,
 }
 
@@ -109,10 +109,11 @@ impl From<Listed> for UrlList {
     }
 }
 
-/// Records that the cache no longer has.
+/// Result of a cache invalidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Forgotten {
-    /// How many it had.
+#[schema(as = Forgotten)]
+pub struct CacheInvalidation {
+    /// Number of removed cache entries.
     pub forgotten: u64,
 }
 
@@ -123,7 +124,7 @@ mod tests {
     use crawlway_store::inventory::{Metadata, PageSource, Processing, RecordId, Work};
 
     #[test]
-    fn a_record_has_the_shape_that_is_described() {
+    fn a_record_matches_its_schema() {
         let time = Timestamp::from_millis(1_700_000_000_000);
         let record = Record {
             id: RecordId::of_url("http://a.example/"),
@@ -136,9 +137,9 @@ mod tests {
             created_at: time,
             updated_at: time,
         };
-        let shape: UrlRecord = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
-        assert_eq!((shape.id, shape.status.as_str()), (record.id.to_string(), "COMPLETED"));
-        assert_eq!(shape.metadata.page_source.as_deref(), Some("<p>"));
-        assert_eq!(shape.additional_details.unwrap()["crawlway"]["message_id"], "m");
+        let parsed: UrlRecord = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+        assert_eq!((parsed.id, parsed.status.as_str()), (record.id.to_string(), "COMPLETED"));
+        assert_eq!(parsed.metadata.page_source.as_deref(), Some("<p>"));
+        assert_eq!(parsed.additional_details.unwrap()["crawlway"]["message_id"], "m");
     }
 }

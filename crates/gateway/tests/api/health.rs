@@ -1,6 +1,6 @@
 //! Health and metrics.
 
-use crate::lab::{Lab, request};
+use crate::harness::{TestGateway, request};
 use axum::{body::Body, extract::ConnectInfo};
 use crawlway_demo_web::Plan;
 use crawlway_flow::Stop;
@@ -29,88 +29,89 @@ fn reasons(ready: &Value) -> Vec<(String, bool, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_is_ready_until_a_store_is_closed_and_says_which() {
-    let lab = Lab::idle().await;
-    assert_eq!(lab.get("/health/live").await.ok(200), json!({ "live": true }));
-    let ready = lab.get("/health/ready").await.ok(200);
+async fn readiness_names_the_dependency_that_failed() {
+    let gateway = TestGateway::idle().await;
+    assert_eq!(gateway.get("/health/live").await.ok(200), json!({ "live": true }));
+    let ready = gateway.get("/health/ready").await.ok(200);
     assert_eq!(ready["ready"], true);
     let names: Vec<String> = reasons(&ready).into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, ["broker", "records", "seen", "gate", "inventory", "index", "stages", "process"]);
     assert_eq!(ready["dependencies"][0]["backend"], "embedded");
 
-    // An answer may be a second old.
-    let out_of_order = async |name: &str| {
+    // A result may be a second old.
+    let becomes_unready = async |name: &str| {
         for _ in 0..600 {
-            let answer = lab.get("/health/ready").await;
+            let answer = gateway.get("/health/ready").await;
             if reasons(&answer.json()).contains(&(name.to_owned(), false, true)) {
                 assert_eq!(answer.ok(503)["ready"], false);
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("{name} stays ready: {}", lab.get("/health/ready").await.text());
+        panic!("{name} stays ready: {}", gateway.get("/health/ready").await.text());
     };
-    lab.index.close().await.unwrap();
-    out_of_order("index").await;
-    lab.records.close().await;
-    out_of_order("records").await;
-    out_of_order("seen").await;
-    lab.broker.close().await.unwrap();
-    out_of_order("broker").await;
-    lab.parts.stop.request();
-    out_of_order("process").await;
-    assert_eq!(lab.get("/health/live").await.status, 200);
-    // What cannot be reached is told as such, with when to ask again.
+    gateway.index.close().await.unwrap();
+    becomes_unready("index").await;
+    gateway.records.close().await;
+    becomes_unready("records").await;
+    becomes_unready("seen").await;
+    gateway.broker.close().await.unwrap();
+    becomes_unready("broker").await;
+    gateway.parts.stop.request();
+    becomes_unready("process").await;
+    assert_eq!(gateway.get("/health/live").await.status, 200);
+    // Requests that need a failed dependency get a 503 with `Retry-After`.
     for path in ["/api/queues", "/api/crawls", "/api/search?q=a", "/api/trails?item=a", "/api/dead"] {
-        let answer = lab.get(path).await;
+        let answer = gateway.get(path).await;
         answer.problem(503, "unavailable");
         assert!(!answer.header(header::RETRY_AFTER).is_empty(), "{path}");
     }
-    assert!(lab.get("/metrics").await.text().contains("crawlway_ready{dependency=\"records\"} 0"));
+    assert!(gateway.get("/metrics").await.text().contains("crawlway_ready{dependency=\"records\"} 0"));
 }
 
-/// Whether each part that is missing has a reason in the answer to this request.
-async fn is_told_why(lab: &Lab, peer: [u8; 4], header: Option<(&str, &str)>) -> bool {
+/// Whether the response to this request has the reasons of all failed dependencies.
+async fn shows_reasons(gateway: &TestGateway, peer: [u8; 4], header: Option<(&str, &str)>) -> bool {
     let mut request = request(Method::GET, "/health/ready");
     if let Some((name, value)) = header {
         request = request.header(name, value);
     }
-    let answer = lab.send_from((peer, 40_000).into(), request.body(Body::empty()).unwrap()).await.ok(503);
+    let answer = gateway.send_from((peer, 40_000).into(), request.body(Body::empty()).unwrap()).await.ok(503);
     let missing: Vec<_> = reasons(&answer).into_iter().filter(|(_, ready, _)| !ready).collect();
-    assert!(!missing.is_empty(), "names and states are for everybody: {answer}");
-    let told = missing.iter().filter(|(.., told)| *told).count();
-    assert!(told == 0 || told == missing.len(), "{answer}");
-    told > 0
+    assert!(!missing.is_empty(), "names and states are public: {answer}");
+    let with_reason = missing.iter().filter(|(.., has_reason)| *has_reason).count();
+    assert!(with_reason == 0 || with_reason == missing.len(), "{answer}");
+    with_reason > 0
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strangers_are_told_what_is_missing_and_not_why() {
+async fn reasons_are_hidden_from_untrusted_clients() {
     let (here, elsewhere) = ([127, 0, 0, 1], [192, 0, 2, 7]);
-    let open = Lab::idle().await;
+    let open = TestGateway::idle().await;
     open.records.close().await;
-    assert!(is_told_why(&open, here, None).await);
-    assert!(!is_told_why(&open, elsewhere, None).await);
-    for passed_on in [("x-forwarded-for", "192.0.2.7"), ("forwarded", "for=192.0.2.7")] {
-        assert!(!is_told_why(&open, here, Some(passed_on)).await, "{passed_on:?}");
+    assert!(shows_reasons(&open, here, None).await);
+    assert!(!shows_reasons(&open, elsewhere, None).await);
+    for forwarded in [("x-forwarded-for", "192.0.2.7"), ("forwarded", "for=192.0.2.7")] {
+        assert!(!shows_reasons(&open, here, Some(forwarded)).await, "{forwarded:?}");
     }
 
     let token = "a-token-of-the-test";
-    let guarded = Lab::with(Options { token: Token::new(token), ..Options::default() }).await;
-    guarded.records.close().await;
-    assert!(!is_told_why(&guarded, here, None).await, "another user of this machine");
+    let protected = TestGateway::with(Options { token: Token::new(token), ..Options::default() }).await;
+    protected.records.close().await;
+    assert!(!shows_reasons(&protected, here, None).await, "local client without the token");
     let wrong = ("authorization", "Bearer another-token-entirely");
-    assert!(!is_told_why(&guarded, here, Some(wrong)).await);
+    assert!(!shows_reasons(&protected, here, Some(wrong)).await);
     let bearer = format!("Bearer {token}");
-    assert!(is_told_why(&guarded, elsewhere, Some(("authorization", &bearer))).await);
+    assert!(shows_reasons(&protected, elsewhere, Some(("authorization", &bearer))).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_many_ask_a_part_is_asked_once_a_second_and_a_silent_one_is_named() {
+async fn a_dependency_is_probed_once_a_second_and_a_probe_times_out() {
     let stop = Stop::default();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let needs = [Need { name: "records", backend: "postgresql" }, Need { name: "seen", backend: "redis" }];
-    let readiness = Readiness::starting(needs, stop);
-    let count = asked.clone();
+    let probes = Arc::new(AtomicUsize::new(0));
+    let dependencies =
+        [Need { name: "records", backend: "postgresql" }, Need { name: "seen", backend: "redis" }];
+    let readiness = Readiness::starting(dependencies, stop);
+    let count = probes.clone();
     readiness.opened(
         "records",
         Probe::new(move || {
@@ -121,7 +122,7 @@ async fn however_many_ask_a_part_is_asked_once_a_second_and_a_silent_one_is_name
     readiness.opened("seen", Probe::new(std::future::pending::<Result<(), String>>));
     readiness.started(|| None);
     let router = starting_health_router(readiness, Options::default());
-    let began = Instant::now();
+    let started = Instant::now();
     let answers = futures::future::join_all((0..200).map(|_| async {
         let mut request = request(Method::GET, "/health/ready").body(Body::empty()).unwrap();
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 40_000))));
@@ -130,9 +131,9 @@ async fn however_many_ask_a_part_is_asked_once_a_second_and_a_silent_one_is_name
         serde_json::from_slice::<Value>(&body).unwrap()
     }))
     .await;
-    // As many as seconds have begun, on however slow a machine.
-    let most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
-    assert!((1..=most).contains(&asked.load(Ordering::Relaxed)), "{} times", asked.load(Ordering::Relaxed));
+    // At most one probe per second of the test.
+    let max = 1 + usize::try_from(started.elapsed().as_secs()).unwrap();
+    assert!((1..=max).contains(&probes.load(Ordering::Relaxed)), "{} probes", probes.load(Ordering::Relaxed));
     for answer in answers {
         assert_eq!(
             answer["dependencies"][0],
@@ -148,9 +149,9 @@ async fn however_many_ask_a_part_is_asked_once_a_second_and_a_silent_one_is_name
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_have_names_and_labels_that_dashboards_rely_on() {
-    let lab = Lab::working(Plan::bench(30)).await;
-    lab.crawl_everything().await;
-    let answer = lab.get("/metrics").await;
+    let gateway = TestGateway::crawling(Plan::bench(30)).await;
+    gateway.crawl_everything().await;
+    let answer = gateway.get("/metrics").await;
     assert!(answer.header(header::CONTENT_TYPE).starts_with("application/openmetrics-text"));
     let text = answer.text();
     let value = |line: &str| -> f64 {
@@ -185,5 +186,5 @@ async fn metrics_have_names_and_labels_that_dashboards_rely_on() {
     let names: std::collections::BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     insta::assert_snapshot!(names.into_iter().collect::<Vec<_>>().join("\n"));
-    lab.end().await;
+    gateway.shut_down().await;
 }

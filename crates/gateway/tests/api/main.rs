@@ -1,15 +1,15 @@
-//! The gateway over HTTP on the embedded backends: every route's good and bad cases, who is let in, and how it ends.
+//! The gateway over HTTP on the embedded backends: routes, authentication, limits, health and shutdown.
 
-#![allow(clippy::unwrap_used, reason = "what surprises a test must end it, also outside of test functions")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test, also in helpers")]
 
 mod access;
-mod clients;
 mod crawls;
-mod dead;
-mod document;
+mod dead_letters;
+mod harness;
 mod health;
-mod lab;
 mod limits;
+mod openapi;
 mod queues;
 mod search;
+mod slow_clients;
 mod urls;

@@ -1,4 +1,4 @@
-//! Crawlee with Cheerio, in a folder of its own; without its other half, which is about browsers.
+//! Crawlee with Cheerio, without browsers.
 
 use super::{Peer, step};
 use serde_json::Value;

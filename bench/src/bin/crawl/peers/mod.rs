@@ -1,16 +1,16 @@
-//! Other crawlers at the same work: the site's pages, title and text, to JSON lines.
+//! Other crawlers: title and text of all pages to JSON lines.
 //!
-//! Each is a small program that is told where to begin, where to write, and how many requests may be in flight.
+//! Each is a small program with the arguments start URL, output file and concurrency.
 
 mod crawlee;
 mod scrapy;
 mod spider;
 
 use crate::site::Site;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use crawlway_bench::{
-    children,
-    measured::{self, Spent},
+    child_process,
+    measure::{self, Usage},
 };
 use serde::Deserialize;
 use std::{
@@ -23,58 +23,51 @@ use std::{
     time::Duration,
 };
 
-/// A crawler that is ready to run.
+/// Installed crawler.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Its name and version.
+    /// Name and version.
     pub(crate) name: String,
     program: OsString,
     arguments: Vec<OsString>,
 }
 
 impl Peer {
-    /// Has it crawl the whole site, and makes sure that it did.
-    pub(crate) fn crawl(&self, site: &Site, place: &Path, limit: Duration) -> anyhow::Result<Spent> {
+    /// Crawls the whole site, and checks the result.
+    pub(crate) fn crawl(&self, site: &Site, place: &Path, limit: Duration) -> anyhow::Result<Usage> {
         fs::create_dir_all(place)?;
         let lines = place.with_extension("jsonl");
-        let mut command = children::command(&self.program);
+        let mut command = child_process::command(&self.program);
         command.args(&self.arguments).arg(&site.start).arg(&lines).arg(crate::IN_FLIGHT.to_string());
-        let spent = measured::run(command.current_dir(place), limit)?;
+        let usage = measure::run(command.current_dir(place), limit)?;
         check(&lines, site)?;
-        Ok(spent)
+        Ok(usage)
     }
 }
 
-/// Makes a crawler ready in a folder of its own.
+/// Installs a crawler in a folder.
 type Install = fn(&Path) -> anyhow::Result<Peer>;
 
-/// Installs the crawlers below the target directory, all or only some.
-pub(crate) fn install(target: &Path, only: &[String]) -> anyhow::Result<Vec<Peer>> {
-    let known: [(&str, Install); 3] =
+/// Installs the crawlers in the target directory.
+pub(crate) fn install(target: &Path) -> anyhow::Result<Vec<Peer>> {
+    let crawlers: [(&str, Install); 3] =
         [("scrapy", scrapy::install), ("crawlee", crawlee::install), ("spider", spider::install)];
-    if let Some(unknown) = only.iter().find(|only| known.iter().all(|(name, _)| name != only)) {
-        bail!("there is no peer `{unknown}`; there are scrapy, crawlee and spider");
-    }
-    let mut peers = Vec::new();
-    for (name, install) in known {
-        if !only.is_empty() && !only.iter().any(|only| only == name) {
-            continue;
-        }
+    let install = |(name, install): (&str, Install)| {
         let home = target.join("bench-peers").join(name);
         fs::create_dir_all(&home)?;
-        peers.push(install(&home).with_context(|| format!("cannot install {name}"))?);
-    }
-    Ok(peers)
+        install(&home).with_context(|| format!("installing {name} failed"))
+    };
+    crawlers.into_iter().map(install).collect()
 }
 
-/// A line of what a crawler wrote; whatever else it wrote is its own business.
+/// Line of the output; further fields are ignored.
 #[derive(Debug, Deserialize)]
 struct Line {
     url: String,
     #[serde(default)]
     title: String,
     text: String,
-    /// Where our own lines have the title.
+    /// Field of `crawlway` that contains the title.
     #[serde(default)]
     metadata: LineMetadata,
 }
@@ -84,19 +77,19 @@ struct LineMetadata {
     title: String,
 }
 
-/// Whether every page is there, once, with title and text.
+/// Checks that the output has every page once, with title and text.
 pub(crate) fn check(lines: &Path, site: &Site) -> anyhow::Result<()> {
     let mut urls = HashSet::new();
     for line in BufReader::new(File::open(lines)?).lines() {
-        let line: Line = serde_json::from_str(&line?).context("a line is not as expected")?;
+        let line: Line = serde_json::from_str(&line?).context("invalid line")?;
         let Line { url, text, .. } = line;
         let title = if line.title.is_empty() { line.metadata.title } else { line.title };
-        // What the site says is lower-cased by some and not by others.
+        // Some crawlers lower-case the text.
         ensure!(title.to_lowercase().contains("benchmark"), "{url} has the title `{title}`");
         ensure!(text.len() > 8_000, "{url} has only {} bytes of text", text.len());
         ensure!(urls.insert(url.clone()), "{url} is there twice");
     }
-    ensure!(urls.len() == site.pages, "expected {} pages; there are {}", site.pages, urls.len());
+    ensure!(urls.len() == site.pages, "expected {} pages, got {}", site.pages, urls.len());
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Scrapy, in a virtual environment of its own.
+//! Scrapy, in a virtual environment.
 
 use super::{Peer, step};
 use std::{fs, path::Path, process::Command};

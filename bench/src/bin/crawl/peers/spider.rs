@@ -1,10 +1,10 @@
-//! The crate `spider`, in a cargo project of its own that is no part of this workspace.
+//! The crate `spider`, in a separate cargo project.
 
 use super::{Peer, step};
 use anyhow::Context;
 use std::{ffi::OsString, fs, path::Path, process::Command};
 
-/// Built as we are.
+/// Manifest with the build profile of this workspace.
 const MANIFEST: &str = r#"[package]
 name = "spider-crawl"
 version = "0.0.0"
@@ -29,7 +29,7 @@ pub(super) fn install(home: &Path) -> anyhow::Result<Peer> {
     write_if_new(&home.join("src/main.rs"), include_str!("spider_program.rs"))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut build = Command::new(cargo);
-    // Apart from ours, so that neither waits for the other's lock.
+    // In its own target directory, so that cargo does not wait for a lock.
     build.args(["build", "--release", "--quiet", "--target-dir"]).arg(home.join("target"));
     step(build.current_dir(home), "install the Rust toolchain")?;
     let lock = fs::read_to_string(home.join("Cargo.lock"))?;
@@ -45,7 +45,7 @@ pub(super) fn install(home: &Path) -> anyhow::Result<Peer> {
     })
 }
 
-/// Leaves a file alone that is as it should be, so that nothing is built again.
+/// Writes a file only if it changes, to avoid a rebuild.
 fn write_if_new(path: &Path, text: &str) -> anyhow::Result<()> {
     if fs::read_to_string(path).is_ok_and(|there| there == text) {
         return Ok(());

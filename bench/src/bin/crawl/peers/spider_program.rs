@@ -23,7 +23,7 @@ async fn main() {
     let writer = lines.clone();
     let reading = tokio::spawn(async move {
         let mut tasks = tokio::task::JoinSet::new();
-        // A page is read while others are fetched, on whichever core is free.
+        // Pages are parsed concurrently with the fetches.
         while let Ok(page) = pages.recv().await {
             let lines = writer.clone();
             tasks.spawn(async move {

@@ -1,6 +1,6 @@
-//! The routes of the flow `inventory`. They need nothing but that flow, so that they are there before the rest is.
+//! Routes of the flow `inventory`. They depend on that flow alone, so that they are available while the process starts.
 
-mod cached;
+mod cache;
 mod urls;
 
 use crate::inventory::Inventory;
@@ -15,5 +15,5 @@ where
         .routes(routes!(urls::add_at_root))
         .routes(routes!(urls::add, urls::find))
         .routes(routes!(urls::one))
-        .routes(routes!(cached::forget))
+        .routes(routes!(cache::invalidate))
 }

@@ -1,12 +1,13 @@
-//! `/api/crawls`: starting crawls, and looking after them.
+//! `/api/crawls`: start, progress and control of crawls.
 
-use super::asked::NewCrawl;
+use super::new_crawl::NewCrawl;
 use crate::{
     answers::crawls as answers,
-    extract::{JsonBody, PathOf, QueryOf},
-    indexing::Look,
+    extract::{JsonBody, PathParams, QueryParams},
+    index_backlog::BacklogSample,
     parts::Shared,
     problem::Problem,
+    routes::{default_limit, uncancelled},
     shape::{Accepted, CrawlList, CrawlUrls, CrawlView, DeletedCrawl, SeedFailure},
 };
 use axum::{
@@ -27,11 +28,11 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// At most so many, 1 to 500.
-    #[serde(default = "fifty")]
+    /// Maximum number of crawls, 1 to 500.
+    #[serde(default = "default_limit")]
     #[param(default = 50, minimum = 1, maximum = 500)]
     limit: usize,
-    /// Only those older than the crawl of this name.
+    /// Name of a crawl; the list contains older ones.
     after: Option<String>,
 }
 
@@ -39,51 +40,44 @@ pub(super) struct ListQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct UrlsQuery {
-    /// Only those with this outcome: one that the crawl counts, such as `published` or `gone`, or `waiting`, `in_flight`, `done`
-    /// or `dead`.
+    /// Outcome, such as `published` or `gone`, or state: `waiting` (pending), `in_flight`, `done` or `dead`.
     outcome: Option<String>,
-    /// Only those that come after this, as `next` of the list before says.
+    /// Pagination cursor: `next` of the previous list.
     after: Option<String>,
-    /// At most so many, 1 to 1000.
-    #[serde(default = "fifty")]
+    /// Maximum number of URLs, 1 to 1000.
+    #[serde(default = "default_limit")]
     #[param(default = 50, minimum = 1, maximum = 1000)]
     limit: usize,
 }
 
-fn fifty() -> usize {
-    50
-}
-
-/// Start a crawl, or go on with the one of the same name
+/// Start a crawl, or continue the crawl of the same name
 ///
-/// Answered when the crawl and its seeds are durably stored. A crawl of this name goes on, on the terms that are given now:
-/// a higher limit goes on with what waits, a wider scope takes in what was left out, what had failed is tried again, the
-/// seeds and what is due again are fetched again. Sitemaps, if they are asked for, are read afterwards, in the background.
+/// The crawl and its seeds are durably stored before the response. An existing crawl continues with the new settings: a higher
+/// limit continues with pending URLs, a wider scope adds excluded URLs, failed URLs are retried, and seeds and pages that are due
+/// are fetched again. Sitemaps are read in the background.
 #[utoipa::path(post, path = "/api/crawls", operation_id = "startCrawl", tag = "crawls", request_body = NewCrawl, responses(
-    (status = ACCEPTED, body = Accepted, description = "It is durably stored",
-        headers(("location" = String, description = "Where to look how far it is"))),
-    (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
-        description = "Something is wrong with it, such as a seed with an address that must not be asked; `field` says what"),
+    (status = ACCEPTED, body = Accepted, description = "Accepted, durably stored",
+        headers(("location" = String, description = "Path of the crawl"))),
+    (status = BAD_REQUEST, description = "Invalid settings, such as a seed with a forbidden address; `field` has the place"),
 ))]
-pub(super) async fn make(
+pub(super) async fn start(
     State(shared): State<Shared>,
-    JsonBody(asked): JsonBody<NewCrawl>,
+    JsonBody(crawl): JsonBody<NewCrawl>,
 ) -> Result<impl IntoResponse, Problem> {
-    asked.check_addresses(&shared.parts.inventory)?;
-    let asked = asked.into_asked(shared.parts.crawl_defaults)?;
-    // Not cut in half by who goes away, or by the time limit.
-    let begun = tokio::spawn(start(shared, asked)).await;
-    let accepted = begun.map_err(|_| Problem::internal("the crawl could not be started; ask again"))??;
+    crawl.check_addresses(&shared.parts.inventory)?;
+    let crawl = crawl.into_asked(shared.parts.crawl_defaults)?;
+    let accepted =
+        uncancelled(begin_crawl(shared, crawl), "the start was interrupted; repeat the request").await?;
     let location = AppendHeaders([(header::LOCATION, accepted.location.clone())]);
     Ok((StatusCode::ACCEPTED, location, Json(accepted)))
 }
 
-async fn start(shared: Shared, asked: Asked) -> Result<Accepted, Problem> {
-    let started = begin(&*shared.parts.frontier, &*shared.parts.seen, &asked).await?;
+async fn begin_crawl(shared: Shared, crawl: Asked) -> Result<Accepted, Problem> {
+    let started = begin(&*shared.parts.frontier, &*shared.parts.seen, &crawl).await?;
     (shared.parts.wake)();
     let id = started.crawl.id.clone();
-    if asked.definition.sitemaps {
-        spawn_reading(&shared, id.clone(), asked.definition);
+    if crawl.definition.sitemaps {
+        spawn_sitemaps(&shared, id.clone(), crawl.definition);
     }
     Ok(Accepted {
         location: format!("/api/crawls/{id}"),
@@ -96,26 +90,26 @@ async fn start(shared: Shared, asked: Asked) -> Result<Accepted, Problem> {
     })
 }
 
-/// Goes on with the sitemaps that were asked for and not read when the process ended.
+/// Reads the sitemaps that were not read before the last shutdown.
 pub(in crate::routes) async fn resume_sitemaps(shared: Shared) {
     let mut after = None;
     loop {
-        let crawls = shared.parts.frontier.crawls(after.as_ref(), answers::MOST_CRAWLS).await;
+        let crawls = shared.parts.frontier.crawls(after.as_ref(), answers::MAX_CRAWLS).await;
         let Ok(crawls) = crawls else { return };
         for crawl in &crawls {
             let Ok(definition) = serde_json::from_str::<Definition>(&crawl.definition) else { continue };
             if definition.state.sitemaps_unread && crawl.state != CrawlState::Cancelled {
-                spawn_reading(&shared, crawl.id.clone(), definition);
+                spawn_sitemaps(&shared, crawl.id.clone(), definition);
             }
         }
         after = crawls.last().map(|crawl| crawl.id.clone());
-        if crawls.len() < answers::MOST_CRAWLS {
+        if crawls.len() < answers::MAX_CRAWLS {
             return;
         }
     }
 }
 
-fn spawn_reading(shared: &Shared, id: CrawlId, definition: Definition) {
+fn spawn_sitemaps(shared: &Shared, id: CrawlId, definition: Definition) {
     let mut reading = shared.reading_sitemaps.lock();
     if reading.insert(id.clone()) {
         tokio::spawn(read_sitemaps(shared.clone(), id, definition));
@@ -130,13 +124,13 @@ async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
         _ = parts.stop.requested() => None,
     };
     match read {
-        Some(Ok((added, troubles))) => {
+        Some(Ok((added, warnings))) => {
             tracing::info!(crawl = %id, added, "sitemaps read");
-            for trouble in troubles {
-                tracing::warn!(crawl = %id, trouble, "sitemap");
+            for warning in warnings {
+                tracing::warn!(crawl = %id, warning, "sitemap");
             }
         }
-        Some(Err(error)) => tracing::warn!(crawl = %id, %error, "pages of sitemaps could not be added"),
+        Some(Err(error)) => tracing::warn!(crawl = %id, %error, "adding the pages of sitemaps failed"),
         None => {}
     }
     (parts.wake)();
@@ -149,98 +143,102 @@ async fn read_sitemaps(shared: Shared, id: CrawlId, definition: Definition) {
 ))]
 pub(super) async fn list(
     State(shared): State<Shared>,
-    QueryOf(query): QueryOf<ListQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<CrawlList>, Problem> {
     let (crawls, next) = answers::list(&*shared.parts.frontier, query.after.as_deref(), query.limit).await?;
     let last_end = crawls.iter().filter_map(|crawl| crawl.ended_at).max();
-    let look = Look::at(&shared.parts, &shared.indexing, last_end).await?;
+    let backlog = BacklogSample::take(&shared.parts, &shared.backlog, last_end).await?;
     Ok(Json(CrawlList {
-        crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &look)).collect(),
+        crawls: crawls.into_iter().map(|crawl| view(&shared, crawl, &backlog)).collect(),
         next,
     }))
 }
 
-/// How far a crawl is: its state, counts by outcome, rate and time left
+/// Get a crawl with its progress: state, counts by outcome, rate and ETA
 #[utoipa::path(get, path = "/api/crawls/{name}", operation_id = "getCrawl", tag = "crawls",
-    params(("name" = String, Path, description = "The crawl's name")), responses(
+    params(("name" = String, Path, description = "Name of the crawl")), responses(
     (status = OK, body = CrawlView),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+    (status = NOT_FOUND, description = "Unknown crawl"),
 ))]
 pub(super) async fn one(
     State(shared): State<Shared>,
-    PathOf(id): PathOf<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<CrawlView>, Problem> {
     let crawl = answers::crawl(&*shared.parts.frontier, &id).await?;
-    let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
+    let backlog = BacklogSample::take(&shared.parts, &shared.backlog, crawl.ended_at).await?;
     let failed = match crawl.state.has_ended() {
         true => failed_seeds(&*shared.parts.frontier, &*shared.parts.trails, &crawl).await?,
         false => Vec::new(),
     };
     let failed_seeds = failed.into_iter().map(SeedFailure::from).collect();
-    Ok(Json(CrawlView { failed_seeds, ..view(&shared, crawl, &look) }))
+    Ok(Json(CrawlView { failed_seeds, ..view(&shared, crawl, &backlog) }))
 }
 
-/// Pause a crawl: nothing more is taken up, what is in flight is finished
+/// Pause a crawl; URLs in flight are finished
 #[utoipa::path(post, path = "/api/crawls/{name}/pause", operation_id = "pauseCrawl", tag = "crawls",
-    params(("name" = String, Path, description = "The crawl's name")), responses(
-    (status = OK, body = CrawlView, description = "It is paused"),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
-    (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has ended"),
+    params(("name" = String, Path, description = "Name of the crawl")), responses(
+    (status = OK, body = CrawlView, description = "Paused"),
+    (status = NOT_FOUND, description = "Unknown crawl"),
+    (status = CONFLICT, description = "The crawl has ended"),
 ))]
-pub(super) async fn pause(shared: State<Shared>, id: PathOf<String>) -> Result<Json<CrawlView>, Problem> {
+pub(super) async fn pause(shared: State<Shared>, id: PathParams<String>) -> Result<Json<CrawlView>, Problem> {
     set(shared, id, CrawlState::Paused).await
 }
 
-/// Let a crawl that was paused or cancelled run again
+/// Resume a paused or cancelled crawl
 #[utoipa::path(post, path = "/api/crawls/{name}/resume", operation_id = "resumeCrawl", tag = "crawls",
-    params(("name" = String, Path, description = "The crawl's name")), responses(
-    (status = OK, body = CrawlView, description = "It runs, or has nothing left to do"),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
-    (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has finished"),
+    params(("name" = String, Path, description = "Name of the crawl")), responses(
+    (status = OK, body = CrawlView, description = "Running, or finished if no URL is left"),
+    (status = NOT_FOUND, description = "Unknown crawl"),
+    (status = CONFLICT, description = "The crawl has finished"),
 ))]
-pub(super) async fn resume(shared: State<Shared>, id: PathOf<String>) -> Result<Json<CrawlView>, Problem> {
+pub(super) async fn resume(
+    shared: State<Shared>,
+    id: PathParams<String>,
+) -> Result<Json<CrawlView>, Problem> {
     set(shared, id, CrawlState::Running).await
 }
 
-/// End a crawl before it is done; what is in flight is finished
+/// Cancel a crawl; URLs in flight are finished
 #[utoipa::path(post, path = "/api/crawls/{name}/cancel", operation_id = "cancelCrawl", tag = "crawls",
-    params(("name" = String, Path, description = "The crawl's name")), responses(
-    (status = OK, body = CrawlView, description = "It is cancelled"),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
-    (status = CONFLICT, body = Problem, content_type = "application/problem+json", description = "It has finished"),
+    params(("name" = String, Path, description = "Name of the crawl")), responses(
+    (status = OK, body = CrawlView, description = "Cancelled"),
+    (status = NOT_FOUND, description = "Unknown crawl"),
+    (status = CONFLICT, description = "The crawl has finished"),
 ))]
-pub(super) async fn cancel(shared: State<Shared>, id: PathOf<String>) -> Result<Json<CrawlView>, Problem> {
+pub(super) async fn cancel(
+    shared: State<Shared>,
+    id: PathParams<String>,
+) -> Result<Json<CrawlView>, Problem> {
     set(shared, id, CrawlState::Cancelled).await
 }
 
-/// Delete a crawl with all that is known of its URLs
+/// Delete a crawl and its URLs
 ///
-/// The pages that it has brought stay in the index. What is in flight of it is given up. A crawl that is started under the same
-/// name is a new one.
+/// Its pages stay in the index, and URLs in flight are abandoned. A later crawl of the same name is a new one.
 #[utoipa::path(delete, path = "/api/crawls/{name}", operation_id = "deleteCrawl", tag = "crawls",
-    params(("name" = String, Path, description = "The crawl's name")), responses(
-    (status = OK, body = DeletedCrawl, description = "It is deleted"),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+    params(("name" = String, Path, description = "Name of the crawl")), responses(
+    (status = OK, body = DeletedCrawl, description = "Deleted"),
+    (status = NOT_FOUND, description = "Unknown crawl"),
 ))]
 pub(super) async fn delete(
     State(shared): State<Shared>,
-    PathOf(id): PathOf<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<DeletedCrawl>, Problem> {
-    // Seen through even if the caller goes away.
-    let deleting = tokio::spawn(async move { answers::delete(&*shared.parts.frontier, &id).await });
-    Ok(Json(deleting.await.map_err(|_| Problem::internal("deleting broke off; ask again"))??))
+    let delete = async move { answers::delete(&*shared.parts.frontier, &id).await };
+    Ok(Json(uncancelled(delete, "the deletion was interrupted; repeat the request").await?))
 }
 
-/// List the URLs of a crawl, all or by what became of them, in the order in which they were found
+/// List the URLs of a crawl, all or by outcome, in the order of discovery
 #[utoipa::path(get, path = "/api/crawls/{name}/urls", operation_id = "listCrawlUrls", tag = "crawls",
-    params(("name" = String, Path, description = "The crawl's name"), UrlsQuery), responses(
+    params(("name" = String, Path, description = "Name of the crawl"), UrlsQuery), responses(
     (status = OK, body = CrawlUrls),
-    (status = NOT_FOUND, body = Problem, content_type = "application/problem+json", description = "There is no such crawl"),
+    (status = NOT_FOUND, description = "Unknown crawl"),
 ))]
 pub(super) async fn urls(
     State(shared): State<Shared>,
-    PathOf(id): PathOf<String>,
-    QueryOf(query): QueryOf<UrlsQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<UrlsQuery>,
 ) -> Result<Json<CrawlUrls>, Problem> {
     let UrlsQuery { outcome, after, limit } = query;
     let listed =
@@ -250,24 +248,25 @@ pub(super) async fn urls(
 
 async fn set(
     State(shared): State<Shared>,
-    PathOf(id): PathOf<String>,
+    PathParams(id): PathParams<String>,
     state: CrawlState,
 ) -> Result<Json<CrawlView>, Problem> {
     let crawl = answers::set_state(&*shared.parts.frontier, &id, state).await?;
     (shared.parts.wake)();
-    let look = Look::at(&shared.parts, &shared.indexing, crawl.ended_at).await?;
-    Ok(Json(view(&shared, crawl, &look)))
+    let backlog = BacklogSample::take(&shared.parts, &shared.backlog, crawl.ended_at).await?;
+    Ok(Json(view(&shared, crawl, &backlog)))
 }
 
-fn view(shared: &Shared, crawl: Crawl, look: &Look) -> CrawlView {
-    let pace = shared.rates.pace(&crawl);
-    let to_be_indexed = shared.indexing.left(&crawl, look);
+fn view(shared: &Shared, crawl: Crawl, backlog: &BacklogSample) -> CrawlView {
+    let rate = shared.rates.rate(&crawl);
+    let to_be_indexed = shared.backlog.remaining(&crawl, backlog);
     let reading = shared.reading_sitemaps.lock().contains(&crawl.id);
-    let waits = crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
+    let is_idle =
+        crawl.state == CrawlState::Running && crawl.counts.in_flight == 0 && crawl.counts.waiting > 0;
     let waits_for = match crawl.state {
-        CrawlState::Paused => Some(format!("paused: `crawlway crawl resume {}` lets it go on", crawl.id)),
-        _ if waits => shared.parts.fetcher.waits_for(),
+        CrawlState::Paused => Some(format!("paused; `crawlway crawl resume {}` resumes it", crawl.id)),
+        _ if is_idle => shared.parts.fetcher.waits_for(),
         _ => None,
     };
-    CrawlView::new(crawl, pace, Some(to_be_indexed), waits_for, reading)
+    CrawlView::new(crawl, rate, Some(to_be_indexed), waits_for, reading)
 }

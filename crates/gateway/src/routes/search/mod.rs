@@ -1,10 +1,10 @@
-//! The routes of the flow `search`.
+//! Routes of the flow `search`.
 
-mod asked;
 mod crawls;
-mod pages;
+mod new_crawl;
+mod query;
 mod removal;
-mod stored;
+mod stored_pages;
 
 pub(super) use crawls::resume_sitemaps;
 
@@ -13,13 +13,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
-        .routes(routes!(crawls::make, crawls::list))
+        .routes(routes!(crawls::start, crawls::list))
         .routes(routes!(crawls::one, crawls::delete))
         .routes(routes!(crawls::urls))
         .routes(routes!(crawls::pause))
         .routes(routes!(crawls::resume))
         .routes(routes!(crawls::cancel))
-        .routes(routes!(pages::search))
+        .routes(routes!(query::search))
         .routes(routes!(removal::remove))
-        .routes(routes!(stored::find))
+        .routes(routes!(stored_pages::find))
 }

@@ -1,0 +1,60 @@
+//! The fetcher as the flows use it, with rate limiter and SSRF guard.
+
+use crate::{join_all, spawn_requests};
+use anyhow::ensure;
+use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
+use crawlway_fetch::{Fetcher, Guard, Identity, Keep, Request, Setup, Waiting, resolve::FixedNames};
+use crawlway_store::gate;
+use crawlway_store_embedded::{EmbeddedGate, GateOptions};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Fetcher that resolves `*.test` to the server, and may connect to it.
+pub(crate) fn fetcher(server: SocketAddr, keep: Keep) -> anyhow::Result<Fetcher> {
+    let mut setup = Setup::new(Arc::new(EmbeddedGate::open(GateOptions::default())?));
+    setup.guard = Guard::new(vec![format!("{}/32:{}", server.ip(), server.port()).parse()?]);
+    setup.resolver = Arc::new(FixedNames { names: [("*.test".to_owned(), vec![server.ip()])].into() });
+    setup.keep = keep;
+    Ok(Fetcher::new(setup)?)
+}
+
+/// Request without a minimum delay.
+pub(crate) fn request(url: NormalUrl, concurrency: usize, identity: &Arc<Identity>) -> Request {
+    let in_flight = u32::try_from(concurrency).unwrap_or(u32::MAX);
+    Request {
+        pace: gate::Limits { in_flight, gap: Duration::ZERO },
+        waiting: Waiting::Here { at_most: Duration::from_secs(60) },
+        robots: false,
+        identity: identity.clone(),
+        ..Request::new(url)
+    }
+}
+
+pub(crate) async fn run(
+    server: SocketAddr,
+    requests: usize,
+    size: usize,
+    concurrency: usize,
+    robots: bool,
+) -> anyhow::Result<Duration> {
+    let keep = Keep { per_host: concurrency, ..Keep::default() };
+    let fetcher = Arc::new(fetcher(server, keep)?);
+    let identity = Arc::new(Identity::default());
+    let started = Instant::now();
+    join_all(spawn_requests(requests, concurrency, &Arc::default(), move |number| {
+        let (fetcher, identity) = (fetcher.clone(), identity.clone());
+        async move {
+            let url = format!("http://site.test:{}/page/{number}", server.port());
+            let url = normalise(&url, &UrlOptions::default())?;
+            let request = Request { robots, ..request(url, concurrency, &identity) };
+            let fetched = fetcher.fetch(&request).await?;
+            ensure!(fetched.body.len() == size, "a page is incomplete");
+            Ok(())
+        }
+    }))
+    .await?;
+    Ok(started.elapsed())
+}
