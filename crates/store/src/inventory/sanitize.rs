@@ -1,35 +1,35 @@
-//! What every store can keep, decided once: no U+0000, no number too large, nothing too large or too deep.
+//! Values that every store can hold: no U+0000, no integers beyond 64 bits, bounded size and nesting.
 
 use super::{Fetched, OURS, Request};
 use crate::{StoreError, Timestamp};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The most octets that a completed record may have, by [`Fetched::weight`]. A document of MongoDB has at most 16 MiB,
-/// and the URL, the last error and our own notes are to fit in as well.
+/// Maximum size of a completed record in bytes, by [`Fetched::weight`]. A MongoDB document has at most 16 MiB, which
+/// includes the URL, the last error and [`Work`](super::Work).
 pub const LARGEST: usize = 15 << 20;
 
-/// How deep objects and arrays may be nested in each other, a plain value being 1 deep.
+/// Maximum nesting of objects and arrays; a plain value has depth 1.
 pub const DEEPEST: usize = 32;
 
-/// The most octets of an error that are kept.
+/// Maximum size of an error text in bytes; longer texts are truncated.
 pub const LONGEST_ERROR: usize = 16 << 10;
 
-/// The most octets that a URL and the id of its message may have together.
+/// Maximum size of a URL and the id of its message together, in bytes.
 pub const LONGEST_REQUEST: usize = 128 << 10;
 
 impl Request {
-    /// The request as stores keep it at this time, or why none can.
+    /// The request as it is stored, or why it cannot be.
     pub fn storable(&self, now: Timestamp) -> Result<Request, StoreError> {
         let length = self.url.len() + self.message_id.len();
         if length > LONGEST_REQUEST {
             let problem = format!(
-                "the URL and the id of its message have {length} octets together; {LONGEST_REQUEST} are allowed"
+                "the URL and the id of its message have {length} bytes together; the maximum is {LONGEST_REQUEST}"
             );
             return Err(StoreError::Invalid { problem });
         }
         if self.message_id.is_empty() {
-            let problem = format!("the message about `{}` has an empty id; give it one of its own", self.url);
+            let problem = format!("the message about `{}` has an empty id; use a unique one", self.url);
             return Err(StoreError::Invalid { problem });
         }
         Ok(Request {
@@ -41,19 +41,18 @@ impl Request {
 }
 
 impl Fetched {
-    /// How large it is: the octets of its texts and names, and 16 for every value, which is no less than
-    /// what BSON takes.
+    /// Size in bytes: all texts and names, plus 16 for every value, which is an upper bound of the BSON size.
     pub fn weight(&self) -> usize {
         let objects = [self.headers.as_ref(), self.cookies.as_ref(), Some(&self.additional_details)];
         let objects = objects.into_iter().flatten().map(weight_of_object).sum::<usize>();
         objects + self.page_source.as_ref().map_or(0, String::len) + 64
     }
 
-    /// What was fetched as stores keep it, or why none can.
+    /// The content as it is stored, or why it cannot be. Copied only if it has to be changed.
     pub fn storable(&self) -> Result<Cow<'_, Fetched>, StoreError> {
         let weight = self.weight();
         if weight > LARGEST {
-            let problem = format!("the record has {weight} octets; {LARGEST} are allowed");
+            let problem = format!("the record has {weight} bytes; the maximum is {LARGEST}");
             return Err(StoreError::Invalid { problem });
         }
         let objects = [self.headers.as_ref(), self.cookies.as_ref(), Some(&self.additional_details)];
@@ -77,12 +76,12 @@ impl Fetched {
     }
 }
 
-/// The text of an error as stores keep it.
+/// An error text as it is stored: truncated, without U+0000.
 pub fn error_text(error: &str) -> Cow<'_, str> {
     text(&error[..error.floor_char_boundary(LONGEST_ERROR)])
 }
 
-/// A text as stores keep it.
+/// A text as it is stored: without U+0000.
 pub fn text(text: &str) -> Cow<'_, str> {
     if is_plain(text) { Cow::Borrowed(text) } else { Cow::Owned(text.replace('\0', "\u{fffd}")) }
 }
@@ -137,13 +136,14 @@ fn weight_of_object(object: &Map<String, Value>) -> usize {
 }
 
 fn weight(value: &Value) -> usize {
-    const EACH: usize = 16;
-    EACH + match value {
-        Value::String(string) => string.len(),
-        Value::Array(values) => values.iter().map(weight).sum(),
-        Value::Object(fields) => weight_of_object(fields),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    }
+    const VALUE_OVERHEAD: usize = 16;
+    VALUE_OVERHEAD
+        + match value {
+            Value::String(string) => string.len(),
+            Value::Array(values) => values.iter().map(weight).sum(),
+            Value::Object(fields) => weight_of_object(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
 }
 
 #[cfg(test)]
@@ -161,29 +161,29 @@ mod tests {
     }
 
     #[test]
-    fn what_every_store_keeps_is_not_copied() {
+    fn storable_content_is_not_copied() {
         let plain = details(json!([1, -1, i64::MAX, 0.5, "text", { "a": null }]));
         assert!(matches!(plain.storable(), Ok(Cow::Borrowed(_))));
     }
 
     #[test]
-    fn nul_and_numbers_too_large_are_replaced_wherever_they_are() {
-        let odd = details(json!([{ "a\0": ["\0", u64::MAX, 7] }]));
-        let kept = odd.storable().unwrap().into_owned();
+    fn nul_and_large_integers_are_replaced_at_every_level() {
+        let raw = details(json!([{ "a\0": ["\0", u64::MAX, 7] }]));
+        let kept = raw.storable().unwrap().into_owned();
         assert_eq!(kept, details(json!([{ "a\u{fffd}": ["\u{fffd}", 18_446_744_073_709_551_615.0, 7] }])));
         let source = Fetched { page_source: Some("a\0b".to_owned()), ..Fetched::default() };
         assert_eq!(source.storable().unwrap().page_source.as_deref(), Some("a\u{fffd}b"));
     }
 
     #[test]
-    fn what_is_ours_is_left_out_of_details() {
+    fn our_own_field_is_dropped_from_the_details() {
         let mut fetched = details(json!(1));
         fetched.additional_details.insert(OURS.to_owned(), json!({ "attempt": 99 }));
         assert_eq!(fetched.storable().unwrap().into_owned(), details(json!(1)));
     }
 
     #[test]
-    fn what_is_too_large_or_too_deep_is_refused() {
+    fn content_that_is_too_large_or_too_deep_is_refused() {
         assert!(details(nested(DEEPEST - 1)).storable().is_ok());
         let deep = details(nested(DEEPEST)).storable().unwrap_err().to_string();
         assert!(deep.contains("deeper than 32 levels"), "{deep}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_cut_between_characters() {
+    fn an_error_is_truncated_at_a_character_boundary() {
         let long = "é".repeat(LONGEST_ERROR);
         assert_eq!(error_text(&long).len(), LONGEST_ERROR);
         let long = format!("x{long}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_an_id_or_too_long_is_refused_and_one_from_the_future_is_of_now() {
+    fn a_request_is_validated_and_its_time_is_at_most_now() {
         let now = Timestamp::from_millis(1000);
         let request = |url: &str, message_id: &str, millis| Request {
             url: url.to_owned(),
