@@ -1,140 +1,140 @@
--- One group: when the next may go, and what the end of a request means for it.
+-- Rules of one group: the time of the next permit, and the effect of a request's outcome.
 
--- Nobody comes back sooner than this because of a request that takes longer than thought.
-local LEAST_PATIENCE = 50
+-- Minimum remaining time assumed for a request that exceeds its latency estimate, in milliseconds.
+local MIN_REMAINING = 50
 
-local function doubled(first, times, most)
-  return math.min(first * 2 ^ math.min(times - 1, 31), most)
+local function backoff(first, failures, max)
+  return math.min(first * 2 ^ math.min(failures - 1, 31), max)
 end
 
--- A step towards a number, which rounds away from where it was, so that it arrives instead of stopping short.
-local function moved_towards(from, to, part)
-  local way = to - from
-  return from + (way < 0 and -math.ceil(-way / part) or math.ceil(way / part))
+-- Moves an average towards a value by one part in `weight`, rounded away from zero, so that it reaches the value.
+local function ewma(average, value, weight)
+  local difference = value - average
+  return average + (difference < 0 and -math.ceil(-difference / weight) or math.ceil(difference / weight))
 end
 
--- How long requests take: a moving mean and how far off it lately was.
-local function learn(lane, took)
-  took = math.min(took, 4294967295)
-  if not lane.mean then
-    lane.mean, lane.off = took, math.floor(took / 2)
+-- Latency estimate: EWMA of the latency and of its deviation.
+local function update_latency(state, sample)
+  sample = math.min(sample, 4294967295)
+  if not state.mean then
+    state.mean, state.off = sample, math.floor(sample / 2)
     return
   end
-  lane.off = moved_towards(lane.off, math.abs(lane.mean - took), 4)
-  lane.mean = moved_towards(lane.mean, took, 8)
+  state.off = ewma(state.off, math.abs(state.mean - sample), 4)
+  state.mean = ewma(state.mean, sample, 8)
 end
 
-local function likely(lane)
-  return math.min(lane.mean and lane.mean + 2 * lane.off or policy.first_guess, policy.lease)
+local function latency(state)
+  return math.min(state.mean and state.mean + 2 * state.off or policy.initial_latency, policy.lease)
 end
 
--- How far apart slots have to be, if requests take so long, for each to be free when its time comes.
-local function pace(limits, takes)
-  if limits.in_flight == 1 then
-    return limits.gap + takes
+-- Interval between slots at this latency, so that each slot is free when its time comes.
+local function slot_interval(limits, latency)
+  if limits.concurrency == 1 then
+    return limits.min_delay + latency
   end
-  return math.max(limits.gap, math.ceil(takes / limits.in_flight))
+  return math.max(limits.min_delay, math.ceil(latency / limits.concurrency))
 end
 
--- When this request will have ended, its lease at the latest. What takes longer than thought is thought to take
--- half as long again, so that who waits for it asks a few times and not all the time.
-local function likely_end(lane, id, started)
-  local thought = started + likely(lane)
-  if thought <= now then
-    thought = now + math.max(math.ceil((now - started) / 2), LEAST_PATIENCE)
+-- Estimated end of a request, at most the end of its lease. A request that exceeds the latency estimate is assumed to
+-- take half as long again, so that callers that wait for it ask a few times only.
+local function estimated_end(state, id, started)
+  local estimate = started + latency(state)
+  if estimate <= now then
+    estimate = now + math.max(math.ceil((now - started) / 2), MIN_REMAINING)
   end
-  return math.min(thought, tonumber(redis.call('ZSCORE', lane.keys.leases, id)))
+  return math.min(estimate, tonumber(redis.call('ZSCORE', state.keys.leases, id)))
 end
 
 -- The request that has to end before one more can start, and when it started.
-local function in_the_way(lane, limits)
-  local started = lane.probe and redis.call('ZSCORE', lane.keys.flight, lane.probe)
+local function blocking_request(state, limits)
+  local started = state.probe and redis.call('ZSCORE', state.keys.flight, state.probe)
   if started then
-    return lane.probe, tonumber(started)
+    return state.probe, tonumber(started)
   end
-  local index = redis.call('ZCARD', lane.keys.flight) - limits.in_flight
+  local index = redis.call('ZCARD', state.keys.flight) - limits.concurrency
   if index < 0 then
     return nil
   end
-  local held = redis.call('ZRANGE', lane.keys.flight, index, index, 'WITHSCORES')
-  return held[1], tonumber(held[2])
+  local request = redis.call('ZRANGE', state.keys.flight, index, index, 'WITHSCORES')
+  return request[1], tonumber(request[2])
 end
 
--- When one more could go if nobody waited, as far as can be foreseen, and why not now.
-local function earliest(lane, limits)
-  local alone = limits.in_flight == 1
-  local last = math.max(alone and lane.ended or not alone and lane.start or life.born, life.born)
-  local at, why = math.max(now, last + limits.gap), 'pace'
-  local id, started = in_the_way(lane, limits)
+-- Estimated time of the next permit if there were no slots, and the reason for a wait.
+local function earliest(state, limits)
+  local sequential = limits.concurrency == 1
+  local last = math.max(sequential and state.ended or not sequential and state.start or epoch.born, epoch.born)
+  local at, why = math.max(now, last + limits.min_delay), 'min_delay'
+  local id, started = blocking_request(state, limits)
   if id then
-    local ends = likely_end(lane, id, started)
-    at, why = math.max(at, alone and ends + limits.gap or ends), 'busy'
+    local ends = estimated_end(state, id, started)
+    at, why = math.max(at, sequential and ends + limits.min_delay or ends), 'concurrency'
   end
-  if lane.blocks then
-    at = math.max(at, lane.left_until)
-    if lane.openings > 0 then
-      why = 'open'
-    elseif lane.left_until > now then
-      why = 'back_off'
+  if state.blocks then
+    at = math.max(at, state.left_until)
+    if state.openings > 0 then
+      why = 'circuit_open'
+    elseif state.left_until > now then
+      why = 'backoff'
     end
   end
   return at, why
 end
 
--- Before the line where there is room, else behind it.
-local function place_for_a_newcomer(lane, free, width)
-  local first = slot_at(lane, 0)
-  if not first or free + width <= first then
+-- Time of a new slot: before the existing ones if there is room, otherwise behind them.
+local function new_slot(state, free, interval)
+  local first = slot_at(state, 0)
+  if not first or free + interval <= first then
     return free
   end
-  return math.max(free, slot_at(lane, -1) + width)
+  return math.max(free, slot_at(state, -1) + interval)
 end
 
--- The start of its request is in an id, so that one of an earlier life is known as such.
-local function next_id(lane, random)
-  lane.count = ((lane.count or random) + 1) % 1000000
-  return string.format('%013.0f%06.0f', now, lane.count)
+-- Id of a permit. It contains the start of the request, so that permits of an earlier epoch can be recognised.
+local function next_id(state, random)
+  state.count = ((state.count or random) + 1) % 1000000
+  return string.format('%013.0f%06.0f', now, state.count)
 end
 
 local function started_at(id)
   return tonumber(id:sub(1, -7))
 end
 
--- Whether this permit, which nobody knows of, may be one of an earlier life whose request is still on its way.
-local function is_of_an_earlier_life(id)
+-- Whether an unknown permit may be one of an earlier epoch whose request is still in flight.
+local function is_of_earlier_epoch(id)
   local started = started_at(id)
-  return started and started < life.born and started <= now and started > now - policy.lease
+  return started and started < epoch.born and started <= now and started > now - policy.lease
 end
 
-local function is_old_news(lane, started)
-  return lane.blocks > 0 and started <= lane.since
+local function predates_last_failure(state, started)
+  return state.blocks > 0 and started <= state.since
 end
 
-local function succeeded(lane, started)
-  learn(lane, now - started)
-  if lane.blocks and not is_old_news(lane, started) then
-    lane.blocks, lane.since, lane.left_until, lane.openings, lane.probe = nil, nil, nil, nil, nil
+local function succeeded(state, started)
+  update_latency(state, now - started)
+  if state.blocks and not predates_last_failure(state, started) then
+    state.blocks, state.since, state.left_until, state.openings, state.probe = nil, nil, nil, nil, nil
   end
 end
 
--- One more failure: the group is left alone, longer each time.
-local function failed(lane, started, retry_after, jitter)
-  if not lane.blocks then
-    lane.blocks, lane.since, lane.left_until, lane.openings = 0, now, now, 0
+-- Counts a failure: the back-off grows each time.
+local function failed(state, started, retry_after, jitter)
+  if not state.blocks then
+    state.blocks, state.since, state.left_until, state.openings = 0, now, now, 0
   end
   if retry_after then
-    lane.left_until = math.max(lane.left_until, now + retry_after)
+    state.left_until = math.max(state.left_until, now + retry_after)
   end
-  if not is_old_news(lane, started) then
-    lane.blocks, lane.since = lane.blocks + 1, now
-    local pause = doubled(policy.first, lane.blocks, policy.most)
-    pause = math.min(math.floor(pause * jitter / 100000), policy.most)
-    lane.left_until = math.max(lane.left_until, now + pause)
-    if policy.failures > 0 and lane.blocks >= policy.failures then
-      lane.openings = lane.openings + 1
-      local open = doubled(policy.cool_down, lane.openings, policy.longest_open)
-      lane.left_until = math.max(lane.left_until, now + open)
+  if not predates_last_failure(state, started) then
+    state.blocks, state.since = state.blocks + 1, now
+    local delay = backoff(policy.backoff_first, state.blocks, policy.backoff_max)
+    delay = math.min(math.floor(delay * jitter / 100000), policy.backoff_max)
+    state.left_until = math.max(state.left_until, now + delay)
+    if policy.failure_threshold > 0 and state.blocks >= policy.failure_threshold then
+      state.openings = state.openings + 1
+      local cooldown = backoff(policy.cooldown, state.openings, policy.max_cooldown)
+      state.left_until = math.max(state.left_until, now + cooldown)
     end
   end
-  none_before(lane, lane.left_until)
+  delay_until(state, state.left_until)
 end

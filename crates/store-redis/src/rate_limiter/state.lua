@@ -1,27 +1,27 @@
--- What is stored of the gate: its life, the groups it keeps in mind, and the lane of one group.
+-- State of the rate limiter: its epoch, its groups, and the state of one group.
 --
---   life     hash    born: when this life began; seen: the last time that was noted; shift: see below
---   groups   zset    every group by when it can be forgotten, less the shift
---   lane     hash    what is known of one group
---   flight   zset    its requests in flight, by their start
+--   life     hash    born: start of this epoch; seen: last recorded reading of the clock; shift: see read_epoch
+--   groups   zset    groups by when they can be removed, less the shift
+--   lane     hash    state of one group
+--   flight   zset    its requests in flight, by start
 --   leases   zset    the same, by the end of their leases
---   line     zset    who waits, by the time of their slots, less what the line was moved by
+--   line     zset    its slots (tickets) by time, less `moved`, by which all slots were shifted
 
 local POLICY = {
-  'lease', 'grace', 'first', 'most', 'failures', 'cool_down', 'longest_open', 'first_guess', 'idle', 'grudge',
-  'most_groups', 'longest_line', 'spare',
+  'lease', 'grace', 'backoff_first', 'backoff_max', 'failure_threshold', 'cooldown', 'max_cooldown', 'initial_latency',
+  'idle_ttl', 'failure_ttl', 'max_groups', 'max_slots', 'ttl_margin',
 }
--- A clock that goes back by no more than this is taken to stand still, which no gap notices.
-local WOBBLE = 1000
--- How many groups a call forgets beside its own: more than one, so that forgetting outruns remembering.
-local AT_ONCE = 16
+-- Maximum step back of the clock that is treated as standing still, in milliseconds.
+local CLOCK_TOLERANCE = 1000
+-- Maximum number of groups removed by each call: more than one, so that removals outpace additions.
+local REMOVALS_PER_CALL = 16
 
 local now = read_clock(ARGV[1])
 local policy = {}
 for number, name in ipairs(POLICY) do
   policy[name] = tonumber(ARGV[2 + number])
 end
--- The arguments of the call itself come after those of all calls.
+-- Arguments of the command itself, which follow the common ones.
 local function argument(number)
   return ARGV[2 + #POLICY + number]
 end
@@ -33,142 +33,142 @@ local function later(a, b)
   return a or b
 end
 
-local life = {}
+local epoch = {}
 
-local function read_life()
+-- A clock that was set back shifts the scores of all groups by `shift`.
+local function read_epoch()
   local stored = redis.call('HMGET', KEYS[1], 'born', 'seen', 'shift')
-  life.born, life.seen, life.shift = tonumber(stored[1]), tonumber(stored[2]) or now, tonumber(stored[3]) or 0
-  local changed = not stored[2] or now - life.seen >= WOBBLE
-  if not life.born then
-    -- Emptied without a restart.
-    life.born, changed = now, true
+  epoch.born, epoch.seen, epoch.shift = tonumber(stored[1]), tonumber(stored[2]) or now, tonumber(stored[3]) or 0
+  local changed = not stored[2] or now - epoch.seen >= CLOCK_TOLERANCE
+  if not epoch.born then
+    -- The data was deleted without a restart.
+    epoch.born, changed = now, true
   end
-  local back = life.seen - now
-  if back > WOBBLE then
-    life.born, life.shift, changed = life.born - back, life.shift - back, true
+  local back = epoch.seen - now
+  if back > CLOCK_TOLERANCE then
+    epoch.born, epoch.shift, changed = epoch.born - back, epoch.shift - back, true
   end
   if changed then
-    life.seen = now
-    redis.call('HSET', KEYS[1], 'born', whole(life.born), 'seen', whole(now), 'shift', whole(life.shift))
+    epoch.seen = now
+    redis.call('HSET', KEYS[1], 'born', whole(epoch.born), 'seen', whole(now), 'shift', whole(epoch.shift))
   end
 end
 
--- How many groups are kept in mind.
-local function groups_in_mind()
-  return redis.call('ZCOUNT', KEYS[2], '(' .. whole(now - life.shift), '+inf')
+local function tracked_groups()
+  return redis.call('ZCOUNT', KEYS[2], '(' .. whole(now - epoch.shift), '+inf')
 end
 
-local function forget_some(most)
-  local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', whole(now - life.shift), 'LIMIT', 0, most)
-  if #over > 0 then
-    redis.call('ZREM', KEYS[2], unpack(over))
+local function remove_idle(max)
+  local idle = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', whole(now - epoch.shift), 'LIMIT', 0, max)
+  if #idle > 0 then
+    redis.call('ZREM', KEYS[2], unpack(idle))
   end
-  return #over
+  return #idle
 end
 
--- When a group can be forgotten next.
-local function next_to_forget()
-  local soonest = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. whole(now - life.shift), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  return soonest[2] and tonumber(soonest[2]) + life.shift or now
+-- When the next group can be removed.
+local function next_removal()
+  local due = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. whole(now - epoch.shift), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return due[2] and tonumber(due[2]) + epoch.shift or now
 end
 
 local FIELDS = {
   'seen', 'start', 'ended', 'gap', 'mean', 'off', 'moved', 'blocks', 'since', 'left_until', 'openings', 'forget', 'count',
 }
 
--- The keys of the so-manieth group of the call: its lane, its flight, its leases, its line.
+-- Keys of the nth group of the call.
 local function keys_of(number)
   local first = 3 + 4 * (number - 1)
   return { lane = KEYS[first], flight = KEYS[first + 1], leases = KEYS[first + 2], line = KEYS[first + 3] }
 end
 
-local function end_lost_leases(lane)
-  local lost = redis.call('ZRANGEBYSCORE', lane.keys.leases, '-inf', whole(now), 'WITHSCORES')
-  for number = 1, #lost, 2 do
-    redis.call('ZREM', lane.keys.flight, lost[number])
-    redis.call('ZREM', lane.keys.leases, lost[number])
-    lane.ended = later(lane.ended, tonumber(lost[number + 1]))
+local function end_expired_leases(state)
+  local expired = redis.call('ZRANGEBYSCORE', state.keys.leases, '-inf', whole(now), 'WITHSCORES')
+  for number = 1, #expired, 2 do
+    redis.call('ZREM', state.keys.flight, expired[number])
+    redis.call('ZREM', state.keys.leases, expired[number])
+    state.ended = later(state.ended, tonumber(expired[number + 1]))
   end
 end
 
--- A clock that was set back takes the group along, so that waits stay as long as they were.
-local function turn_back(lane, by)
+-- Shifts all times of a group after the clock was set back, so that delays keep their length.
+local function set_back(state, by)
   for _, field in ipairs({ 'start', 'ended', 'since', 'left_until' }) do
-    lane[field] = lane[field] and lane[field] - by
+    state[field] = state[field] and state[field] - by
   end
-  lane.moved = lane.moved - by
-  for _, key in ipairs({ lane.keys.flight, lane.keys.leases }) do
+  state.moved = state.moved - by
+  for _, key in ipairs({ state.keys.flight, state.keys.leases }) do
     for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       redis.call('ZINCRBY', key, whole(-by), id)
     end
   end
 end
 
--- Reads a lane as it is now: leases have ended, slots have lapsed. Nothing if there is none, or it is forgotten.
-local function read_lane(keys)
+-- State of a group as of now: expired leases are ended and expired slots removed. Nil for an unknown or expired group.
+local function read_state(keys)
   local stored = redis.call('HMGET', keys.lane, 'probe', unpack(FIELDS))
-  local lane = { keys = keys, probe = stored[1] and stored[1] ~= '' and stored[1] or nil }
+  local state = { keys = keys, probe = stored[1] and stored[1] ~= '' and stored[1] or nil }
   for number, field in ipairs(FIELDS) do
-    lane[field] = tonumber(stored[number + 1])
+    state[field] = tonumber(stored[number + 1])
   end
-  if not lane.seen then
+  if not state.seen then
     return nil
   end
-  local back = lane.seen - now
-  if (back > WOBBLE and lane.forget - back or lane.forget) <= now then
+  local back = state.seen - now
+  if (back > CLOCK_TOLERANCE and state.forget - back or state.forget) <= now then
     redis.call('DEL', keys.lane, keys.flight, keys.leases, keys.line)
     return nil
   end
-  if back > WOBBLE then
-    turn_back(lane, back)
+  if back > CLOCK_TOLERANCE then
+    set_back(state, back)
   elseif back > 0 then
-    -- The lane has seen a later moment: for it, no time has passed.
-    now = lane.seen
-    return lane
+    -- The group has seen a later reading of the clock: no time has passed for it.
+    now = state.seen
+    return state
   end
-  lane.seen = now
-  end_lost_leases(lane)
-  redis.call('ZREMRANGEBYSCORE', keys.line, '-inf', '(' .. whole(now - policy.grace - lane.moved))
-  return lane
+  state.seen = now
+  end_expired_leases(state)
+  redis.call('ZREMRANGEBYSCORE', keys.line, '-inf', '(' .. whole(now - policy.grace - state.moved))
+  return state
 end
 
-local function new_lane(keys)
+local function new_state(keys)
   return { keys = keys, seen = now, gap = 0, moved = 0, forget = now }
 end
 
--- When the lane can be forgotten, if nothing more happens.
-local function forget_at(lane)
-  local last = later(lane.start, lane.ended)
-  local lease = redis.call('ZRANGE', lane.keys.leases, -1, -1, 'WITHSCORES')
+-- When the group can be removed if it is not used until then.
+local function expires_at(state)
+  local last = later(state.start, state.ended)
+  local lease = redis.call('ZRANGE', state.keys.leases, -1, -1, 'WITHSCORES')
   last = later(last, tonumber(lease[2])) or now
-  local at = last + math.max(lane.gap, policy.idle)
-  if lane.blocks then
-    at = math.max(at, lane.left_until + policy.grudge)
+  local at = last + math.max(state.gap, policy.idle_ttl)
+  if state.blocks then
+    at = math.max(at, state.left_until + policy.failure_ttl)
   end
-  local slot = redis.call('ZRANGE', lane.keys.line, -1, -1, 'WITHSCORES')
+  local slot = redis.call('ZRANGE', state.keys.line, -1, -1, 'WITHSCORES')
   if slot[2] then
-    at = math.max(at, tonumber(slot[2]) + lane.moved + policy.grace + 1)
+    at = math.max(at, tonumber(slot[2]) + state.moved + policy.grace + 1)
   end
   return at
 end
 
-local function write_lane(lane, group)
-  lane.forget = forget_at(lane)
-  local keys = lane.keys
-  if lane.forget <= now then
+local function write_state(state, group)
+  state.forget = expires_at(state)
+  local keys = state.keys
+  if state.forget <= now then
     redis.call('DEL', keys.lane, keys.flight, keys.leases, keys.line)
     redis.call('ZREM', KEYS[2], group)
     return
   end
-  local fields = { 'probe', lane.probe or '' }
+  local fields = { 'probe', state.probe or '' }
   for _, field in ipairs(FIELDS) do
     fields[#fields + 1] = field
-    fields[#fields + 1] = lane[field] and whole(lane[field]) or ''
+    fields[#fields + 1] = state[field] and whole(state[field]) or ''
   end
   redis.call('HSET', keys.lane, unpack(fields))
-  local rest = whole(lane.forget - now + policy.spare)
+  local ttl = whole(state.forget - now + policy.ttl_margin)
   for _, key in pairs(keys) do
-    redis.call('PEXPIRE', key, rest)
+    redis.call('PEXPIRE', key, ttl)
   end
-  redis.call('ZADD', KEYS[2], whole(lane.forget - life.shift), group)
+  redis.call('ZADD', KEYS[2], whole(state.forget - epoch.shift), group)
 end
