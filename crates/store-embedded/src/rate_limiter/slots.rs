@@ -126,63 +126,17 @@ fn millis(time: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    const INTERVAL: Duration = Duration::from_millis(10);
-
-    fn ticket(number: u128) -> Ticket {
-        Ticket::from_u128(number)
-    }
-
-    fn times(slots: &Slots) -> Vec<u64> {
-        (1..=3).filter_map(|number| slots.time_of(ticket(number))).map(Timestamp::as_millis).collect()
-    }
-
-    fn three() -> Slots {
-        let mut slots = Slots::default();
-        for number in 1..=3 {
-            slots.add(ticket(number), Timestamp::from_millis(100 + 10 * number as u64));
-        }
-        slots
-    }
-
-    #[test]
-    fn a_postponed_slot_keeps_its_position() {
-        let mut slots = three();
-        slots.postpone(ticket(1), Timestamp::from_millis(125), INTERVAL);
-        assert_eq!(times(&slots), [125, 135, 145]);
-        slots.postpone(ticket(3), Timestamp::from_millis(150), INTERVAL);
-        assert_eq!(times(&slots), [125, 135, 150]);
-    }
-
     #[test]
     fn many_slots_without_room_are_shifted_at_once() {
+        let at = |millis| Timestamp::from_millis(millis);
+        let tickets = || (0..200_u64).map(|number| (number, Ticket::from_u128(number.into())));
         let mut slots = Slots::default();
-        for number in 0..200 {
-            slots.add(ticket(number), Timestamp::from_millis(1000 + 10 * number as u64));
+        for (number, ticket) in tickets() {
+            slots.add(ticket, at(1000 + 10 * number));
         }
-        slots.postpone(ticket(0), Timestamp::from_millis(1500), INTERVAL);
-        for number in 0..200 {
-            assert_eq!(
-                slots.time_of(ticket(number)),
-                Some(Timestamp::from_millis(1500 + 10 * number as u64))
-            );
+        slots.postpone(Ticket::from_u128(0), at(1500), Duration::from_millis(10));
+        for (number, ticket) in tickets() {
+            assert_eq!(slots.time_of(ticket), Some(at(1500 + 10 * number)));
         }
-    }
-
-    #[test]
-    fn a_block_shifts_the_slots_and_keeps_their_distances() {
-        let mut slots = three();
-        slots.delay_until(Timestamp::from_millis(100), Timestamp::from_millis(500));
-        assert_eq!(times(&slots), [500, 510, 520]);
-        slots.delay_until(Timestamp::from_millis(100), Timestamp::from_millis(200));
-        assert_eq!(times(&slots), [500, 510, 520], "an earlier time shifts nothing");
-    }
-
-    #[test]
-    fn a_clock_set_back_shifts_the_slots() {
-        let mut slots = three();
-        slots.set_back(Duration::from_millis(100));
-        assert_eq!(times(&slots), [10, 20, 30]);
-        slots.expire(Timestamp::from_millis(20));
-        assert_eq!(times(&slots), [20, 30]);
     }
 }
