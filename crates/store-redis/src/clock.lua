@@ -13,9 +13,9 @@ local function read_clock(text)
   end
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local ahead, since, times = text:match('^([+-]%d+) (%d+) (%d+)$')
-  if ahead then
-    now = since + math.floor((now - since) / times) + ahead
+  local offset, since, factor = text:match('^([+-]%d+) (%d+) (%d+)$')
+  if offset then
+    now = since + math.floor((now - since) / factor) + offset
   end
   return now
 end

@@ -32,6 +32,6 @@ mod script;
 mod seen;
 mod store;
 
-pub use options::{RedisOptions, Time};
+pub use options::{ClockSource, RedisOptions};
 pub use rate_limiter::RedisRateLimiter;
 pub use store::RedisStore;

@@ -25,7 +25,7 @@ pub struct RedisOptions {
     /// Timeout of a call.
     pub answer_within: Duration,
     /// The clock.
-    pub time: Time,
+    pub clock: ClockSource,
 }
 
 impl RedisOptions {
@@ -37,7 +37,7 @@ impl RedisOptions {
             open_within: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
             answer_within: Duration::from_secs(5),
-            time: Time::Server,
+            clock: ClockSource::Server,
         }
     }
 }
@@ -47,37 +47,37 @@ impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisOptions")
             .field("prefix", &self.prefix)
-            .field("time", &self.time)
+            .field("clock", &self.clock)
             .finish_non_exhaustive()
     }
 }
 
 /// Clock of a store.
 #[derive(Debug, Clone, Default)]
-pub enum Time {
+pub enum ClockSource {
     /// The server's clock.
     #[default]
     Server,
     /// The server's clock, slowed down, so that tests pass on a busy machine.
     Slow {
-        /// Since when it is slow.
+        /// Start of the slow-down.
         since: Timestamp,
-        /// How many times slower it is.
-        times: u32,
+        /// Factor of the slow-down.
+        factor: u32,
         /// Offset in milliseconds, for tests that advance the clock.
-        ahead: Arc<AtomicI64>,
+        offset_ms: Arc<AtomicI64>,
     },
     /// A manual clock, for tests.
     Manual(Arc<ManualClock>),
 }
 
-impl Time {
+impl ClockSource {
     /// The clock as an argument of scripts; see `clock.lua`.
     pub(crate) fn argument(&self) -> String {
         match self {
             Self::Server => String::new(),
-            Self::Slow { since, times, ahead } => {
-                format!("{:+} {} {times}", ahead.load(Ordering::SeqCst), since.as_millis())
+            Self::Slow { since, factor, offset_ms } => {
+                format!("{:+} {} {factor}", offset_ms.load(Ordering::SeqCst), since.as_millis())
             }
             Self::Manual(clock) => clock.now().as_millis().to_string(),
         }

@@ -24,7 +24,7 @@ impl SeenUrls for RedisStore {
             let mut call = self.call("claim", claims.iter().map(|claim| &*claim.url));
             call.push(millis(ttl));
             for claim in claims {
-                call.arguments.push(claim.owner.clone().into_bytes());
+                call.push(&claim.owner);
                 call.push(millis(claim.max_age));
             }
             call
@@ -43,14 +43,7 @@ impl SeenUrls for RedisStore {
                 claimed.push(outcome(&value).ok_or_else(|| unexpected(&answer))?);
             }
         }
-        if claimed.len() != claims.len() {
-            return Err(Fault::Unavailable(format!(
-                "Redis answered {} of {} claims",
-                claimed.len(),
-                claims.len()
-            ))
-            .into());
-        }
+        check_count(claimed.len(), claims.len())?;
         Ok(claimed)
     }
 
@@ -58,7 +51,7 @@ impl SeenUrls for RedisStore {
         let calls = seen.chunks(BATCH_SIZE).map(|seen| {
             let mut call = self.call("mark", seen.iter().map(|seen| &*seen.url));
             for seen in seen {
-                call.arguments.push(seen.owner.clone().into_bytes());
+                call.push(&seen.owner);
                 call.push(millis(seen.ttl));
             }
             call
@@ -70,7 +63,7 @@ impl SeenUrls for RedisStore {
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
         let calls = claims.chunks(BATCH_SIZE).map(|claims| {
             let mut call = self.call("release", claims.iter().map(|claim| &*claim.url));
-            call.arguments.extend(claims.iter().map(|claim| claim.owner.clone().into_bytes()));
+            claims.iter().for_each(|claim| call.push(&claim.owner));
             call
         });
         self.ask(calls.collect()).await?;
@@ -88,11 +81,7 @@ impl SeenUrls for RedisStore {
             let Value::Array(answers) = &answer else { return Err(unexpected(&answer).into()) };
             known.extend(answers.iter().map(|answer| *answer == Value::Int(1)));
         }
-        if known.len() != urls.len() {
-            return Err(
-                Fault::Unavailable(format!("Redis answered {} of {} URLs", known.len(), urls.len())).into()
-            );
-        }
+        check_count(known.len(), urls.len())?;
         Ok(known)
     }
 
@@ -115,9 +104,9 @@ impl SeenUrls for RedisStore {
 impl RedisStore {
     fn call<'u>(&self, name: &str, urls: impl Iterator<Item = &'u str>) -> Call {
         let mut call = Call { keys: urls.map(|url| self.0.key(&key(url))).collect(), arguments: vec![] };
-        call.push(self.0.time.argument());
+        call.push(self.0.clock.argument());
         call.push(name);
-        call.push(self.0.time.ttl_margin());
+        call.push(self.0.clock.ttl_margin());
         call
     }
 
@@ -127,6 +116,13 @@ impl RedisStore {
         }
         self.0.seen.call(&self.0.link, &calls, None).await
     }
+}
+
+fn check_count(answered: usize, urls: usize) -> Result<(), Fault> {
+    if answered == urls {
+        return Ok(());
+    }
+    Err(Fault::Unavailable(format!("Redis answered for {answered} of {urls} URLs")))
 }
 
 /// Key of a URL: the first 128 bits of its SHA-256. With a non-cryptographic hash a site could forge URLs that collide

@@ -2,7 +2,7 @@
 
 use crate::{
     link::Link,
-    options::{RedisOptions, Time},
+    options::{ClockSource, RedisOptions},
     rate_limiter::RedisRateLimiter,
     script::Script,
 };
@@ -16,7 +16,7 @@ pub struct RedisStore(pub(crate) Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) link: Link,
-    pub(crate) time: Time,
+    pub(crate) clock: ClockSource,
     pub(crate) seen: Script,
     pub(crate) prefix: String,
 }
@@ -30,7 +30,7 @@ impl RedisStore {
         let link = Link::new(&options)?;
         link.open(options.open_within).await?;
         let seen = Script::new(&prefix, &[include_str!("seen.lua")]);
-        Ok(Self(Arc::new(Shared { link, time: options.time, seen, prefix })))
+        Ok(Self(Arc::new(Shared { link, clock: options.clock, seen, prefix })))
     }
 
     /// The rate limiter on this store. All processes with the same prefix share it, and should have the same policy.

@@ -20,10 +20,6 @@ fn key(prefix: &str, url: &str) -> String {
     format!("{{{prefix}}}:seen:{hash}")
 }
 
-fn claim(url: &str) -> Claim {
-    Claim::new(url, "one")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_values_affect_their_own_urls_only_and_are_replaced_when_they_expire() {
     let options = harness::options(&servers::redis());
@@ -46,7 +42,7 @@ async fn invalid_values_affect_their_own_urls_only_and_are_replaced_when_they_ex
     let soon = redis::cmd("SET").arg(key(&prefix, &urls[6])).arg("x").arg("PX").arg(500).to_owned();
     let () = soon.query_async(&mut other_client).await.unwrap();
 
-    let claims: Vec<Claim> = urls.iter().map(|url| claim(url)).collect();
+    let claims: Vec<Claim> = urls.iter().map(|url| Claim::new(url, "one")).collect();
     let before = Timestamp::now();
     let claimed = store.claim(&claims, CLAIM_TTL).await.unwrap();
     for (number, claimed) in claimed.iter().enumerate() {
@@ -69,7 +65,7 @@ async fn invalid_values_affect_their_own_urls_only_and_are_replaced_when_they_ex
         assert!(Timestamp::now().since(begun) < Duration::from_secs(60), "an expired value is replaced");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let fresh = Claim { max_age: Duration::ZERO, ..claim(&urls[2]) };
+    let fresh = Claim { max_age: Duration::ZERO, ..Claim::new(&urls[2], "one") };
     assert_eq!(
         store.claim(&[fresh], CLAIM_TTL).await.unwrap(),
         [Claimed::Ours],

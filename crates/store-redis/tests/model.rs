@@ -5,15 +5,15 @@ mod harness;
 use crawlway_store::{ManualClock, Timestamp};
 use crawlway_store_conformance::gate::beside::{Both, long_line, policy, steps};
 use crawlway_store_embedded::{EmbeddedGate, GateOptions};
-use crawlway_store_redis::{RedisOptions, RedisStore, Time};
+use crawlway_store_redis::{ClockSource, RedisOptions, RedisStore};
 use harness::options;
 use proptest::prelude::*;
 use std::sync::Arc;
 
 async fn both() -> Both {
     let clock = ManualClock::at(Timestamp::now());
-    let time = Time::Manual(clock.clone());
-    let options = RedisOptions { time, ..options(&crawlway_testkit::servers::redis()) };
+    let source = ClockSource::Manual(clock.clone());
+    let options = RedisOptions { clock: source, ..options(&crawlway_testkit::servers::redis()) };
     let store = RedisStore::connect(options).await.expect("the store opens");
     let ours = Arc::new(store.gate(policy()).await.expect("the limiter opens"));
     Both::new(ours, clock, |clock| {

@@ -8,7 +8,7 @@ use crawlway_store::{
     Why,
     seen::{Claim, Claimed, Seen},
 };
-use crawlway_store_redis::{RedisOptions, RedisRateLimiter, RedisStore, Time};
+use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
 use crawlway_testkit::private_redis::{Keeps, PrivateRedis};
 use harness::options;
 use std::time::{Duration, Instant};
@@ -22,10 +22,6 @@ const LONG: Duration = Duration::from_secs(3600);
 
 fn group(name: &str) -> Group {
     Group::new(name).unwrap()
-}
-
-fn ticket(name: &str) -> Ticket {
-    Ticket::of(name)
 }
 
 fn policy() -> Policy {
@@ -42,7 +38,7 @@ async fn open(redis: &PrivateRedis) -> (RedisStore, RedisRateLimiter) {
 async fn acquire(limiter: &RedisRateLimiter, group: &Group) -> Permit {
     let begun = Instant::now();
     loop {
-        match limiter.reserve(group, ticket("acquire"), &SEQUENTIAL).await.unwrap() {
+        match limiter.reserve(group, Ticket::of("acquire"), &SEQUENTIAL).await.unwrap() {
             Turn::Go(permit) => return permit,
             Turn::NotBefore { at, .. } => {
                 assert!(begun.elapsed() < Duration::from_secs(60), "`{group}` gets no permit");
@@ -72,7 +68,7 @@ async fn wait_until_available(store: &RedisStore) {
 /// Expects the group to wait one minimum delay from some time after this one.
 async fn expect_delay(limiter: &RedisRateLimiter, name: &str, since: Timestamp) {
     let limits = Limits::one_at_a_time(MINUTE);
-    match limiter.reserve(&group(name), ticket("delayed"), &limits).await.unwrap() {
+    match limiter.reserve(&group(name), Ticket::of("delayed"), &limits).await.unwrap() {
         Turn::NotBefore { at, .. } => {
             let now = Timestamp::now();
             assert!(
@@ -88,11 +84,7 @@ async fn expect_delay(limiter: &RedisRateLimiter, name: &str, since: Timestamp) 
         }
         Turn::Go(_) => panic!("`{name}` gets a permit, although the server may have lost its last request"),
     }
-    limiter.leave(&group(name), ticket("delayed")).await.unwrap();
-}
-
-fn claim(url: &str, owner: &str) -> Claim {
-    Claim::new(url, owner)
+    limiter.leave(&group(name), Ticket::of("delayed")).await.unwrap();
 }
 
 fn seen(url: &str) -> Seen {
@@ -104,7 +96,7 @@ async fn a_server_that_kept_its_data_delays_every_group_once() {
     let mut redis = PrivateRedis::start(Keeps::Everything);
     let (store, limiter) = open(&redis).await;
     store.mark(&[seen("https://a.example/seen")]).await.unwrap();
-    store.claim(&[claim("https://a.example/claimed", "one")], LONG).await.unwrap();
+    store.claim(&[Claim::new("https://a.example/claimed", "one")], LONG).await.unwrap();
     let (held, ended) = (acquire(&limiter, &group("held")).await, acquire(&limiter, &group("ended")).await);
     limiter.finish(&ended, Outcome::Success).await.unwrap();
     send_request(&limiter, &group("blocked"), Outcome::Blocked { retry_after: Some(LONG) }).await;
@@ -116,15 +108,16 @@ async fn a_server_that_kept_its_data_delays_every_group_once() {
     redis.resume();
     wait_until_available(&store).await;
 
-    let claims = [claim("https://a.example/seen", "two"), claim("https://a.example/claimed", "two")];
+    let claims =
+        [Claim::new("https://a.example/seen", "two"), Claim::new("https://a.example/claimed", "two")];
     let answer = store.claim(&claims, LONG).await.unwrap();
     assert!(matches!(answer[..], [Claimed::Seen { .. }, Claimed::Taken { .. }]), "{answer:?}");
     // The data may be older than the last requests, so that every group waits one minimum delay.
     expect_delay(&limiter, "idle", since).await;
     expect_delay(&limiter, "unknown", since).await;
-    let answer = limiter.reserve(&group("held"), ticket("x"), &SEQUENTIAL).await.unwrap();
+    let answer = limiter.reserve(&group("held"), Ticket::of("x"), &SEQUENTIAL).await.unwrap();
     assert!(matches!(answer, Turn::NotBefore { why: Why::Busy, .. }), "the permit is still held: {answer:?}");
-    let answer = limiter.reserve(&group("blocked"), ticket("x"), &SEQUENTIAL).await.unwrap();
+    let answer = limiter.reserve(&group("blocked"), Ticket::of("x"), &SEQUENTIAL).await.unwrap();
     assert!(
         matches!(answer, Turn::NotBefore { why: Why::BackOff, .. }),
         "it is still in back-off: {answer:?}"
@@ -152,7 +145,7 @@ async fn a_server_that_lost_its_data_delays_every_group_once() {
     expect_delay(&limiter, "sent", since).await;
     expect_delay(&limiter, "unknown", since).await;
     assert_eq!(
-        store.claim(&[claim(url, "two")], LONG).await.unwrap(),
+        store.claim(&[Claim::new(url, "two")], LONG).await.unwrap(),
         [Claimed::Ours],
         "it is fetched again"
     );
@@ -162,7 +155,7 @@ async fn a_server_that_lost_its_data_delays_every_group_once() {
     assert_eq!(limiter.finish(&finished, Outcome::Success).await, Ok(()), "its request was in flight");
     expect_delay(&limiter, "finished", end).await;
     tokio::time::sleep(MIN_DELAY).await;
-    let answer = limiter.reserve(&group("held"), ticket("x"), &SEQUENTIAL).await.unwrap();
+    let answer = limiter.reserve(&group("held"), Ticket::of("x"), &SEQUENTIAL).await.unwrap();
     assert!(matches!(answer, Turn::NotBefore { why: Why::Busy, .. }), "the permit is held again: {answer:?}");
     assert_eq!(limiter.finish(&held, Outcome::Success).await, Ok(()));
     send_request(&limiter, &group("sent"), Outcome::Success).await;
@@ -188,7 +181,7 @@ async fn every_prefix_on_a_server_notices_its_restart() {
     send_request(&limiter, &group("a"), Outcome::Success).await;
     tokio::time::sleep(MIN_DELAY).await;
     let again = one.gate(policy()).await.unwrap();
-    assert!(matches!(again.reserve(&group("a"), ticket("x"), &SEQUENTIAL).await.unwrap(), Turn::Go(_)));
+    assert!(matches!(again.reserve(&group("a"), Ticket::of("x"), &SEQUENTIAL).await.unwrap(), Turn::Go(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,8 +202,8 @@ async fn deleted_data_or_scripts_delay_every_group_once() {
 async fn a_failover_to_an_earlier_clock_delays_every_group_once() {
     let redis = PrivateRedis::start(Keeps::Nothing);
     let clock = ManualClock::at(Timestamp::now());
-    let time = Time::Manual(clock.clone());
-    let store = RedisStore::connect(RedisOptions { time, ..options(&redis.url()) }).await.unwrap();
+    let source = ClockSource::Manual(clock.clone());
+    let store = RedisStore::connect(RedisOptions { clock: source, ..options(&redis.url()) }).await.unwrap();
     let limiter = store.gate(policy()).await.unwrap();
     clock.advance(MINUTE);
     send_request(&limiter, &group("a"), Outcome::Success).await;
@@ -220,11 +213,11 @@ async fn a_failover_to_an_earlier_clock_delays_every_group_once() {
         clock.set(clock.now() - back);
         for name in ["a", "unknown"] {
             let limits = Limits::one_at_a_time(MINUTE);
-            let answer = limiter.reserve(&group(name), ticket("x"), &limits).await.unwrap();
+            let answer = limiter.reserve(&group(name), Ticket::of("x"), &limits).await.unwrap();
             let Turn::NotBefore { at, .. } = answer else { panic!("`{name}` gets a permit at once") };
             assert!(at >= clock.now() + MINUTE, "`{name}` waits {:?}", at.since(clock.now()));
             assert!(at <= clock.now() + MINUTE * 2, "`{name}` waits {:?}", at.since(clock.now()));
-            limiter.leave(&group(name), ticket("x")).await.unwrap();
+            limiter.leave(&group(name), Ticket::of("x")).await.unwrap();
         }
         clock.advance(MINUTE * 2);
     }
@@ -250,7 +243,7 @@ async fn expired_state_is_deleted() {
         }
     }
     store.mark(&[Seen { ttl: brief, ..seen("https://a.example/") }]).await.unwrap();
-    store.claim(&[claim("https://b.example/", "one")], brief).await.unwrap();
+    store.claim(&[Claim::new("https://b.example/", "one")], brief).await.unwrap();
     let begun = Instant::now();
     // The epoch remains, and the set of groups until the next call.
     loop {

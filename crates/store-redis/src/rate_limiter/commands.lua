@@ -40,7 +40,7 @@ function commands.reserve()
     state = new_state(keys_of(1))
   end
   state.gap = math.max(state.gap, limits.min_delay)
-  local free, why = earliest(state, limits)
+  local free, reason = earliest(state, limits)
   local slot = slot_time(state, ticket)
   local at
   if not slot then
@@ -58,12 +58,12 @@ function commands.reserve()
     postpone(state, ticket, at, slot_interval(limits, mean))
   elseif not slot and redis.call('ZCARD', state.keys.line) >= policy.max_slots then
     -- Callers without a slot are spread over the time that the existing slots take.
-    at, why = at + math.floor(fraction * (at - now + 1)), 'overloaded'
+    at, reason = at + math.floor(fraction * (at - now + 1)), 'overloaded'
   elseif not slot then
     put(state, ticket, at)
   end
   write_state(state, group)
-  return { why, whole(at) }
+  return { reason, whole(at) }
 end
 
 -- Arguments: group, ticket

@@ -64,21 +64,21 @@ end
 local function earliest(state, limits)
   local sequential = limits.concurrency == 1
   local last = math.max(sequential and state.ended or not sequential and state.start or epoch.born, epoch.born)
-  local at, why = math.max(now, last + limits.min_delay), 'min_delay'
+  local at, reason = math.max(now, last + limits.min_delay), 'min_delay'
   local id, started = blocking_request(state, limits)
   if id then
     local ends = estimated_end(state, id, started)
-    at, why = math.max(at, sequential and ends + limits.min_delay or ends), 'concurrency'
+    at, reason = math.max(at, sequential and ends + limits.min_delay or ends), 'concurrency'
   end
   if state.blocks then
     at = math.max(at, state.left_until)
     if state.openings > 0 then
-      why = 'circuit_open'
+      reason = 'circuit_open'
     elseif state.left_until > now then
-      why = 'backoff'
+      reason = 'backoff'
     end
   end
-  return at, why
+  return at, reason
 end
 
 -- Time of a new slot: before the existing ones if there is room, otherwise behind them.

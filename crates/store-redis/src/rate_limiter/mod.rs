@@ -59,7 +59,7 @@ impl State {
     /// A call with the common arguments, without groups.
     fn call(&self, name: &str) -> Call {
         let mut call = Call { keys: vec![self.key("life"), self.key("groups")], arguments: vec![] };
-        call.push(self.store.0.time.argument());
+        call.push(self.store.0.clock.argument());
         call.push(name);
         let Policy { back_off, breaker, .. } = &self.policy;
         let (failure_threshold, cooldown, max_cooldown) = breaker
@@ -77,7 +77,7 @@ impl State {
             millis(self.policy.grudge),
             self.policy.most_groups as u64,
             self.policy.longest_line as u64,
-            self.store.0.time.ttl_margin(),
+            self.store.0.clock.ttl_margin(),
         ] {
             call.push(number);
         }
@@ -100,7 +100,7 @@ impl State {
 
     async fn ask(&self, call: Call) -> Result<Vec<String>, Fault> {
         let mut epoch = Call { keys: vec![self.key("life")], arguments: vec![] };
-        epoch.push(self.store.0.time.argument());
+        epoch.push(self.store.0.clock.argument());
         let before_load = BeforeLoad {
             script: &self.new_epoch,
             call: &epoch,

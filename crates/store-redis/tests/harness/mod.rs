@@ -3,7 +3,7 @@
 
 use crawlway_store::{Gate, ManualClock, Policy, SeenUrls, Timestamp, gate::MAX_GAP};
 use crawlway_store_conformance::{Backend, Harness};
-use crawlway_store_redis::{RedisOptions, RedisRateLimiter, RedisStore, Time};
+use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
 use std::{
     sync::{
         Arc,
@@ -27,17 +27,21 @@ pub(crate) struct RedisHarness {
 impl RedisHarness {
     /// On a manual clock.
     pub(crate) fn manual() -> Self {
-        Self::with(Time::Manual(ManualClock::at(Timestamp::now())))
+        Self::with(ClockSource::Manual(ManualClock::at(Timestamp::now())))
     }
 
     /// On the server's clock, advanced by the suite. It is slowed down, so that a delay of seconds does not end too early
     /// on a busy machine.
     pub(crate) fn server() -> Self {
-        Self::with(Time::Slow { since: Timestamp::now(), times: 20, ahead: Arc::new(AtomicI64::new(0)) })
+        Self::with(ClockSource::Slow {
+            since: Timestamp::now(),
+            factor: 20,
+            offset_ms: Arc::new(AtomicI64::new(0)),
+        })
     }
 
-    fn with(time: Time) -> Self {
-        let options = RedisOptions { time, ..options(&crawlway_testkit::servers::redis()) };
+    fn with(clock: ClockSource) -> Self {
+        let options = RedisOptions { clock, ..options(&crawlway_testkit::servers::redis()) };
         Self { options, policy: Policy::default(), handles: vec![] }
     }
 
@@ -57,49 +61,49 @@ impl RedisHarness {
 #[async_trait::async_trait]
 impl Backend for RedisHarness {
     fn now(&self) -> Timestamp {
-        match &self.options.time {
-            Time::Server => Timestamp::now(),
+        match &self.options.clock {
+            ClockSource::Server => Timestamp::now(),
             // The server runs on this machine and has the same clock.
-            Time::Slow { since, times, ahead } => {
-                let ran = Timestamp::now().since(*since).as_millis() as u64 / u64::from(*times);
+            ClockSource::Slow { since, factor, offset_ms } => {
+                let ran = Timestamp::now().since(*since).as_millis() as u64 / u64::from(*factor);
                 let now = since.as_millis() + ran;
-                Timestamp::from_millis(now.saturating_add_signed(ahead.load(Ordering::SeqCst)))
+                Timestamp::from_millis(now.saturating_add_signed(offset_ms.load(Ordering::SeqCst)))
             }
-            Time::Manual(clock) => clock.now(),
+            ClockSource::Manual(clock) => clock.now(),
         }
     }
 
     async fn pass(&mut self, time: Duration) {
-        match &self.options.time {
-            Time::Server => {}
-            Time::Slow { ahead, .. } => {
+        match &self.options.clock {
+            ClockSource::Server => {}
+            ClockSource::Slow { offset_ms, .. } => {
                 // Rounded up, like a wait until the next tick of the clock.
                 let time =
                     i64::try_from(time.as_nanos().div_ceil(1_000_000)).expect("a time that a case waits");
-                ahead.fetch_add(time, Ordering::SeqCst);
+                offset_ms.fetch_add(time, Ordering::SeqCst);
             }
-            Time::Manual(clock) => clock.advance(time),
+            ClockSource::Manual(clock) => clock.advance(time),
         }
     }
 
     async fn set_back(&mut self, by: Duration) -> bool {
-        match &self.options.time {
-            Time::Server => return false,
-            Time::Slow { ahead, .. } => {
-                ahead.fetch_sub(
+        match &self.options.clock {
+            ClockSource::Server => return false,
+            ClockSource::Slow { offset_ms, .. } => {
+                offset_ms.fetch_sub(
                     i64::try_from(by.as_millis()).expect("a time that a case waits"),
                     Ordering::SeqCst,
                 );
             }
-            Time::Manual(clock) => clock.set(clock.now() - by),
+            ClockSource::Manual(clock) => clock.set(clock.now() - by),
         }
         true
     }
 
     fn slack(&self) -> Duration {
-        match &self.options.time {
-            Time::Manual(_) => Duration::ZERO,
-            Time::Server | Time::Slow { .. } => Duration::from_millis(1500),
+        match &self.options.clock {
+            ClockSource::Manual(_) => Duration::ZERO,
+            ClockSource::Server | ClockSource::Slow { .. } => Duration::from_millis(1500),
         }
     }
 
