@@ -1,5 +1,5 @@
-//! The embedded stores: the contracts of `crawlway-store` inside one process, with nothing else installed.
+//! Embedded stores: the contracts of `crawlway-store` inside one process, without a server.
 
-mod gate;
+mod rate_limiter;
 
-pub use gate::{EmbeddedGate, GateOptions};
+pub use rate_limiter::{EmbeddedGate, GateOptions};

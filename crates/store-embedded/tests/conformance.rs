@@ -1,5 +1,4 @@
-//! The embedded gate passes the whole conformance suite, in memory and with a directory, on a clock that the suite
-//! moves.
+//! Conformance suite of the embedded rate limiter, in memory and with a directory, on a manual clock.
 
 use crawlway_store::{Clock, Gate, ManualClock, Policy, Timestamp};
 use crawlway_store_conformance::{Backend, Harness};
@@ -9,13 +8,13 @@ use tempfile::TempDir;
 
 struct EmbeddedHarness {
     clock: Arc<ManualClock>,
-    gate: Option<EmbeddedGate>,
+    limiter: Option<EmbeddedGate>,
     folder: Option<TempDir>,
 }
 
 impl EmbeddedHarness {
     fn in_memory() -> Self {
-        Self { clock: ManualClock::at(Timestamp::now()), gate: None, folder: None }
+        Self { clock: ManualClock::at(Timestamp::now()), limiter: None, folder: None }
     }
 
     fn with_a_directory() -> Self {
@@ -35,13 +34,13 @@ impl Harness<dyn Gate> for EmbeddedHarness {
         let clock = Clock::Manual(self.clock.clone());
         let directory = self.folder.as_ref().map(|folder| folder.path().join("gate"));
         let options = GateOptions { policy, clock, seed: Some(1), directory };
-        let gate = EmbeddedGate::open(options).expect("the suite's policies can be held");
-        self.gate = Some(gate.clone());
-        Arc::new(gate)
+        let limiter = EmbeddedGate::open(options).expect("the suite's policies are valid");
+        self.limiter = Some(limiter.clone());
+        Arc::new(limiter)
     }
 
     async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
-        self.gate.clone().map(|gate| Arc::new(gate) as Arc<dyn Gate>)
+        self.limiter.clone().map(|limiter| Arc::new(limiter) as Arc<dyn Gate>)
     }
 }
 

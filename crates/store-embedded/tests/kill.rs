@@ -1,8 +1,8 @@
-//! A child that sends requests is killed with SIGKILL at random times and started again at once; no two requests of
-//! any two lives may be closer than the gap, and no life may ask a group that told an earlier one to wait.
+//! Kill test: a child process that sends requests is killed with SIGKILL at random times and restarted at once. No two
+//! requests may be closer than the minimum delay, across all processes, and none may be sent during a `Retry-After`.
 //!
-//! The child says on standard output what it does: `S` a request starts, `E` it ends, `B` it was told to wait. On the
-//! system's clock. Without a test harness, since the test starts itself.
+//! The child reports on standard output: `S` a request starts, `E` it ends, `B` it was blocked until this time. It runs on
+//! the system's clock, and without a test harness, since the test starts itself.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
 use crawlway_store::{Gate, Group, Limits, Outcome, Policy, Ticket, Timestamp, Turn, gate::BackOff};
@@ -17,10 +17,11 @@ use std::{
 };
 
 const KILLS: usize = 60;
-const GAP: Duration = Duration::from_millis(40);
+const MIN_DELAY: Duration = Duration::from_millis(40);
 const RETRY_AFTER: Duration = Duration::from_millis(900);
-/// Name, how many at a time, and after so many requests it tells us to wait.
-const GROUPS: [(&str, u32, Option<u64>); 3] = [("one", 1, None), ("three", 3, None), ("angry", 1, Some(2))];
+/// Name, concurrency, and every how many requests the group blocks us.
+const GROUPS: [(&str, u32, Option<u64>); 3] =
+    [("one", 1, None), ("three", 3, None), ("blocking", 1, Some(2))];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -30,15 +31,15 @@ fn main() {
         _ => {
             println!("\nrunning 1 test");
             kill_many_times();
-            println!("test a_killed_gate_keeps_its_word ... ok");
+            println!("test a_killed_limiter_keeps_its_limits ... ok");
             println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
         }
     }
 }
 
-/// What is known of one group from the outside.
+/// Requests to one group, as reported by the children.
 #[derive(Default)]
-struct Known {
+struct GroupLog {
     last_start: Option<Timestamp>,
     last_end: Option<Timestamp>,
     not_before: Option<Timestamp>,
@@ -48,58 +49,64 @@ struct Known {
 }
 
 #[derive(Default)]
-struct Witness(HashMap<String, Known>);
+struct RequestLog(HashMap<String, GroupLog>);
 
-impl Witness {
-    /// The child was alive at the time of its kill, so what it had in flight ended no earlier.
-    fn hear(&mut self, output: &str, killed: Timestamp, run: usize) {
+impl RequestLog {
+    /// Checks the report of one child. Its requests in flight ended no earlier than the kill.
+    fn check(&mut self, output: &str, killed: Timestamp, run: usize) {
         let whole = output.rfind('\n').map_or("", |end| &output[..end]);
         let mut starts: HashMap<&str, Vec<Timestamp>> = HashMap::new();
         for line in whole.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let [what, group, time] = words[..] else { panic!("run {run}: the child said {line:?}") };
+            let [what, group, time] = words[..] else { panic!("run {run}: the child reported {line:?}") };
             let time = Timestamp::from_millis(time.parse().expect("a time"));
             let allowed = GROUPS.iter().find(|(name, ..)| *name == group).expect("a group").1;
-            let known = self.0.entry(group.to_owned()).or_default();
+            let group_log = self.0.entry(group.to_owned()).or_default();
             match what {
                 "S" => {
                     if allowed > 1 {
                         starts.entry(group).or_default().push(time);
-                    } else if let Some(last) = known.last_end {
-                        assert!(time >= last + GAP, "run {run}: {group} asked at {time:?}, {last:?} before");
+                    } else if let Some(last) = group_log.last_end {
+                        assert!(
+                            time >= last + MIN_DELAY,
+                            "run {run}: {group} requested at {time:?}, too soon after {last:?}"
+                        );
                     }
-                    let told = known.not_before;
-                    assert!(told <= Some(time), "run {run}: {group} asked at {time:?}, but told {told:?}");
-                    known.in_flight += 1;
-                    known.requests += 1;
+                    let blocked = group_log.not_before;
                     assert!(
-                        known.in_flight <= allowed,
+                        blocked <= Some(time),
+                        "run {run}: {group} requested at {time:?}, blocked until {blocked:?}"
+                    );
+                    group_log.in_flight += 1;
+                    group_log.requests += 1;
+                    assert!(
+                        group_log.in_flight <= allowed,
                         "run {run}: {group} has {} in flight",
-                        known.in_flight
+                        group_log.in_flight
                     );
                 }
                 "E" => {
-                    known.last_end = known.last_end.max(Some(time));
-                    known.in_flight -= 1;
+                    group_log.last_end = group_log.last_end.max(Some(time));
+                    group_log.in_flight -= 1;
                 }
-                "B" => known.not_before = known.not_before.max(Some(time)),
-                _ => panic!("run {run}: the child said {line:?}"),
+                "B" => group_log.not_before = group_log.not_before.max(Some(time)),
+                _ => panic!("run {run}: the child reported {line:?}"),
             }
         }
-        // Of requests at the same time, the one that started first may be told last.
+        // Concurrent requests may be reported out of order.
         for (group, mut times) in starts {
             times.sort();
             let last = &mut self.0.entry(group.to_owned()).or_default().last_start;
             for time in times {
                 let before = last.replace(time);
-                let early = before.is_some_and(|before| time < before + GAP);
-                assert!(!early, "run {run}: {group} asked at {time:?}, {before:?} before");
+                let early = before.is_some_and(|before| time < before + MIN_DELAY);
+                assert!(!early, "run {run}: {group} requested at {time:?}, too soon after {before:?}");
             }
         }
-        for known in self.0.values_mut().filter(|known| known.in_flight > 0) {
-            known.last_end = known.last_end.max(Some(killed));
-            known.cut_off += known.in_flight;
-            known.in_flight = 0;
+        for group_log in self.0.values_mut().filter(|group_log| group_log.in_flight > 0) {
+            group_log.last_end = group_log.last_end.max(Some(killed));
+            group_log.cut_off += group_log.in_flight;
+            group_log.in_flight = 0;
         }
     }
 }
@@ -109,7 +116,7 @@ fn kill_many_times() {
     let directory = folder.path().join("gate");
     let seed = Timestamp::now().as_millis();
     println!("seed {seed}");
-    let mut witness = Witness::default();
+    let mut log = RequestLog::default();
     for run in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().expect("our own path"))
             .arg("--child")
@@ -128,37 +135,40 @@ fn kill_many_times() {
         child.kill().expect("SIGKILL");
         let status = child.wait().expect("its end");
         assert_eq!(status.code(), None, "run {run}: the child ended by itself, with {status}");
-        witness.hear(&reader.join().expect("the reader").expect("text"), killed, run);
+        log.check(&reader.join().expect("the reader").expect("text"), killed, run);
     }
-    for (name, known) in &witness.0 {
-        println!("{name}: {} requests, {} of them cut off by a kill", known.requests, known.cut_off);
+    for (name, group_log) in &log.0 {
+        println!("{name}: {} requests, {} of them cut off by a kill", group_log.requests, group_log.cut_off);
     }
     for (name, ..) in GROUPS {
-        assert!(witness.0.get(name).is_some_and(|known| known.requests > 2), "the children asked {name}");
+        assert!(
+            log.0.get(name).is_some_and(|group_log| group_log.requests > 2),
+            "the children sent requests to {name}"
+        );
     }
-    assert!(witness.0["one"].cut_off > 0, "some kills came in the middle of a request");
+    assert!(log.0["one"].cut_off > 0, "some kills came in the middle of a request");
 }
 
-fn tell(what: char, group: &Group, time: Timestamp) {
+fn report(what: char, group: &Group, time: Timestamp) {
     let line = format!("{what} {group} {}\n", time.as_millis());
     std::io::stdout().lock().write_all(line.as_bytes()).expect("the parent listens");
 }
 
 fn child(directory: &Path, seed: u64) {
-    // What the group asks for is longer than any back-off, so that it is what counts.
-    let back_off = BackOff { first: GAP, most: GAP, ..BackOff::default() };
+    // The back-off is shorter than the `Retry-After`, which therefore applies.
+    let back_off = BackOff { first: MIN_DELAY, most: MIN_DELAY, ..BackOff::default() };
     let policy = Policy { back_off, breaker: None, ..Policy::default() };
     let options = GateOptions { policy, directory: Some(directory.to_owned()), ..GateOptions::default() };
-    let gate = EmbeddedGate::open(options).expect("what a kill leaves can be opened");
+    let limiter = EmbeddedGate::open(options).expect("what a kill leaves can be opened");
     let threads: Vec<_> = GROUPS
         .iter()
-        .flat_map(|&(name, allowed, patience)| {
-            (0..allowed + 1).map(move |nth| (name, allowed, patience, nth))
+        .flat_map(|&(name, allowed, block_every)| {
+            (0..allowed + 1).map(move |nth| (name, allowed, block_every, nth))
         })
-        .map(|(name, allowed, patience, nth)| {
-            let gate = gate.clone();
+        .map(|(name, allowed, block_every, nth)| {
+            let limiter = limiter.clone();
             let group = Group::new(name).expect("a name");
-            thread::spawn(move || send(&gate, &group, allowed, patience, seed * 10 + u64::from(nth)))
+            thread::spawn(move || send(&limiter, &group, allowed, block_every, seed * 10 + u64::from(nth)))
         })
         .collect();
     for thread in threads {
@@ -166,28 +176,28 @@ fn child(directory: &Path, seed: u64) {
     }
 }
 
-fn send(gate: &EmbeddedGate, group: &Group, allowed: u32, patience: Option<u64>, seed: u64) {
+fn send(limiter: &EmbeddedGate, group: &Group, allowed: u32, block_every: Option<u64>, seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let limits = Limits { in_flight: allowed, gap: GAP };
+    let limits = Limits { in_flight: allowed, gap: MIN_DELAY };
     let ticket = Ticket::from_u128(seed.into());
     for request in 1.. {
         let permit = loop {
-            match runtime.block_on(gate.reserve(group, ticket, &limits)).expect("an answer") {
+            match runtime.block_on(limiter.reserve(group, ticket, &limits)).expect("an answer") {
                 Turn::Go(permit) => break permit,
-                Turn::NotBefore { at, .. } => thread::sleep(at.since(Timestamp::now()).min(GAP)),
+                Turn::NotBefore { at, .. } => thread::sleep(at.since(Timestamp::now()).min(MIN_DELAY)),
             }
         };
-        // When the gate let it go, which is before anybody could hear of it.
-        tell('S', group, permit.until - Policy::default().lease);
+        // The time of the permit, which is before the start of the request.
+        report('S', group, permit.until - Policy::default().lease);
         thread::sleep(Duration::from_millis((seed * 31 + request * 17) % 60));
         let ended = Timestamp::now();
-        tell('E', group, ended);
-        let blocks = patience.is_some_and(|patience| request % patience == 0);
+        report('E', group, ended);
+        let blocks = block_every.is_some_and(|block_every| request % block_every == 0);
         let outcome =
             if blocks { Outcome::Blocked { retry_after: Some(RETRY_AFTER) } } else { Outcome::Success };
-        runtime.block_on(gate.finish(&permit, outcome)).expect("finished");
+        runtime.block_on(limiter.finish(&permit, outcome)).expect("finished");
         if blocks {
-            tell('B', group, ended + RETRY_AFTER);
+            report('B', group, ended + RETRY_AFTER);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A gate with a directory keeps its word across restarts, however the process before it ended.
+//! A rate limiter with a directory keeps its limits across restarts, however the earlier process ended.
 
 use crawlway_store::{
     Clock, Gate, GateError, Group, Limits, ManualClock, Outcome, Permit, Policy, Ticket, Timestamp, Turn,
@@ -13,13 +13,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-const GAP: Duration = Duration::from_secs(10);
-const ALONE: Limits = Limits::one_at_a_time(GAP);
-const THREE: Limits = Limits { in_flight: 3, gap: GAP };
-const MOMENT: Duration = Duration::from_millis(1);
+const MIN_DELAY: Duration = Duration::from_secs(10);
+const SEQUENTIAL: Limits = Limits::one_at_a_time(MIN_DELAY);
+const THREE: Limits = Limits { in_flight: 3, gap: MIN_DELAY };
+const ONE_MS: Duration = Duration::from_millis(1);
 const BLOCKED: Outcome = Outcome::Blocked { retry_after: None };
 
-/// Gates on directories of one folder, by one clock.
+/// Rate limiters in directories of one folder, with one clock.
 struct World {
     folder: TempDir,
     clock: Arc<ManualClock>,
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Where the gate is now.
+    /// Current directory of the limiter.
     fn directory(&self) -> PathBuf {
         self.folder.path().join(format!("gate-{}", self.copies))
     }
@@ -57,10 +57,10 @@ impl World {
     }
 
     fn open(&self) -> EmbeddedGate {
-        self.try_open().expect("the gate opens")
+        self.try_open().expect("the limiter opens")
     }
 
-    /// The process has ended at this moment without a word: what comes after finds the files as they are.
+    /// Simulates a crash: the next limiter opens a copy of the files as they are.
     fn crash(&mut self) -> EmbeddedGate {
         let from = self.directory();
         self.copies += 1;
@@ -89,342 +89,333 @@ fn group(name: &str) -> Group {
     Group::new(name).expect("a name")
 }
 
-async fn ask(gate: &EmbeddedGate, name: &str, limits: &Limits) -> Turn {
+async fn ask(limiter: &EmbeddedGate, name: &str, limits: &Limits) -> Turn {
     let group = group(name);
-    // A slot of its own that nobody keeps, so that asking changes nothing for who asks next.
+    // The slot is cancelled, so that asking has no side effect.
     let ticket = Ticket::of(name);
-    let turn = gate.reserve(&group, ticket, limits).await.expect("an answer");
+    let turn = limiter.reserve(&group, ticket, limits).await.expect("an answer");
     if !matches!(turn, Turn::Go(_)) {
-        gate.leave(&group, ticket).await.expect("left");
+        limiter.leave(&group, ticket).await.expect("left");
     }
     turn
 }
 
-async fn goes(gate: &EmbeddedGate, name: &str, limits: &Limits) -> Permit {
-    match ask(gate, name, limits).await {
+async fn granted(limiter: &EmbeddedGate, name: &str, limits: &Limits) -> Permit {
+    match ask(limiter, name, limits).await {
         Turn::Go(permit) => permit,
-        turn => panic!("{name} should go, but: {turn:?}"),
+        turn => panic!("{name} should get a permit, but: {turn:?}"),
     }
 }
 
-async fn waits(gate: &EmbeddedGate, name: &str, limits: &Limits) -> (Timestamp, Why) {
-    match ask(gate, name, limits).await {
+async fn waits(limiter: &EmbeddedGate, name: &str, limits: &Limits) -> (Timestamp, Why) {
+    match ask(limiter, name, limits).await {
         Turn::NotBefore { at, why } => (at, why),
         turn => panic!("{name} should wait, but: {turn:?}"),
     }
 }
 
-async fn sends(gate: &EmbeddedGate, name: &str, limits: &Limits, outcome: Outcome) {
-    let permit = goes(gate, name, limits).await;
-    gate.finish(&permit, outcome).await.expect("finished");
+async fn sends(limiter: &EmbeddedGate, name: &str, limits: &Limits, outcome: Outcome) {
+    let permit = granted(limiter, name, limits).await;
+    limiter.finish(&permit, outcome).await.expect("finished");
 }
 
 #[tokio::test]
-async fn after_a_clean_end_the_gap_is_kept_and_no_more() {
+async fn after_a_clean_end_the_minimum_delay_is_kept_and_no_more() {
     let world = World::new();
-    let gate = world.open();
-    sends(&gate, "a", &ALONE, Outcome::Success).await;
+    let limiter = world.open();
+    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
     let last = world.now();
-    world.pass(GAP / 2);
-    drop(gate);
-    world.pass(GAP / 4);
-    let gate = world.open();
-    for name in ["a", "of which nothing is known"] {
-        assert_eq!(waits(&gate, name, &ALONE).await, (last + GAP, Why::Pace), "{name}");
-        assert_eq!(waits(&gate, name, &THREE).await, (last + GAP, Why::Pace), "{name}");
+    world.pass(MIN_DELAY / 2);
+    drop(limiter);
+    world.pass(MIN_DELAY / 4);
+    let limiter = world.open();
+    for name in ["a", "an unknown group"] {
+        assert_eq!(waits(&limiter, name, &SEQUENTIAL).await, (last + MIN_DELAY, Why::Pace), "{name}");
+        assert_eq!(waits(&limiter, name, &THREE).await, (last + MIN_DELAY, Why::Pace), "{name}");
     }
-    world.pass(GAP / 4);
-    goes(&gate, "a", &ALONE).await;
-    goes(&gate, "b", &THREE).await;
+    world.pass(MIN_DELAY / 4);
+    granted(&limiter, "a", &SEQUENTIAL).await;
+    granted(&limiter, "b", &THREE).await;
 }
 
 #[tokio::test]
-async fn a_gate_that_sent_nothing_passes_on_what_it_found() {
+async fn a_process_without_requests_passes_on_the_state() {
     let world = World::new();
-    sends(&world.open(), "a", &ALONE, Outcome::Success).await;
+    sends(&world.open(), "a", &SEQUENTIAL, Outcome::Success).await;
     let last = world.now();
     for _ in 0..3 {
         world.pass(Duration::from_secs(1));
         drop(world.open());
     }
-    assert_eq!(waits(&world.open(), "a", &ALONE).await.0, last + GAP);
+    assert_eq!(waits(&world.open(), "a", &SEQUENTIAL).await.0, last + MIN_DELAY);
 }
 
 #[tokio::test]
-async fn what_a_closing_gate_has_in_flight_may_go_on_until_its_lease_ends() {
+async fn requests_in_flight_at_a_clean_end_count_until_their_leases_end() {
     let world = World::new();
-    let gate = world.open();
-    goes(&gate, "a", &ALONE).await;
-    drop(gate);
+    let limiter = world.open();
+    granted(&limiter, "a", &SEQUENTIAL).await;
+    drop(limiter);
     world.pass(Duration::from_secs(20));
-    assert_eq!(waits(&world.open(), "a", &ALONE).await.0, world.now() + GAP);
+    assert_eq!(waits(&world.open(), "a", &SEQUENTIAL).await.0, world.now() + MIN_DELAY);
 }
 
 #[tokio::test]
-async fn after_a_crash_the_gap_counts_from_the_end_where_one_goes_at_a_time() {
+async fn after_a_crash_the_delay_counts_from_the_end_at_a_concurrency_of_one() {
     let mut world = World::new();
-    let gate = world.open();
-    goes(&gate, "a", &ALONE).await;
-    // It was in flight all the while, and nobody asked the gate for anything.
+    let limiter = world.open();
+    granted(&limiter, "a", &SEQUENTIAL).await;
+    // The request was in flight all the while, without a further call.
     world.pass(Duration::from_secs(40));
     let crashed = world.now();
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "a", &ALONE).await, (crashed + GAP, Why::Pace));
-    assert_eq!(waits(&gate, "b", &ALONE).await, (crashed + GAP, Why::Pace));
-    world.pass(GAP - MOMENT);
-    waits(&gate, "a", &ALONE).await;
-    world.pass(MOMENT);
-    goes(&gate, "a", &ALONE).await;
+    let limiter = world.crash();
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (crashed + MIN_DELAY, Why::Pace));
+    assert_eq!(waits(&limiter, "b", &SEQUENTIAL).await, (crashed + MIN_DELAY, Why::Pace));
+    world.pass(MIN_DELAY - ONE_MS);
+    waits(&limiter, "a", &SEQUENTIAL).await;
+    world.pass(ONE_MS);
+    granted(&limiter, "a", &SEQUENTIAL).await;
 }
 
 #[tokio::test]
-async fn after_a_crash_the_gap_counts_from_the_start_where_several_go() {
+async fn after_a_crash_the_delay_counts_from_the_start_at_a_higher_concurrency() {
     let mut world = World::new();
-    let gate = world.open();
-    goes(&gate, "a", &THREE).await;
+    let limiter = world.open();
+    granted(&limiter, "a", &THREE).await;
     let start = world.now();
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "a", &THREE).await.0, start + GAP);
-    // The mark is a second ahead of the start, and what was in flight died with its process.
-    world.pass(GAP / 2);
-    let gate_after_a_while = world.crash();
-    let (at, why) = waits(&gate_after_a_while, "a", &THREE).await;
-    assert!(at >= start + GAP && at <= start + GAP + Duration::from_secs(1), "{at:?}, {start:?}");
+    let limiter = world.crash();
+    assert_eq!(waits(&limiter, "a", &THREE).await.0, start + MIN_DELAY);
+    // The watermark is a second ahead of the start, and the request in flight ended with its process.
+    world.pass(MIN_DELAY / 2);
+    let limiter_after_a_while = world.crash();
+    let (at, why) = waits(&limiter_after_a_while, "a", &THREE).await;
+    assert!(at >= start + MIN_DELAY && at <= start + MIN_DELAY + Duration::from_secs(1), "{at:?}, {start:?}");
     assert_eq!(why, Why::Pace);
-    drop(gate);
-    world.pass(GAP);
-    goes(&gate_after_a_while, "a", &THREE).await;
+    drop(limiter);
+    world.pass(MIN_DELAY);
+    granted(&limiter_after_a_while, "a", &THREE).await;
 }
 
 #[tokio::test]
-async fn a_lease_that_was_extended_counts() {
+async fn an_extended_lease_counts() {
     let mut world = World::new();
-    let gate = world.open();
-    let permit = goes(&gate, "a", &ALONE).await;
+    let limiter = world.open();
+    let permit = granted(&limiter, "a", &SEQUENTIAL).await;
     world.pass(Duration::from_secs(50));
-    assert!(gate.extend(std::slice::from_ref(&permit)).await[0].is_ok());
+    assert!(limiter.extend(std::slice::from_ref(&permit)).await[0].is_ok());
     world.pass(Duration::from_secs(50));
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "a", &ALONE).await.0, world.now() + GAP);
+    let limiter = world.crash();
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await.0, world.now() + MIN_DELAY);
 }
 
 #[tokio::test]
-async fn nothing_is_added_when_the_last_life_is_long_over() {
+async fn nothing_waits_if_the_last_process_ended_long_ago() {
     let mut world = World::new();
-    let gate = world.open();
-    sends(&gate, "a", &ALONE, Outcome::Success).await;
-    goes(&gate, "b", &THREE).await;
-    world.pass(world.policy.lease + GAP + Duration::from_secs(1));
-    let gate = world.crash();
+    let limiter = world.open();
+    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
+    granted(&limiter, "b", &THREE).await;
+    world.pass(world.policy.lease + MIN_DELAY + Duration::from_secs(1));
+    let limiter = world.crash();
     for name in ["a", "b", "c"] {
-        goes(&gate, name, &ALONE).await;
+        granted(&limiter, name, &SEQUENTIAL).await;
     }
 }
 
 #[tokio::test]
-async fn a_new_directory_adds_nothing() {
+async fn nothing_waits_with_a_new_directory() {
     let world = World::new();
-    goes(&world.open(), "a", &ALONE).await;
+    granted(&world.open(), "a", &SEQUENTIAL).await;
 }
 
 #[tokio::test]
-async fn crashes_in_a_row_are_each_accounted_for() {
+async fn the_minimum_delay_holds_across_many_crashes() {
     let mut world = World::new();
-    let mut gate = world.open();
+    let mut limiter = world.open();
     let mut sent = Vec::new();
     for step in 0..200_u64 {
-        if let Turn::Go(permit) = ask(&gate, "a", &ALONE).await {
+        if let Turn::Go(permit) = ask(&limiter, "a", &SEQUENTIAL).await {
             sent.push(world.now());
-            gate.finish(&permit, Outcome::Success).await.expect("finished");
+            limiter.finish(&permit, Outcome::Success).await.expect("finished");
         }
         world.pass(Duration::from_millis(700 + step * 13 % 900));
         if step % 7 == 3 {
-            gate = world.crash();
+            limiter = world.crash();
         }
     }
     assert!(sent.len() > 5, "{} sent", sent.len());
     for pair in sent.windows(2) {
-        assert!(pair[1].since(pair[0]) >= GAP, "{pair:?}");
+        assert!(pair[1].since(pair[0]) >= MIN_DELAY, "{pair:?}");
     }
 }
 
 #[tokio::test]
-async fn back_off_doubles_on_after_a_restart_and_ends_with_a_success() {
+async fn back_off_keeps_doubling_after_a_restart_and_is_reset_by_a_success() {
     let mut world = World::new();
     world.policy.breaker = None;
     world.policy.back_off.jitter_percent = 0;
     let none = Limits::one_at_a_time(Duration::ZERO);
-    let mut gate = world.open();
+    let mut limiter = world.open();
     for seconds in [5, 10, 20, 40] {
-        sends(&gate, "a", &none, BLOCKED).await;
+        sends(&limiter, "a", &none, BLOCKED).await;
         let until = world.now() + Duration::from_secs(seconds);
-        gate = if seconds == 20 {
-            drop(gate);
+        limiter = if seconds == 20 {
+            drop(limiter);
             world.open()
         } else {
             world.crash()
         };
-        assert_eq!(waits(&gate, "a", &none).await, (until, Why::BackOff));
-        goes(&gate, "another", &none).await;
+        assert_eq!(waits(&limiter, "a", &none).await, (until, Why::BackOff));
+        granted(&limiter, "another", &none).await;
         world.pass(until.since(world.now()));
     }
-    sends(&gate, "a", &none, Outcome::Success).await;
-    gate = world.crash();
-    goes(&gate, "a", &none).await;
-    gate = world.crash();
-    sends(&gate, "a", &none, BLOCKED).await;
-    assert_eq!(waits(&gate, "a", &none).await.0, world.now() + Duration::from_secs(5), "it starts anew");
+    sends(&limiter, "a", &none, Outcome::Success).await;
+    limiter = world.crash();
+    granted(&limiter, "a", &none).await;
+    limiter = world.crash();
+    sends(&limiter, "a", &none, BLOCKED).await;
+    assert_eq!(
+        waits(&limiter, "a", &none).await.0,
+        world.now() + Duration::from_secs(5),
+        "the back-off was reset"
+    );
 }
 
 #[tokio::test]
-async fn retry_after_is_kept() {
+async fn retry_after_survives_a_restart() {
     let mut world = World::new();
-    let gate = world.open();
+    let limiter = world.open();
     let asked = Duration::from_secs(1800);
-    sends(&gate, "a", &ALONE, Outcome::Blocked { retry_after: Some(asked) }).await;
+    sends(&limiter, "a", &SEQUENTIAL, Outcome::Blocked { retry_after: Some(asked) }).await;
     let until = world.now() + asked;
     world.pass(Duration::from_secs(900));
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "a", &ALONE).await, (until, Why::BackOff));
-    drop(gate);
-    let gate = world.open();
-    assert_eq!(waits(&gate, "a", &ALONE).await, (until, Why::BackOff));
+    let limiter = world.crash();
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (until, Why::BackOff));
+    drop(limiter);
+    let limiter = world.open();
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (until, Why::BackOff));
     world.pass(until.since(world.now()));
-    goes(&gate, "a", &ALONE).await;
+    granted(&limiter, "a", &SEQUENTIAL).await;
 }
 
 #[tokio::test]
-async fn an_open_breaker_stays_open_and_then_lets_one_probe_through() {
+async fn an_open_breaker_survives_a_crash_and_lets_one_probe_through() {
     let mut world = World::new();
-    let gate = world.open();
+    let limiter = world.open();
     for _ in 0..3 {
-        sends(&gate, "a", &THREE, Outcome::Failed).await;
+        sends(&limiter, "a", &THREE, Outcome::Failed).await;
         world.pass(Duration::from_secs(60));
     }
-    let gate = world.crash();
-    let (until, why) = waits(&gate, "a", &THREE).await;
+    let limiter = world.crash();
+    let (until, why) = waits(&limiter, "a", &THREE).await;
     assert_eq!(why, Why::Open);
     assert_eq!(until, world.now() + Duration::from_secs(540));
     world.pass(Duration::from_secs(540));
-    // The probe dies with its process, and the next process sends one of its own.
-    goes(&gate, "a", &THREE).await;
-    world.pass(GAP);
-    assert_eq!(waits(&gate, "a", &THREE).await.1, Why::Open);
-    let gate = world.crash();
-    world.pass(GAP);
-    let probe = goes(&gate, "a", &THREE).await;
-    world.pass(GAP);
-    assert_eq!(waits(&gate, "a", &THREE).await.1, Why::Open);
-    gate.finish(&probe, Outcome::Failed).await.expect("finished");
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "a", &THREE).await.0, world.now() + Duration::from_secs(1200), "twice as long");
+    // The probe ends with its process, and the next process sends another.
+    granted(&limiter, "a", &THREE).await;
+    world.pass(MIN_DELAY);
+    assert_eq!(waits(&limiter, "a", &THREE).await.1, Why::Open);
+    let limiter = world.crash();
+    world.pass(MIN_DELAY);
+    let probe = granted(&limiter, "a", &THREE).await;
+    world.pass(MIN_DELAY);
+    assert_eq!(waits(&limiter, "a", &THREE).await.1, Why::Open);
+    limiter.finish(&probe, Outcome::Failed).await.expect("finished");
+    let limiter = world.crash();
+    assert_eq!(
+        waits(&limiter, "a", &THREE).await.0,
+        world.now() + Duration::from_secs(1200),
+        "twice as long"
+    );
 }
 
 #[tokio::test]
-async fn trouble_is_forgotten_after_its_grudge() {
+async fn failures_expire_after_their_ttl() {
     let mut world = World::new();
-    let gate = world.open();
+    let limiter = world.open();
     for number in 0..50 {
-        sends(&gate, &format!("host {number}"), &ALONE, BLOCKED).await;
+        sends(&limiter, &format!("host {number}"), &SEQUENTIAL, BLOCKED).await;
     }
-    let gate = world.crash();
-    assert_eq!(gate.tracked().await.expect("a number"), 50);
+    let limiter = world.crash();
+    assert_eq!(limiter.tracked().await.expect("a number"), 50);
     world.pass(Duration::from_secs(6) + world.policy.grudge);
-    let gate = world.crash();
-    assert_eq!(gate.tracked().await.expect("a number"), 0);
+    let limiter = world.crash();
+    assert_eq!(limiter.tracked().await.expect("a number"), 0);
     assert_eq!(fs::read(world.file("trouble")).expect("the file"), b"");
 }
 
 #[tokio::test]
-async fn a_torn_file_costs_its_last_line() {
-    let mut world = World::new();
-    let gate = world.open();
-    let blocked = Outcome::Blocked { retry_after: Some(Duration::from_secs(600)) };
-    for name in ["a", "b", "c"] {
-        sends(&gate, name, &ALONE, blocked).await;
-    }
-    let text = fs::read(world.file("trouble")).expect("the file");
-    fs::write(world.file("trouble"), &text[..text.len() - 5]).expect("torn");
-    world.pass(Duration::from_secs(100));
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "a", &ALONE).await.1, Why::BackOff);
-    assert_eq!(waits(&gate, "b", &ALONE).await.1, Why::BackOff);
-    goes(&gate, "c", &ALONE).await;
-}
-
-#[tokio::test]
-async fn garbage_costs_a_gap_and_no_more() {
-    let garbage: [&[u8]; 4] = [b"\0", b"hello\nworld\n", &[0xff; 36], &[0; 100_000]];
-    for bytes in garbage {
+async fn corrupt_files_cost_one_minimum_delay() {
+    let corrupt: [&[u8]; 4] = [b"\0", b"hello\nworld\n", &[0xff; 36], &[0; 100_000]];
+    for bytes in corrupt {
         let world = World::new();
         fs::create_dir(world.directory()).expect("a folder");
         for name in ["mark", "trouble", "trouble.new"] {
-            fs::write(world.file(name), bytes).expect("garbage");
+            fs::write(world.file(name), bytes).expect("a corrupt file");
         }
-        let gate = world.open();
-        assert_eq!(waits(&gate, "a", &ALONE).await, (world.now() + GAP, Why::Pace));
-        world.pass(GAP);
-        sends(&gate, "a", &ALONE, BLOCKED).await;
-        drop(gate);
-        assert_eq!(waits(&world.open(), "a", &ALONE).await.1, Why::BackOff);
+        let limiter = world.open();
+        assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await, (world.now() + MIN_DELAY, Why::Pace));
+        world.pass(MIN_DELAY);
+        sends(&limiter, "a", &SEQUENTIAL, BLOCKED).await;
+        drop(limiter);
+        assert_eq!(waits(&world.open(), "a", &SEQUENTIAL).await.1, Why::BackOff);
     }
 }
 
 #[tokio::test]
-async fn a_clock_that_was_far_ahead_costs_a_gap_and_its_longest_back_off() {
+async fn a_clock_far_ahead_costs_one_minimum_delay_and_the_maximum_back_off() {
     let mut world = World::new();
     let right = world.now();
     world.pass(Duration::from_secs(400 * 24 * 60 * 60));
-    let gate = world.open();
-    sends(&gate, "a", &ALONE, BLOCKED).await;
-    sends(&gate, "b", &ALONE, Outcome::Success).await;
+    let limiter = world.open();
+    sends(&limiter, "a", &SEQUENTIAL, BLOCKED).await;
+    sends(&limiter, "b", &SEQUENTIAL, Outcome::Success).await;
     world.clock.set(right);
-    let gate = world.crash();
-    assert_eq!(waits(&gate, "b", &ALONE).await.0, right + GAP);
-    let (at, why) = waits(&gate, "a", &ALONE).await;
+    let limiter = world.crash();
+    assert_eq!(waits(&limiter, "b", &SEQUENTIAL).await.0, right + MIN_DELAY);
+    let (at, why) = waits(&limiter, "a", &SEQUENTIAL).await;
     assert_eq!(why, Why::BackOff);
-    assert!(at <= right + Duration::from_secs(3600), "no block lasts longer than that: {at:?}");
-    world.pass(GAP);
-    goes(&gate, "b", &ALONE).await;
-    goes(&gate, "which is new", &ALONE).await;
+    assert!(at <= right + Duration::from_secs(3600), "longer than the maximum: {at:?}");
+    world.pass(MIN_DELAY);
+    granted(&limiter, "b", &SEQUENTIAL).await;
+    granted(&limiter, "new", &SEQUENTIAL).await;
 }
 
 #[tokio::test]
-async fn a_clock_set_back_while_open_leaves_no_wait_for_later() {
+async fn a_clock_set_back_causes_no_later_wait() {
     let mut world = World::new();
-    let gate = world.open();
-    sends(&gate, "a", &ALONE, Outcome::Success).await;
+    let limiter = world.open();
+    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
     world.clock.set(world.now() - Duration::from_secs(7200));
-    assert_eq!(waits(&gate, "a", &ALONE).await.0, world.now() + GAP);
-    world.pass(GAP);
-    sends(&gate, "a", &ALONE, Outcome::Success).await;
-    // The next life begins within those two hours, and long after the last request.
+    assert_eq!(waits(&limiter, "a", &SEQUENTIAL).await.0, world.now() + MIN_DELAY);
+    world.pass(MIN_DELAY);
+    sends(&limiter, "a", &SEQUENTIAL, Outcome::Success).await;
+    // The next process starts within those two hours, and long after the last request.
     world.pass(Duration::from_secs(600));
-    let gate = world.crash();
-    goes(&gate, "a", &ALONE).await;
-    // Set back again, while what the earlier life left is still remembered.
+    let limiter = world.crash();
+    granted(&limiter, "a", &SEQUENTIAL).await;
+    // Set back again, while the bounds of the earlier process still apply.
     world.clock.set(world.now() - Duration::from_secs(1200));
-    assert_eq!(waits(&gate, "b", &ALONE).await.0, world.now() + GAP);
-    world.pass(GAP);
-    goes(&gate, "b", &ALONE).await;
-    goes(&gate, "c", &ALONE).await;
+    assert_eq!(waits(&limiter, "b", &SEQUENTIAL).await.0, world.now() + MIN_DELAY);
+    world.pass(MIN_DELAY);
+    granted(&limiter, "b", &SEQUENTIAL).await;
+    granted(&limiter, "c", &SEQUENTIAL).await;
 }
 
 #[tokio::test]
-async fn a_directory_is_one_gates_at_a_time() {
+async fn a_directory_is_locked_by_one_limiter() {
     let world = World::new();
-    let gate = world.open();
+    let limiter = world.open();
     let text = world.try_open().expect_err("the directory is in use").to_string();
     assert!(text.contains("in use") && text.contains(&std::process::id().to_string()), "{text}");
-    let handle = gate.clone();
-    drop(gate);
+    let handle = limiter.clone();
+    drop(limiter);
     world.try_open().expect_err("a handle is left");
     drop(handle);
     world.open();
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_had_is_named() {
+async fn an_unusable_directory_is_named_in_the_error() {
     let world = World::new();
     fs::write(world.directory(), "a file").expect("a file in the way");
     let text = world.try_open().expect_err("there is a file in the way").to_string();
@@ -432,34 +423,34 @@ async fn a_directory_that_cannot_be_had_is_named() {
 }
 
 #[tokio::test]
-async fn permits_of_before_are_strangers_even_if_the_clock_was_set_back() {
+async fn permits_of_earlier_processes_are_fenced_even_if_the_clock_was_set_back() {
     let mut world = World::new();
     let none = Limits { in_flight: 100, gap: Duration::ZERO };
-    let mut gate = world.open();
+    let mut limiter = world.open();
     let mut ids = Vec::new();
-    for life in 0..6 {
-        let permit = goes(&gate, "a", &none).await;
+    for run in 0..6 {
+        let permit = granted(&limiter, "a", &none).await;
         ids.push(permit.id);
         world.clock.set(world.now() - Duration::from_secs(3600));
-        gate = if life % 2 == 0 {
+        limiter = if run % 2 == 0 {
             world.crash()
         } else {
-            drop(gate);
+            drop(limiter);
             world.open()
         };
-        let fenced = gate.finish(&permit, Outcome::Success).await;
+        let fenced = limiter.finish(&permit, Outcome::Success).await;
         assert!(matches!(fenced, Err(GateError::Fenced { .. })), "{fenced:?}");
     }
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
 }
 
 #[tokio::test]
-async fn a_gate_whose_directory_is_gone_goes_on() {
+async fn a_limiter_whose_directory_is_deleted_goes_on() {
     let world = World::new();
-    let gate = world.open();
+    let limiter = world.open();
     fs::remove_dir_all(world.directory()).expect("removed");
     for number in 0..2_500 {
-        sends(&gate, &format!("host {number}"), &ALONE, BLOCKED).await;
+        sends(&limiter, &format!("host {number}"), &SEQUENTIAL, BLOCKED).await;
     }
-    assert_eq!(waits(&gate, "host 1", &ALONE).await.1, Why::BackOff);
+    assert_eq!(waits(&limiter, "host 1", &SEQUENTIAL).await.1, Why::BackOff);
 }

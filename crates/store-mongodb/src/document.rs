@@ -1,4 +1,4 @@
-//! A record as a document, and back.
+//! Conversion between records and documents.
 
 use crawlway_store::{
     Timestamp,
@@ -25,7 +25,7 @@ pub(crate) fn metadata(fetched: &Fetched) -> Document {
     }
 }
 
-/// Written out, since the driver's own conversion takes objects with names such as `$date` for what they are not.
+/// Converts by hand, since the driver interprets names such as `$date` (Extended JSON).
 pub(crate) fn document(object: &Map<String, Value>) -> Document {
     object.iter().map(|(name, value)| (name.clone(), bson(value))).collect()
 }
@@ -44,15 +44,15 @@ fn bson(value: &Value) -> Bson {
     }
 }
 
-/// What the octets of a document say.
-pub(crate) fn read(octets: RawDocumentBuf) -> Result<Document, String> {
-    Document::try_from(octets).map_err(|error| error.to_string())
+/// Decodes a document.
+pub(crate) fn decode(raw: RawDocumentBuf) -> Result<Document, String> {
+    Document::try_from(raw).map_err(|error| error.to_string())
 }
 
-/// A document as a record. Fields that are missing, or are not what they should be, are as good as null: documents of
-/// others are shown as far as they can be. Only its id and its status are needed.
+/// Converts a document into a record. Fields that are missing or of another type become null, so that documents of other
+/// programs can be shown. Only the id and the status are required.
 pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Record, String> {
-    let mut document = read(document)?;
+    let mut document = decode(document)?;
     let id = match document.get("_id") {
         Some(Bson::ObjectId(id)) => RecordId::from_octets(id.bytes()),
         other => return Err(format!("a document has no ObjectId as its `_id`, but {other:?}")),
@@ -69,7 +69,7 @@ pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Reco
     let mut details =
         document.remove("additional_details").filter(|details| matches!(details, Bson::Document(_)));
     let work = match &mut details {
-        Some(Bson::Document(details)) => details.remove(OURS).and_then(|ours| work(&fields(Some(ours)))),
+        Some(Bson::Document(details)) => details.remove(OURS).and_then(|own| work(&fields(Some(own)))),
         _ => None,
     };
     let additional_details = object(details).filter(|details| !details.is_empty());
@@ -95,27 +95,27 @@ pub(crate) fn record(document: RawDocumentBuf, with_source: bool) -> Result<Reco
     })
 }
 
-/// The status of a document, or the word that is none.
+/// Status of a document, or the unknown text.
 pub(crate) fn status(document: &Document) -> Result<Status, String> {
     let word = document.get_str("status").unwrap_or_default();
     Status::from_word(word).ok_or_else(|| word.to_owned())
 }
 
-/// How often it was tried, from `processing`.
+/// Number of failed attempts, from `processing`.
 pub(crate) fn retry_count(processing: &Document) -> u32 {
-    processing.get("retry_count").and_then(whole).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
+    processing.get("retry_count").and_then(integer).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
-/// Whose attempt is the latest, from our notes.
-pub(crate) fn work(ours: &Document) -> Option<Work> {
+/// The latest attempt, from `additional_details.crawlway`.
+pub(crate) fn work(fields: &Document) -> Option<Work> {
     Some(Work {
-        message_id: ours.get_str("message_id").ok()?.to_owned(),
-        requested_at: time(ours.get("requested_at")).unwrap_or_default(),
-        attempt: ours.get("attempt").and_then(whole).and_then(|number| u64::try_from(number).ok())?,
+        message_id: fields.get_str("message_id").ok()?.to_owned(),
+        requested_at: time(fields.get("requested_at")).unwrap_or_default(),
+        attempt: fields.get("attempt").and_then(integer).and_then(|number| u64::try_from(number).ok())?,
     })
 }
 
-/// The document that this is, or an empty one.
+/// The fields of a value; none if it is not a document.
 pub(crate) fn fields(value: Option<Bson>) -> Document {
     match value {
         Some(Bson::Document(document)) => document,
@@ -123,11 +123,11 @@ pub(crate) fn fields(value: Option<Bson>) -> Document {
     }
 }
 
-fn whole(value: &Bson) -> Option<i64> {
+fn integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(int) => Some(i64::from(*int)),
         Bson::Int64(int) => Some(*int),
-        // What other languages make of a number.
+        // JavaScript writes integers as doubles.
         Bson::Double(float) if float.fract() == 0.0 => Some(*float as i64),
         _ => None,
     }
@@ -163,7 +163,7 @@ fn json(value: Bson) -> Value {
         Bson::String(text) => Value::String(text),
         Bson::Int32(int) => int.into(),
         Bson::Int64(int) => int.into(),
-        // Infinite or none: null, since JSON has no word for it.
+        // NaN and infinity become null, since JSON has neither.
         Bson::Double(float) => float.into(),
         Bson::Boolean(bool) => bool.into(),
         Bson::Array(values) => values.into_iter().map(json).collect(),
@@ -171,7 +171,7 @@ fn json(value: Bson) -> Value {
         Bson::Null | Bson::Undefined => Value::Null,
         Bson::ObjectId(id) => id.to_hex().into(),
         Bson::DateTime(date) => time(Some(&Bson::DateTime(date))).map(Timestamp::to_iso).into(),
-        // Nothing that we write.
+        // Types that only other programs write.
         other => other.to_string().into(),
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver can answer instead of a result, and what it means for the caller.
+//! Errors of the driver, sorted by what a caller can do about them.
 
 use crawlway_store::StoreError;
 use mongodb::error::{Error, ErrorKind, WriteFailure};
@@ -6,28 +6,28 @@ use mongodb::error::{Error, ErrorKind, WriteFailure};
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// No server that can do it is reached, or it does not answer.
-    Gone(String),
-    /// Two made the same document at once: the same again succeeds.
-    InTheWay(String),
-    /// The server works and did not do it.
-    Refused(String),
-    /// What was asked for cannot be, now or later.
-    Never(String),
+    /// The server or its primary is unreachable, or does not answer.
+    Disconnected(String),
+    /// Conflict with a concurrent insert of the same document: a retry succeeds.
+    Conflict(String),
+    /// The server refused the command.
+    Failed(String),
+    /// The call is invalid; a retry fails again.
+    Invalid(String),
 }
 
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Gone(detail) => {
+            Fault::Disconnected(detail) => {
                 Self::Unavailable { detail: format!("MongoDB cannot be reached: {detail}") }
             }
-            Fault::InTheWay(detail) => {
-                Self::Unavailable { detail: format!("others were in the way too often: {detail}") }
-            }
-            // No fault of what was asked for: every command here is ours.
-            Fault::Refused(detail) => Self::Unavailable { detail },
-            Fault::Never(problem) => Self::Invalid { problem },
+            Fault::Conflict(detail) => Self::Unavailable {
+                detail: format!("the command conflicted with others too often: {detail}"),
+            },
+            // Never the caller's fault: every command is our own.
+            Fault::Failed(detail) => Self::Unavailable { detail },
+            Fault::Invalid(problem) => Self::Invalid { problem },
         }
     }
 }
@@ -38,33 +38,33 @@ impl From<Error> for Fault {
             ErrorKind::Io(_)
             | ErrorKind::ServerSelection { .. }
             | ErrorKind::ConnectionPoolCleared { .. }
-            | ErrorKind::DnsResolve { .. } => Self::Gone(error.to_string()),
+            | ErrorKind::DnsResolve { .. } => Self::Disconnected(error.to_string()),
             ErrorKind::Command(command) => by_code(command.code, &command.message),
             ErrorKind::Write(WriteFailure::WriteError(write)) => by_code(write.code, &write.message),
             ErrorKind::Write(WriteFailure::WriteConcernError(write)) => {
-                Self::Gone(format!("the majority does not have it yet: {}", write.message))
+                Self::Disconnected(format!("the write was not confirmed by the majority: {}", write.message))
             }
-            ErrorKind::Authentication { message, .. } => Self::Refused(format!(
-                "MongoDB refuses the account: {message}; check the user, the password and `authSource` in its address"
+            ErrorKind::Authentication { message, .. } => Self::Failed(format!(
+                "MongoDB refuses the account: {message}; check the user, the password and `authSource` in its URL"
             )),
-            _ => Self::Refused(format!("MongoDB: {error}")),
+            _ => Self::Failed(format!("MongoDB: {error}")),
         }
     }
 }
 
 fn by_code(code: i32, message: &str) -> Fault {
     match code {
-        11000 => Fault::InTheWay(message.to_owned()),
-        // No primary (any more), shutting down, interrupted by that; the network; a time limit of the server's.
+        11000 => Fault::Conflict(message.to_owned()),
+        // No primary, shutting down, interrupted by that; the network; a timeout of the server.
         6 | 7 | 50 | 64 | 89 | 91 | 134 | 189 | 262 | 9001 | 10058 | 10107 | 11600 | 11602 | 13435
-        | 13436 => Fault::Gone(message.to_owned()),
-        13 => Fault::Refused(format!(
-            "MongoDB: {message}; the account needs the role readWrite on the database"
-        )),
-        14031 => Fault::Refused(format!("the server's disk is full; make room there: {message}")),
-        10334 | 17280 | 17419 | 17420 => {
-            Fault::Never(format!("the record is larger than MongoDB's documents: {message}"))
+        | 13436 => Fault::Disconnected(message.to_owned()),
+        13 => {
+            Fault::Failed(format!("MongoDB: {message}; the account needs the role readWrite on the database"))
         }
-        _ => Fault::Refused(format!("MongoDB answered {code}: {message}")),
+        14031 => Fault::Failed(format!("the disk of MongoDB is full; free some space: {message}")),
+        10334 | 17280 | 17419 | 17420 => {
+            Fault::Invalid(format!("the record exceeds the document size of MongoDB: {message}"))
+        }
+        _ => Fault::Failed(format!("MongoDB answered {code}: {message}")),
     }
 }

@@ -1,26 +1,26 @@
-//! What a store is opened with.
+//! Options of the store.
 
 use crawlway_store::StoreError;
 use mongodb::{error::Error, options::ConnectionString};
 use std::{fmt, time::Duration};
 
-/// What a store is opened with.
+/// Options of [`MongoStore`](crate::MongoStore).
 #[derive(Clone)]
 pub struct MongoOptions {
-    /// The address of the server or the replica set, such as `mongodb://user:password@host:27017/?replicaSet=rs0`.
+    /// URL of the server or the replica set, such as `mongodb://user:password@host:27017/?replicaSet=rs0`.
     pub url: String,
-    /// The database, unless the address names one.
+    /// The database, unless the URL names one.
     pub database: String,
     /// The collection.
     pub collection: String,
-    /// How long opening waits for a server that is not there yet.
+    /// How long opening waits for an unavailable server.
     pub open_within: Duration,
-    /// How long a call waits for its answer before the store counts as unavailable.
+    /// Timeout of a call.
     pub answer_within: Duration,
 }
 
 impl MongoOptions {
-    /// The defaults, for a server there.
+    /// Default options for this server.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -30,24 +30,21 @@ impl MongoOptions {
             answer_within: Duration::from_secs(15),
         }
     }
-}
 
-impl MongoOptions {
-    /// Refuses an address that cannot be. Asks no server.
+    /// Validates the URL, without a connection.
     pub fn check(&self) -> Result<(), StoreError> {
-        ConnectionString::parse(&self.url).map(drop).map_err(wrong_address)
+        ConnectionString::parse(&self.url).map(drop).map_err(invalid_url)
     }
 }
 
-/// Says that the address cannot be used.
-pub(crate) fn wrong_address(error: Error) -> StoreError {
+pub(crate) fn invalid_url(error: Error) -> StoreError {
     let problem = format!(
-        "the address of MongoDB is wrong, one such as `mongodb://user:password@host:27017` was expected: {error}"
+        "the MongoDB URL is invalid, one such as `mongodb://user:password@host:27017` was expected: {error}"
     );
     StoreError::Invalid { problem }
 }
 
-/// Never shows the address, which may hold a password.
+/// Omits the URL, which may contain a password.
 impl fmt::Debug for MongoOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MongoOptions")

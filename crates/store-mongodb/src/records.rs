@@ -1,7 +1,7 @@
-//! The calls on records: each is one command, which the server decides on one document, so that nobody comes in between.
+//! The contract of the records: each call is one command on one document, which the server runs atomically.
 
 use crate::{
-    document::{date, document, fields, metadata, object_id, read, record, retry_count, status, work},
+    document::{date, decode, document, fields, metadata, object_id, record, retry_count, status, work},
     fault::Fault,
     store::MongoStore,
 };
@@ -15,18 +15,19 @@ use crawlway_store::{
 use futures::{StreamExt, TryStreamExt};
 use mongodb::{
     bson::{Bson, DateTime, Document, RawDocumentBuf, doc},
+    error::Result as MongoResult,
     options::ReturnDocument,
 };
 
-/// How often a document is asked for again that others were making.
-const TRIES: u32 = 8;
+/// Maximum number of retries after a concurrent insert of the same document.
+const MAX_RETRIES: u32 = 8;
 
-/// How many documents are marked as queued at the same time.
-const MARKED_AT_ONCE: usize = 16;
+/// Maximum number of concurrent commands of `mark_queued`.
+const CONCURRENCY: usize = 16;
 
 const MESSAGE: &str = "additional_details.crawlway.message_id";
 const ATTEMPT: &str = "additional_details.crawlway.attempt";
-/// As an expression.
+/// Field path as an expression.
 const REQUESTED: &str = "$additional_details.crawlway.requested_at";
 
 #[async_trait::async_trait]
@@ -37,20 +38,15 @@ impl UrlRecords for MongoStore {
             let id = object_id(RecordId::of_url(&request.url));
             changes.push((id, mark_queued(&request.storable(now)?, date(now))));
         }
-        let marking = changes.into_iter().map(|(id, change)| async move {
-            let mut tries = 0;
-            loop {
-                let command = self.records.update_one(doc! { "_id": id }, vec![change.clone()]).upsert(true);
-                match self.ask(command.into_future()).await {
-                    // Two made the document at once, and the other was first.
-                    Err(Fault::InTheWay(_)) if tries < TRIES => tries += 1,
-                    answer => return answer.map(drop),
-                }
-            }
+        let updates = changes.into_iter().map(|(id, change)| async move {
+            self.retry_conflicts(|| {
+                self.records.update_one(doc! { "_id": id }, vec![change.clone()]).upsert(true).into_future()
+            })
+            .await
         });
-        let mut marked = futures::stream::iter(marking).buffer_unordered(MARKED_AT_ONCE);
-        while let Some(answer) = marked.next().await {
-            answer?;
+        let mut updates = futures::stream::iter(updates).buffer_unordered(CONCURRENCY);
+        while let Some(result) = updates.next().await {
+            result?;
         }
         Ok(())
     }
@@ -59,31 +55,25 @@ impl UrlRecords for MongoStore {
         let id = RecordId::of_url(&request.url);
         let request = request.storable(now)?;
         let update = begin(&request, date(now));
-        let mut tries = 0;
-        let after = loop {
-            let command = self
-                .records
+        let command = || {
+            self.records
                 .find_one_and_update(doc! { "_id": object_id(id) }, vec![update.clone()])
                 .upsert(true)
                 .return_document(ReturnDocument::After)
-                .projection(head());
-            match self.ask(command.into_future()).await {
-                // Two made the document at once, and the other was first.
-                Err(Fault::InTheWay(_)) if tries < TRIES => tries += 1,
-                answer => break answer?,
-            }
+                .projection(head())
+                .into_future()
         };
-        let Some(held) = after.map(Held::of).transpose()? else {
-            return Err(unreadable("the server made no document and says nothing of it"));
+        let Some(head) = self.retry_conflicts(command).await?.map(Head::decode).transpose()? else {
+            return Err(unreadable("the upsert returned no document"));
         };
-        // Who takes the record over leaves it in progress, so its state tells what has happened.
-        Ok(if held.work.message_id != request.message_id {
-            Begun::Superseded { by: held.work.message_id }
-        } else if held.status.is_finished() {
-            Begun::Finished { status: held.status, retry_count: held.retry_count }
+        // A message that takes over the record leaves it in progress, so that the new state shows the outcome.
+        Ok(if head.work.message_id != request.message_id {
+            Begun::Superseded { by: head.work.message_id }
+        } else if head.status.is_finished() {
+            Begun::Finished { status: head.status, retry_count: head.retry_count }
         } else {
-            let attempt = Attempt { id, message_id: request.message_id, number: held.work.attempt };
-            Begun::Yours { attempt, retry_count: held.retry_count }
+            let attempt = Attempt { id, message_id: request.message_id, number: head.work.attempt };
+            Begun::Yours { attempt, retry_count: head.retry_count }
         })
     }
 
@@ -114,7 +104,7 @@ impl UrlRecords for MongoStore {
         &self,
         attempt: &Attempt,
         error: &str,
-        most_tries: u32,
+        max_attempts: u32,
         now: Timestamp,
     ) -> Result<Ended, StoreError> {
         let failed = doc! { "$add": [{ "$ifNull": ["$processing.retry_count", 0] }, 1] };
@@ -122,7 +112,7 @@ impl UrlRecords for MongoStore {
             attempt,
             doc! { "$set": {
                 "status": { "$cond": [
-                    { "$lt": [failed.clone(), i64::from(most_tries)] },
+                    { "$lt": [failed.clone(), i64::from(max_attempts)] },
                     Status::FailedRetryable.as_str(),
                     Status::FailedPermanent.as_str(),
                 ] },
@@ -135,44 +125,44 @@ impl UrlRecords for MongoStore {
     }
 
     async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
-        let found = self.ask(self.records.find_one(doc! { "_id": object_id(id) }).into_future()).await?;
+        let found = self.run(self.records.find_one(doc! { "_id": object_id(id) }).into_future()).await?;
         found.map(|document| record(document, true).map_err(unreadable)).transpose()
     }
 
     async fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError> {
-        let most = wanted.page();
-        if most == 0 {
+        let max = wanted.page();
+        if max == 0 {
             return Ok(Listed { records: vec![], next: None });
         }
         let filter = filter(wanted);
-        let left_out = if wanted.with_source {
+        let projection = if wanted.with_source {
             doc! {}
         } else {
             doc! { "metadata.page_source": 0 }
         };
         let found: Vec<RawDocumentBuf> = self
-            .ask(async {
+            .run(async {
                 let found = self
                     .records
                     .find(filter)
                     .sort(doc! { "created_at": -1, "_id": -1 })
-                    .limit(i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1))
-                    .projection(left_out)
+                    .limit(i64::try_from(max).unwrap_or(i64::MAX).saturating_add(1))
+                    .projection(projection)
                     .await?;
                 found.try_collect().await
             })
             .await?;
         let records: Result<Vec<Record>, String> =
             found.into_iter().map(|document| record(document, wanted.with_source)).collect();
-        Ok(Listed::page(records.map_err(unreadable)?, most))
+        Ok(Listed::page(records.map_err(unreadable)?, max))
     }
 
     async fn counts(&self) -> Result<Counts, StoreError> {
         let groups: Vec<Document> = self
-            .ask(async {
+            .run(async {
                 let by_status = [
-                    doc! { "$match": { "status": { "$in": words() } } },
-                    doc! { "$group": { "_id": "$status", "many": { "$sum": 1_i64 } } },
+                    doc! { "$match": { "status": { "$in": all_statuses() } } },
+                    doc! { "$group": { "_id": "$status", "count": { "$sum": 1_i64 } } },
                 ];
                 self.records.aggregate(by_status).await?.try_collect().await
             })
@@ -180,9 +170,9 @@ impl UrlRecords for MongoStore {
         let mut counts = Counts::default();
         for group in groups {
             let status = group.get_str("_id").ok().and_then(Status::from_word);
-            let many = group.get_i64("many").ok().and_then(|many| u64::try_from(many).ok());
-            if let (Some(status), Some(many)) = (status, many) {
-                counts.add(status, many);
+            let count = group.get_i64("count").ok().and_then(|count| u64::try_from(count).ok());
+            if let (Some(status), Some(count)) = (status, count) {
+                counts.add(status, count);
             }
         }
         Ok(counts)
@@ -194,7 +184,21 @@ impl UrlRecords for MongoStore {
 }
 
 impl MongoStore {
-    /// Ends an attempt by this change, if it is the latest and has not ended.
+    /// Runs a command, with retries after a concurrent insert of the same document.
+    async fn retry_conflicts<T, F>(&self, command: impl Fn() -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = MongoResult<T>>,
+    {
+        let mut retries = 0;
+        loop {
+            match self.run(command()).await {
+                Err(Fault::Conflict(_)) if retries < MAX_RETRIES => retries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Ends an attempt with this change, if it is the latest and has not ended.
     async fn end(&self, attempt: &Attempt, change: Document) -> Result<Ended, StoreError> {
         let id = object_id(attempt.id);
         let message_id = text(&attempt.message_id);
@@ -204,7 +208,7 @@ impl MongoStore {
         let filter = doc! { "_id": id, MESSAGE: &*message_id, ATTEMPT: number, "status": { "$in": open } };
         let change = vec![change];
         let after = self
-            .ask(async {
+            .run(async {
                 self.records
                     .find_one_and_update(filter, change)
                     .return_document(ReturnDocument::After)
@@ -215,77 +219,77 @@ impl MongoStore {
         let ended = match after {
             Some(after) => Some(after),
             None => {
-                self.ask(self.records.find_one(doc! { "_id": id }).projection(head()).into_future()).await?
+                self.run(self.records.find_one(doc! { "_id": id }).projection(head()).into_future()).await?
             }
         };
-        let Some(held) = ended.map(Held::of).transpose()? else { return Ok(Ended::Lost) };
-        if held.work.message_id != message_id || held.work.attempt != attempt.number {
+        let Some(head) = ended.map(Head::decode).transpose()? else { return Ok(Ended::Lost) };
+        if head.work.message_id != message_id || head.work.attempt != attempt.number {
             return Ok(Ended::Overtaken);
         }
-        Ok(Ended::As { status: held.status, retry_count: held.retry_count })
+        Ok(Ended::As { status: head.status, retry_count: head.retry_count })
     }
 }
 
-/// Who has a record, and how far it is.
-struct Held {
+/// Status and latest attempt of a record, without its content.
+struct Head {
     status: Status,
     retry_count: u32,
     work: Work,
 }
 
-impl Held {
-    fn of(document: RawDocumentBuf) -> Result<Self, StoreError> {
-        let mut document = read(document).map_err(unreadable)?;
+impl Head {
+    fn decode(document: RawDocumentBuf) -> Result<Self, StoreError> {
+        let mut document = decode(document).map_err(unreadable)?;
         let status =
             status(&document).map_err(|word| unreadable(format!("a record has the status `{word}`")))?;
         let mut details = fields(document.remove("additional_details"));
-        // Somebody else has written the document since; nobody's attempt is the latest then.
-        let nobody = || Work { message_id: String::new(), requested_at: Timestamp::default(), attempt: 0 };
+        // Another program has overwritten the document, so that no attempt is the latest.
+        let none = || Work { message_id: String::new(), requested_at: Timestamp::default(), attempt: 0 };
         Ok(Self {
             status,
             retry_count: retry_count(&fields(document.remove("processing"))),
-            work: work(&fields(details.remove(OURS))).unwrap_or_else(nobody),
+            work: work(&fields(details.remove(OURS))).unwrap_or_else(none),
         })
     }
 }
 
-/// What [`Held`] is read from.
+/// Projection for [`Head`].
 fn head() -> Document {
     doc! { "status": 1, "processing.retry_count": 1, "additional_details.crawlway": 1 }
 }
 
-/// The change that notes an accepted message, unless the record is at work, or is the message's own or a newer one's.
+/// Update that records an accepted message, unless the record is unfinished, or belongs to this message or a newer one.
 fn mark_queued(request: &Request, now: DateTime) -> Document {
     let message = || literal(request.message_id.clone());
     let requested_at = date(request.requested_at);
     let last_message = format!("${MESSAGE}");
     let absent = doc! { "$eq": [{ "$type": "$status" }, "missing"] };
-    let queues = doc! { "$or": [absent, { "$and": [
+    let condition = doc! { "$or": [absent, { "$and": [
         { "$in": ["$status", finished()] },
         { "$ne": [&last_message, message()] },
         newer(request),
     ] }] };
-    let taken = doc! {
+    let replacement = doc! {
         "url": literal(request.url.clone()),
         "status": Status::Queued.as_str(),
-        "metadata": kept("metadata", nothing_fetched()),
+        "metadata": or_default("metadata", no_metadata()),
         "processing": {
             "retry_count": 0,
             "error_message": Bson::Null,
-            "last_attempt_at": kept("processing.last_attempt_at", Bson::Null),
+            "last_attempt_at": or_default("processing.last_attempt_at", Bson::Null),
         },
         "additional_details": { "$mergeObjects": ["$additional_details", { OURS: {
             "message_id": message(),
             "requested_at": requested_at,
-            "attempt": kept(ATTEMPT, 0_i64.into()),
+            "attempt": or_default(ATTEMPT, 0_i64.into()),
         } }] },
-        "created_at": kept("created_at", requested_at.into()),
+        "created_at": or_default("created_at", requested_at.into()),
         "updated_at": now,
     };
-    doc! { "$replaceWith": { "$cond": [queues, { "$mergeObjects": ["$$ROOT", taken] }, "$$ROOT"] } }
+    doc! { "$replaceWith": { "$cond": [condition, { "$mergeObjects": ["$$ROOT", replacement] }, "$$ROOT"] } }
 }
 
-/// Whether a request is newer than the message that has the record.
+/// Expression: whether a request is newer than the message of the record.
 fn newer(request: &Request) -> Document {
     let requested_at = date(request.requested_at);
     let (last_message, last_time) = (format!("${MESSAGE}"), REQUESTED);
@@ -298,13 +302,13 @@ fn newer(request: &Request) -> Document {
     ] }
 }
 
-/// A field's value, or another where it has none.
-fn kept(field: &str, otherwise: Bson) -> Document {
-    doc! { "$ifNull": [format!("${field}"), otherwise] }
+/// Expression: a field's value, or a default.
+fn or_default(field: &str, default: Bson) -> Document {
+    doc! { "$ifNull": [format!("${field}"), default] }
 }
 
-/// The metadata of a record that was never completed.
-fn nothing_fetched() -> Bson {
+/// Metadata of a record that was never completed.
+fn no_metadata() -> Bson {
     doc! { "headers": Bson::Null, "cookies": Bson::Null, "page_source": Bson::Null }.into()
 }
 
@@ -312,51 +316,51 @@ fn finished() -> Vec<&'static str> {
     Status::ALL.into_iter().filter(|status| status.is_finished()).map(Status::as_str).collect()
 }
 
-/// The change that begins an attempt, unless the message has ended or a newer one has the record. A field that is not
-/// there is less than any value, so that the first message is newer than none.
+/// Update that begins an attempt, unless the message has ended or the record belongs to a newer one. A missing field
+/// compares less than any value, so that any message is newer than none.
 fn begin(request: &Request, now: DateTime) -> Document {
     let message = || literal(request.message_id.clone());
     let requested_at = date(request.requested_at);
     let same = doc! { "$eq": [format!("${MESSAGE}"), message()] };
-    let takes =
+    let condition =
         doc! { "$cond": [same.clone(), { "$not": [{ "$in": ["$status", finished()] }] }, newer(request)] };
     let if_same = |then: Bson, otherwise: Bson| doc! { "$cond": [same.clone(), then, otherwise] };
-    let taken = doc! {
+    let replacement = doc! {
         "url": literal(request.url.clone()),
         "status": Status::InProgress.as_str(),
-        "metadata": kept("metadata", nothing_fetched()),
+        "metadata": or_default("metadata", no_metadata()),
         "processing": {
-            "retry_count": if_same(kept("processing.retry_count", 0.into()).into(), 0.into()),
-            "error_message": if_same(kept("processing.error_message", Bson::Null).into(), Bson::Null),
+            "retry_count": if_same(or_default("processing.retry_count", 0.into()).into(), 0.into()),
+            "error_message": if_same(or_default("processing.error_message", Bson::Null).into(), Bson::Null),
             "last_attempt_at": now,
         },
         "additional_details": { "$mergeObjects": ["$additional_details", { OURS: {
             "message_id": message(),
             "requested_at": if_same(REQUESTED.into(), requested_at.into()),
-            "attempt": { "$add": [kept(ATTEMPT, 0_i64.into()), 1_i64] },
+            "attempt": { "$add": [or_default(ATTEMPT, 0_i64.into()), 1_i64] },
         } }] },
-        "created_at": kept("created_at", now.into()),
+        "created_at": or_default("created_at", now.into()),
         "updated_at": now,
     };
-    doc! { "$replaceWith": { "$cond": [takes, { "$mergeObjects": ["$$ROOT", taken] }, "$$ROOT"] } }
+    doc! { "$replaceWith": { "$cond": [condition, { "$mergeObjects": ["$$ROOT", replacement] }, "$$ROOT"] } }
 }
 
-/// The documents of a page. Only those that are records: what others keep in the collection has no place in lists.
+/// Filter for a page of records, which excludes documents of other programs.
 fn filter(wanted: &Wanted) -> Document {
     let mut filter = doc! {
         "_id": { "$type": "objectId" },
         "status": match wanted.status {
             Some(status) => Bson::from(status.as_str()),
-            None => doc! { "$in": words() }.into(),
+            None => doc! { "$in": all_statuses() }.into(),
         },
     };
-    let mut made = doc! { "$gte": date(wanted.from.unwrap_or_default()) };
+    let mut created_at = doc! { "$gte": date(wanted.from.unwrap_or_default()) };
     if let Some(to) = wanted.to {
-        made.insert("$lt", date(to));
+        created_at.insert("$lt", date(to));
     }
     if let Some(cursor) = wanted.after {
         let at = date(cursor.created_at);
-        made.insert("$lte", at);
+        created_at.insert("$lte", at);
         filter.insert(
             "$or",
             vec![
@@ -365,19 +369,19 @@ fn filter(wanted: &Wanted) -> Document {
             ],
         );
     }
-    filter.insert("created_at", made);
+    filter.insert("created_at", created_at);
     filter
 }
 
-fn words() -> Vec<&'static str> {
+fn all_statuses() -> Vec<&'static str> {
     Status::ALL.map(Status::as_str).to_vec()
 }
 
-/// A value that the server must not take for an expression.
+/// Value that the server must not evaluate as an expression.
 fn literal(value: impl Into<Bson>) -> Document {
     doc! { "$literal": value.into() }
 }
 
 fn unreadable(problem: impl std::fmt::Display) -> StoreError {
-    StoreError::Unavailable { detail: format!("a document of MongoDB cannot be read: {problem}") }
+    StoreError::Unavailable { detail: format!("invalid document in MongoDB: {problem}") }
 }

@@ -1,9 +1,10 @@
-//! The store: opening, indexes, time limits, and what is known of an outage.
+//! The store: opening, indexes, timeouts and outages.
 
 use crate::{
     fault::Fault,
-    options::{MongoOptions, wrong_address},
+    options::{MongoOptions, invalid_url},
 };
+use crawlway_clock::Backoff;
 use crawlway_store::{
     StoreError,
     outage::{Outage, chance},
@@ -11,7 +12,7 @@ use crawlway_store::{
 use mongodb::{
     Client, Collection, IndexModel,
     bson::{RawDocumentBuf, doc},
-    error::{ErrorKind, Result as Answer},
+    error::{ErrorKind, Result as MongoResult},
     options::{ClientOptions, ReadConcern, SelectionCriteria, WriteConcern},
 };
 use std::{
@@ -20,13 +21,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a server that is opened may take until it is known which one there is.
-const GREETING: Duration = Duration::from_secs(1);
+/// Back-off between attempts to open.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
-/// The inventory records in a collection of MongoDB. Cheap to clone; all clones share their connections.
+/// Timeout of the server selection while opening.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Inventory records in a MongoDB collection. Clones share their connections.
 #[derive(Clone)]
 pub struct MongoStore {
-    /// Read as octets, and not by the driver's own rules, which take names such as `$date` for what they are not.
+    /// Raw documents, since the driver's own conversion interprets names such as `$date`.
     pub(crate) records: Collection<RawDocumentBuf>,
     client: Client,
     answer_within: Duration,
@@ -34,11 +38,11 @@ pub struct MongoStore {
 }
 
 impl MongoStore {
-    /// Connects, makes sure that there are indexes, and waits for a server that is not there yet.
+    /// Connects and creates the indexes. Waits for an unavailable server.
     pub async fn open(options: MongoOptions) -> Result<Self, StoreError> {
         let MongoOptions { url, database, collection, open_within, answer_within } = options;
-        let mut connect = ClientOptions::parse(&url).await.map_err(wrong_address)?;
-        // What must hold whatever the address says.
+        let mut connect = ClientOptions::parse(&url).await.map_err(invalid_url)?;
+        // Required by the contract, whatever the URL says.
         connect.write_concern =
             Some(WriteConcern::builder().w(mongodb::options::Acknowledgment::Majority).journal(true).build());
         connect.read_concern = Some(ReadConcern::majority());
@@ -48,15 +52,15 @@ impl MongoStore {
         connect.connect_timeout = Some(answer_within);
         connect.app_name.get_or_insert_with(|| "crawlway".to_owned());
         let database = connect.default_database.clone().unwrap_or(database);
-        // The driver waits for a server as long as for an answer before it says why there is none; health asks sooner.
-        let mut greeting = connect.clone();
-        greeting.server_selection_timeout = Some(answer_within.min(GREETING));
-        let greeting = Client::with_options(greeting).map_err(wrong_address)?;
-        let client = Client::with_options(connect).map_err(wrong_address)?;
+        // A client of its own for opening, with a short timeout, so that readiness checks get the error soon.
+        let mut probe = connect.clone();
+        probe.server_selection_timeout = Some(answer_within.min(PROBE_TIMEOUT));
+        let probe = Client::with_options(probe).map_err(invalid_url)?;
+        let client = Client::with_options(connect).map_err(invalid_url)?;
         let records = client.database(&database).collection(&collection);
         let store = Self { records, client, answer_within, outage: Arc::default() };
-        let opened = store.wait_until_open(&greeting, open_within).await;
-        greeting.shutdown().immediate(true).await;
+        let opened = store.wait_until_open(&probe, open_within).await;
+        probe.shutdown().immediate(true).await;
         opened.map(|()| store)
     }
 
@@ -65,32 +69,32 @@ impl MongoStore {
         self.client.clone().shutdown().immediate(true).await;
     }
 
-    async fn wait_until_open(&self, greeting: &Client, within: Duration) -> Result<(), StoreError> {
-        let deadline = Instant::now() + within;
-        let mut pause = Duration::from_millis(50);
+    async fn wait_until_open(&self, probe: &Client, timeout: Duration) -> Result<(), StoreError> {
+        let deadline = Instant::now() + timeout;
+        let mut failures = 0;
         loop {
-            let opened = match greet(greeting).await {
-                Ok(()) => self.make_indexes().await,
-                Err(fault) => Err(fault),
+            failures += 1;
+            let delay = BACKOFF.delay(failures);
+            let opened = match ping(probe).await {
+                Ok(()) => self.create_indexes().await,
+                Err(error) => Err(error.into()),
             };
             match opened {
                 Ok(()) => return Ok(()),
-                Err(Fault::Gone(detail)) if Instant::now() + pause >= deadline => {
-                    let waited = if within.is_zero() { String::new() } else { format!(" within {within:?}") };
+                Err(Fault::Disconnected(detail)) if Instant::now() + delay >= deadline => {
+                    let waited =
+                        if timeout.is_zero() { String::new() } else { format!(" within {timeout:?}") };
                     let detail = format!("it could not be opened{waited}, is it running? {detail}");
-                    return Err(Fault::Gone(detail).into());
+                    return Err(Fault::Disconnected(detail).into());
                 }
-                Err(Fault::Gone(_)) => {
-                    tokio::time::sleep(pause.mul_f64(chance(0.5, 1.0))).await;
-                    pause = (pause * 2).min(Duration::from_secs(2));
-                }
-                Err(Fault::Refused(problem)) => return Err(StoreError::Invalid { problem }),
+                Err(Fault::Disconnected(_)) => tokio::time::sleep(delay.mul_f64(chance(0.5, 1.0))).await,
+                Err(Fault::Failed(problem)) => return Err(StoreError::Invalid { problem }),
                 Err(fault) => return Err(fault.into()),
             }
         }
     }
 
-    async fn make_indexes(&self) -> Result<(), Fault> {
+    async fn create_indexes(&self) -> Result<(), Fault> {
         let keys = [
             doc! { "url": 1 },
             doc! { "created_at": 1, "_id": 1 },
@@ -98,61 +102,49 @@ impl MongoStore {
         ];
         for keys in keys {
             let index = IndexModel::builder().keys(keys).build();
-            let made = self.within_limit(self.records.create_index(index).into_future()).await;
-            match made {
-                // Somebody has one like it, with other options or another name.
-                Err(Made::Error(error)) if is_there_already(&error) => {}
-                Err(Made::Error(error)) => return Err(error.into()),
-                Err(Made::Late(fault)) => return Err(fault),
-                Ok(_) => {}
-            }
+            let created = async {
+                match self.records.create_index(index).await {
+                    // An index with the same keys, but other options or another name.
+                    Err(error) if index_exists(&error) => Ok(()),
+                    result => result.map(drop),
+                }
+            };
+            self.with_timeout(created).await?;
         }
         Ok(())
     }
 
-    /// Gives a command and waits for its answer as long as a call may take.
-    pub(crate) async fn ask<T>(&self, command: impl Future<Output = Answer<T>>) -> Result<T, Fault> {
-        self.outage.may_ask(self.answer_within).map_err(Fault::Gone)?;
-        let answer = self.within_limit(command).await.map_err(|made| match made {
-            Made::Error(error) => error.into(),
-            Made::Late(fault) => fault,
-        });
-        match &answer {
-            Err(Fault::Gone(detail)) => self.outage.failed(detail),
-            // Whatever it says, it has answered.
+    /// Runs a command with the timeout of a call. Fails fast during an outage.
+    pub(crate) async fn run<T>(&self, command: impl Future<Output = MongoResult<T>>) -> Result<T, Fault> {
+        self.outage.may_ask(self.answer_within).map_err(Fault::Disconnected)?;
+        let result = self.with_timeout(command).await;
+        match &result {
+            Err(Fault::Disconnected(detail)) => self.outage.failed(detail),
+            // An error of the server is an answer too.
             _ => self.outage.answered(),
         }
-        answer
+        result
     }
 
-    async fn within_limit<T>(&self, command: impl Future<Output = Answer<T>>) -> Result<T, Made> {
+    async fn with_timeout<T>(&self, command: impl Future<Output = MongoResult<T>>) -> Result<T, Fault> {
         match tokio::time::timeout(self.answer_within, command).await {
-            Ok(answer) => answer.map_err(Made::Error),
-            Err(_) => Err(Made::Late(Fault::Gone(format!("no answer within {:?}", self.answer_within)))),
+            Ok(result) => result.map_err(Fault::from),
+            Err(_) => Err(Fault::Disconnected(format!("no answer within {:?}", self.answer_within))),
         }
     }
 
-    /// Asks the server whether it is there.
+    /// Checks that the server answers.
     pub(crate) async fn ping(&self) -> Result<(), Fault> {
-        let database = self.client.database("admin");
-        self.ask(database.run_command(doc! { "ping": 1 }).into_future()).await.map(drop)
+        self.run(ping(&self.client)).await
     }
 }
 
-/// Asks whether there is a server, and says why not.
-async fn greet(client: &Client) -> Result<(), Fault> {
-    let asked = client.database("admin").run_command(doc! { "ping": 1 }).await;
-    asked.map(drop).map_err(Fault::from)
+async fn ping(client: &Client) -> MongoResult<()> {
+    client.database("admin").run_command(doc! { "ping": 1 }).await.map(drop)
 }
 
-/// How a command failed.
-enum Made {
-    Error(mongodb::error::Error),
-    Late(Fault),
-}
-
-/// IndexOptionsConflict and IndexKeySpecsConflict.
-fn is_there_already(error: &mongodb::error::Error) -> bool {
+/// Whether the error is IndexOptionsConflict or IndexKeySpecsConflict.
+fn index_exists(error: &mongodb::error::Error) -> bool {
     matches!(error.kind.as_ref(), ErrorKind::Command(command) if [85, 86].contains(&command.code))
 }
 

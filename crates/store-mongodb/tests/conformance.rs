@@ -1,4 +1,4 @@
-//! The inventory records pass their suite on MongoDB.
+//! Conformance suite of the inventory records on MongoDB.
 
 mod harness;
 

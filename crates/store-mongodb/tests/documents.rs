@@ -1,4 +1,4 @@
-//! The documents as others see them: their shape, their indexes, and what becomes of documents that others wrote.
+//! The documents as other programs see them: fields, indexes, and the handling of documents written by other programs.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -27,13 +27,13 @@ fn request(id: &str, second: u64) -> Request {
     Request { url: URL.to_owned(), message_id: id.to_owned(), requested_at: at(second) }
 }
 
-struct Ground {
+struct Fixture {
     options: MongoOptions,
     store: MongoStore,
     documents: Collection<RawDocumentBuf>,
 }
 
-impl Ground {
+impl Fixture {
     async fn new() -> Self {
         let options = options(&crawlway_testkit::servers::mongodb());
         let store = MongoStore::open(options.clone()).await.unwrap();
@@ -53,8 +53,8 @@ impl Ground {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_has_the_fields_of_the_schema_and_their_types() {
-    let ground = Ground::new().await;
-    let Begun::Yours { attempt, .. } = ground.store.begin(&request("m-1", 0), at(1)).await.unwrap() else {
+    let fixture = Fixture::new().await;
+    let Begun::Yours { attempt, .. } = fixture.store.begin(&request("m-1", 0), at(1)).await.unwrap() else {
         panic!("it is the first")
     };
     let ours = doc! { "message_id": "m-1", "requested_at": DateTime::from_millis(1_700_000_000_000), "attempt": 1_i64 };
@@ -70,15 +70,15 @@ async fn a_document_has_the_fields_of_the_schema_and_their_types() {
         "created_at": second(1),
         "updated_at": second(1),
     };
-    // The order of the fields counts as well.
-    assert_eq!(ground.document().await, begun);
-    ground.store.fail(&attempt, "timed out", MOST_TRIES, at(2)).await.unwrap();
+    // The order of the fields matters too.
+    assert_eq!(fixture.document().await, begun);
+    fixture.store.fail(&attempt, "timed out", MOST_TRIES, at(2)).await.unwrap();
     let processing =
         doc! { "retry_count": 1_i32, "error_message": "timed out", "last_attempt_at": second(1) };
-    let failed = ground.document().await;
+    let failed = fixture.document().await;
     assert_eq!(failed.get("status"), Some(&"FAILED_RETRYABLE".into()));
     assert_eq!(failed.get("processing"), Some(&processing.into()));
-    let Begun::Yours { attempt, .. } = ground.store.begin(&request("m-1", 0), at(3)).await.unwrap() else {
+    let Begun::Yours { attempt, .. } = fixture.store.begin(&request("m-1", 0), at(3)).await.unwrap() else {
         panic!("it is tried again")
     };
     let fetched = Fetched {
@@ -90,7 +90,7 @@ async fn a_document_has_the_fields_of_the_schema_and_their_types() {
             .cloned()
             .unwrap(),
     };
-    ground.store.complete(&attempt, &fetched, at(4)).await.unwrap();
+    fixture.store.complete(&attempt, &fetched, at(4)).await.unwrap();
     let mut completed = begun.clone();
     completed.insert("status", "COMPLETED");
     completed
@@ -104,33 +104,33 @@ async fn a_document_has_the_fields_of_the_schema_and_their_types() {
     let details = doc! { "date": { "$date": "no date" }, "status_code": 200_i64, "crawlway": ours };
     completed.insert("additional_details", details);
     completed.insert("updated_at", second(4));
-    assert_eq!(ground.document().await, completed);
-    ground.clear().await;
+    assert_eq!(fixture.document().await, completed);
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_indexes_by_url_and_by_created_at() {
-    let ground = Ground::new().await;
-    let mut names = ground.documents.list_index_names().await.unwrap();
+    let fixture = Fixture::new().await;
+    let mut names = fixture.documents.list_index_names().await.unwrap();
     names.sort();
     assert_eq!(names, ["_id_", "created_at_1__id_1", "status_1_created_at_1__id_1", "url_1"]);
-    // Opening again, and beside an index of somebody else's, changes nothing.
-    ground.documents.drop_index("url_1").await.unwrap();
+    // Opening again, beside an index of another program, changes nothing.
+    fixture.documents.drop_index("url_1").await.unwrap();
     let unique = mongodb::IndexModel::builder()
         .keys(doc! { "url": 1 })
         .options(mongodb::options::IndexOptions::builder().unique(true).build())
         .build();
-    ground.documents.create_index(unique).await.unwrap();
-    MongoStore::open(ground.options.clone()).await.unwrap();
-    assert_eq!(ground.documents.list_index_names().await.unwrap().len(), 4);
-    ground.clear().await;
+    fixture.documents.create_index(unique).await.unwrap();
+    MongoStore::open(fixture.options.clone()).await.unwrap();
+    assert_eq!(fixture.documents.list_index_names().await.unwrap().len(), 4);
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_of_others_are_shown_and_taken_over() {
-    let ground = Ground::new().await;
+    let fixture = Fixture::new().await;
     let id = ObjectId::from_bytes(RecordId::of_url(URL).octets());
-    // As somebody writes it who knows the schema alone, with the numbers and nulls of another language.
+    // As written by a program in another language that follows the schema.
     let foreign = doc! {
         "_id": id,
         "url": URL,
@@ -142,72 +142,72 @@ async fn documents_of_others_are_shown_and_taken_over() {
         "updated_at": DateTime::from_millis(6),
     };
     let queued = doc! { "_id": ObjectId::new(), "url": "https://b.example/", "status": "QUEUED", "created_at": DateTime::from_millis(7) };
-    let strange =
-        doc! { "_id": "no id of ours", "status": "COMPLETED", "created_at": DateTime::from_millis(8) };
-    let stranger =
+    let invalid_id =
+        doc! { "_id": "not an ObjectId", "status": "COMPLETED", "created_at": DateTime::from_millis(8) };
+    let unknown_status =
         doc! { "_id": ObjectId::new(), "status": "whatever", "created_at": DateTime::from_millis(9) };
-    let documents = ground.documents.clone_with_type::<Document>();
-    documents.insert_many([foreign, queued, strange, stranger]).await.unwrap();
+    let documents = fixture.documents.clone_with_type::<Document>();
+    documents.insert_many([foreign, queued, invalid_id, unknown_status]).await.unwrap();
 
-    let record = ground.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
+    let record = fixture.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
     assert_eq!((record.status, record.processing.retry_count), (Status::Completed, 2));
     assert_eq!((record.work, record.additional_details), (None, None));
     assert_eq!(record.metadata.page_source.text(), Some("<p>"));
-    let listed = ground.store.list(&Wanted { limit: 10, ..Wanted::default() }).await.unwrap();
+    let listed = fixture.store.list(&Wanted { limit: 10, ..Wanted::default() }).await.unwrap();
     let urls: Vec<&str> = listed.records.iter().map(|record| record.url.as_str()).collect();
-    assert_eq!(urls, ["https://b.example/", URL], "what is no record has no place in lists");
+    assert_eq!(urls, ["https://b.example/", URL], "only records are listed");
     assert_eq!(listed.records[0].metadata.page_source, PageSource::LeftOut);
 
     // Any message is newer than none.
-    let Begun::Yours { attempt, retry_count } = ground.store.begin(&request("m-1", 0), at(1)).await.unwrap()
+    let Begun::Yours { attempt, retry_count } = fixture.store.begin(&request("m-1", 0), at(1)).await.unwrap()
     else {
-        panic!("nobody has it")
+        panic!("it has no attempt yet")
     };
     assert_eq!((attempt.number, retry_count), (1, 0));
-    let record = ground.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
+    let record = fixture.store.get(RecordId::of_url(URL)).await.unwrap().unwrap();
     assert_eq!((record.status, record.created_at), (Status::InProgress, Timestamp::from_millis(5)));
     assert_eq!(record.metadata.page_source.text(), Some("<p>"), "until it is replaced");
-    ground.clear().await;
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_a_list_costs_as_many_documents_as_it_has() {
-    let ground = Ground::new().await;
+async fn a_page_of_a_list_reads_no_further_documents() {
+    let fixture = Fixture::new().await;
     for number in 0..200 {
         let url = format!("https://a.example/{number}");
-        ground.store.begin(&Request { url, ..request("m-1", number) }, at(number)).await.unwrap();
+        fixture.store.begin(&Request { url, ..request("m-1", number) }, at(number)).await.unwrap();
     }
-    let database = database(&ground.options).await;
-    // The server itself notes what each of our commands has read.
+    let database = database(&fixture.options).await;
+    // The profiler of the server records what each command has read.
     database.run_command(doc! { "profile": 2 }).await.unwrap();
     let mut wanted = Wanted { limit: 10, ..Wanted::default() };
     for status in [None, Some(Status::InProgress)] {
         (wanted.status, wanted.after) = (status, None);
         for _ in 0..5 {
-            wanted.after = ground.store.list(&wanted).await.unwrap().next;
+            wanted.after = fixture.store.list(&wanted).await.unwrap().next;
         }
         wanted.from = Some(at(20));
     }
     database.run_command(doc! { "profile": 0 }).await.unwrap();
     let profile = database.collection::<Document>("system.profile");
-    let noted: Vec<Document> = profile
+    let commands: Vec<Document> = profile
         .find(doc! { "command.find": { "$exists": true }, "op": "query" })
         .await
         .unwrap()
         .try_collect()
         .await
         .unwrap();
-    assert_eq!(noted.len(), 10, "{noted:?}");
-    for note in noted {
-        let examined = note.get_i32("docsExamined").unwrap();
-        assert!(examined <= 12, "{examined} documents were read for 11: {note:?}");
-        assert_eq!(note.get("hasSortStage"), None, "the index has the order: {note:?}");
+    assert_eq!(commands.len(), 10, "{commands:?}");
+    for command in commands {
+        let examined = command.get_i32("docsExamined").unwrap();
+        assert!(examined <= 12, "{examined} documents were read for 11: {command:?}");
+        assert_eq!(command.get("hasSortStage"), None, "the index has the order: {command:?}");
     }
-    ground.clear().await;
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_confirmed_survives_a_kill_of_the_server() {
+async fn confirmed_writes_survive_a_kill_of_the_server() {
     let mut mongo = PrivateMongo::start();
     let options = options(&mongo.url());
     let store = MongoStore::open(options).await.unwrap();
@@ -220,7 +220,7 @@ async fn what_was_confirmed_survives_a_kill_of_the_server() {
     let record = loop {
         match store.get(attempt.id).await {
             Ok(record) => break record.unwrap(),
-            Err(error) => assert!(begun.elapsed().as_secs() < 60, "it is back: {error}"),
+            Err(error) => assert!(begun.elapsed().as_secs() < 60, "the server is available: {error}"),
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };

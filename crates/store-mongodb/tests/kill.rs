@@ -1,4 +1,4 @@
-//! A worker on MongoDB is killed with SIGKILL at random times; what it was told must be there, and be counted once.
+//! Kill test: a worker on MongoDB is killed with SIGKILL at random times. Confirmed writes must be there, counted once.
 //!
 //! Without a test harness, since the test starts itself.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what a test harness would")]
@@ -36,15 +36,15 @@ fn options(database: &str) -> MongoOptions {
 
 fn kill_many_times() {
     let options = harness::options(&crawlway_testkit::servers::mongodb());
-    let told = Told::by_killed(KILLS, |from| {
+    let confirmed = Told::by_killed(KILLS, |from| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--child", &options.database, &from.to_string()]);
         child
     });
-    println!("{KILLS} kills, {} messages", told.acknowledged());
+    println!("{KILLS} kills, {} messages", confirmed.acknowledged());
     runtime().block_on(async {
         let store = MongoStore::open(options.clone()).await.unwrap();
-        told.check(&store).await;
+        confirmed.check(&store).await;
         harness::database(&options).await.drop().await.unwrap();
     });
 }
@@ -52,7 +52,7 @@ fn kill_many_times() {
 fn child(database: &str, from: u64) {
     runtime().block_on(async {
         let store = MongoStore::open(options(database)).await.unwrap();
-        let tell = |line| std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
-        work(&store, from, tell).await;
+        let report = |line| std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
+        work(&store, from, report).await;
     });
 }

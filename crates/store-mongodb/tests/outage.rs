@@ -1,4 +1,4 @@
-//! A server that goes away and comes back: calls fail soon while it is away, and work again after.
+//! Outages of the server: calls fail fast while it is unavailable, and work again afterwards.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -27,8 +27,8 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Every call fails for a while, and none of them takes long.
-async fn is_away(store: &MongoStore) {
+/// Expects every call to fail as unavailable, and within a bounded time.
+async fn calls_fail(store: &MongoStore) {
     let id = RecordId::of_url("https://a.example/");
     let attempt = Attempt { id, message_id: "m-1".to_owned(), number: 1 };
     let (request, fetched, wanted) =
@@ -60,12 +60,12 @@ async fn is_away(store: &MongoStore) {
     }
 }
 
-async fn is_back(store: &MongoStore) {
+async fn wait_until_available(store: &MongoStore) {
     let begun = Instant::now();
     while let Err(error) = store.ready().await {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
-            "it is back and the store does not notice: {error}"
+            "the server is available, and the store has not reconnected: {error}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -79,18 +79,18 @@ async fn completes(store: &MongoStore, number: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_is_noticed_and_found_again() {
+async fn the_store_reconnects_after_a_kill() {
     let mut mongo = PrivateMongo::start();
     let options = MongoOptions { answer_within: Duration::from_secs(1), ..options(&mongo.url()) };
     let store = MongoStore::open(options).await.unwrap();
     for round in 1..3 {
         completes(&store, round * 10).await;
         mongo.kill();
-        is_away(&store).await;
+        calls_fail(&store).await;
         mongo.resume();
-        is_back(&store).await;
-        let told = store.begin(&request(round * 10), now()).await.unwrap();
-        assert_eq!(told, Begun::Finished { status: Status::Completed, retry_count: 0 }, "nothing was lost");
+        wait_until_available(&store).await;
+        let begun = store.begin(&request(round * 10), now()).await.unwrap();
+        assert_eq!(begun, Begun::Finished { status: Status::Completed, retry_count: 0 }, "nothing was lost");
     }
 }
 
@@ -108,36 +108,36 @@ async fn survives(mode: Mode) {
     for round in 1..3 {
         completes(&store, round).await;
         proxy.set(mode);
-        // What is on its way through the proxy may still arrive.
+        // Data in transit through the proxy may still arrive.
         let begun = Instant::now();
         while store.ready().await.is_ok() {
             assert!(begun.elapsed() < Duration::from_secs(30), "the proxy passes everything");
         }
-        is_away(&store).await;
+        calls_fail(&store).await;
         proxy.set(Mode::Up);
-        is_back(&store).await;
+        wait_until_available(&store).await;
     }
     completes(&store, 9).await;
     database(&direct).await.drop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_cut_is_made_again() {
+async fn the_store_reconnects_after_a_cut() {
     survives(Mode::Down).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_falls_silent_is_noticed_and_found_again() {
+async fn the_store_reconnects_after_silence() {
     survives(Mode::Silent).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_never_speaks_again_is_given_up() {
+async fn a_stuck_connection_is_dropped() {
     survives(Mode::Stuck).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opening_waits_for_a_server_that_is_not_there_yet() {
+async fn opening_waits_for_the_server() {
     let mut mongo = PrivateMongo::start();
     mongo.kill();
     let good = MongoOptions { answer_within: Duration::from_secs(2), ..options(&mongo.url()) };
@@ -146,10 +146,10 @@ async fn opening_waits_for_a_server_that_is_not_there_yet() {
         answer_within: Duration::from_millis(100),
         ..good.clone()
     };
-    let told = MongoStore::open(brief).await.unwrap_err();
+    let error = MongoStore::open(brief).await.unwrap_err();
     assert!(
-        matches!(&told, StoreError::Unavailable { detail } if detail.contains("is it running?")),
-        "{told:?}"
+        matches!(&error, StoreError::Unavailable { detail } if detail.contains("is it running?")),
+        "{error:?}"
     );
     let opening = tokio::spawn(MongoStore::open(good));
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -158,20 +158,20 @@ async fn opening_waits_for_a_server_that_is_not_there_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_can_never_be_is_refused_at_once() {
+async fn invalid_options_and_accounts_are_refused_at_once() {
     for (url, problem) in [
-        ("https://127.0.0.1/", "the address of MongoDB is wrong"),
-        ("mongodb://", "the address of MongoDB is wrong"),
-        ("mongodb://user:secret@127.0.0.1:1/?unknownOption=1&tls=maybe", "the address of MongoDB is wrong"),
+        ("https://127.0.0.1/", "the MongoDB URL is invalid"),
+        ("mongodb://", "the MongoDB URL is invalid"),
+        ("mongodb://user:secret@127.0.0.1:1/?unknownOption=1&tls=maybe", "the MongoDB URL is invalid"),
     ] {
-        let told = MongoStore::open(options(url)).await.unwrap_err();
-        let StoreError::Invalid { problem: told } = told else { panic!("{url} must be refused: {told:?}") };
-        assert!(told.contains(problem) && !told.contains("secret"), "{told}");
+        let error = MongoStore::open(options(url)).await.unwrap_err();
+        let StoreError::Invalid { problem: text } = error else { panic!("{url} must be refused: {error:?}") };
+        assert!(text.contains(problem) && !text.contains("secret"), "{text}");
     }
-    // An account that the server does not know.
+    // An unknown account.
     let server = crawlway_testkit::servers::mongodb();
-    let told =
+    let error =
         MongoStore::open(options(&server.replace("mongodb://", "mongodb://user:secret@"))).await.unwrap_err();
-    let StoreError::Invalid { problem } = told else { panic!("the account is unknown: {told:?}") };
+    let StoreError::Invalid { problem } = error else { panic!("the account is unknown: {error:?}") };
     assert!(problem.contains("refuses the account") && !problem.contains("secret"), "{problem}");
 }

@@ -1,4 +1,4 @@
-//! How many turns at the gate and how many claims of URLs a second a Redis gives us, from one process.
+//! Throughput of the rate limiter and of the seen-URL store on Redis, from one process.
 //!
 //! ```text
 //! cargo xtask services --only redis -- cargo run --release -p crawlway-store-redis --example speed
@@ -18,18 +18,18 @@ use std::{
 
 type Outcomes = Result<usize, Box<dyn Error + Send + Sync>>;
 
-/// How long each measurement takes.
-const FOR: Duration = Duration::from_secs(3);
+/// Duration of each measurement.
+const DURATION: Duration = Duration::from_secs(3);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let url = std::env::var("CRAWLWAY_TEST_REDIS")?;
     let prefix = format!("speed-{}", uuid::Uuid::now_v7());
     let store = RedisStore::connect(RedisOptions { prefix, ..RedisOptions::new(url) }).await?;
-    let gate = Arc::new(store.gate(Policy { idle: Duration::ZERO, ..Policy::default() }).await?);
+    let limiter = Arc::new(store.gate(Policy { idle: Duration::ZERO, ..Policy::default() }).await?);
     for callers in [1, 8, 64] {
-        let gate = gate.clone();
-        report("turns at the gate (reserve and finish)", callers, move |caller| turns(gate.clone(), caller))
+        let limiter = limiter.clone();
+        report("permits (reserve and finish)", callers, move |caller| permits(limiter.clone(), caller))
             .await?;
     }
     for callers in [1, 8] {
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     for callers in [1, 8] {
         let store = store.clone();
-        report("notes of seen URLs, 64 a call", callers, move |caller| notes(store.clone(), caller)).await?;
+        report("seen marks, 64 a call", callers, move |caller| marks(store.clone(), caller)).await?;
     }
     Ok(())
 }
@@ -57,16 +57,19 @@ where
     for task in tasks {
         done += task.await??;
     }
-    println!("{what}, {callers} at once: {:.0} a second", done as f64 / begun.elapsed().as_secs_f64());
+    println!(
+        "{what}, {callers} concurrent callers: {:.0} a second",
+        done as f64 / begun.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 
-async fn turns(gate: Arc<dyn Gate>, caller: usize) -> Outcomes {
+async fn permits(limiter: Arc<dyn Gate>, caller: usize) -> Outcomes {
     let (group, limits) = (Group::new(&format!("host-{caller}"))?, Limits::one_at_a_time(Duration::ZERO));
     let (begun, mut done) = (Instant::now(), 0);
-    while begun.elapsed() < FOR {
-        if let Turn::Go(permit) = gate.reserve(&group, Ticket::from_u128(done as u128), &limits).await? {
-            gate.finish(&permit, Outcome::Success).await?;
+    while begun.elapsed() < DURATION {
+        if let Turn::Go(permit) = limiter.reserve(&group, Ticket::from_u128(done as u128), &limits).await? {
+            limiter.finish(&permit, Outcome::Success).await?;
             done += 1;
         }
     }
@@ -79,18 +82,18 @@ fn url(caller: usize, number: usize) -> String {
 
 async fn claims(store: RedisStore, caller: usize) -> Outcomes {
     let (begun, mut done) = (Instant::now(), 0);
-    while begun.elapsed() < FOR {
+    while begun.elapsed() < DURATION {
         let batch: Vec<Claim> = (done..done + 64).map(|n| Claim::new(url(caller, n), "item")).collect();
         done += store.claim(&batch, Duration::from_secs(5)).await?.len();
     }
     Ok(done)
 }
 
-async fn notes(store: RedisStore, caller: usize) -> Outcomes {
+async fn marks(store: RedisStore, caller: usize) -> Outcomes {
     let (begun, mut done) = (Instant::now(), 0);
-    while begun.elapsed() < FOR {
-        let note = |n| Seen { url: url(caller, n), owner: "item".to_owned(), ttl: Duration::from_secs(5) };
-        let batch: Vec<Seen> = (done..done + 64).map(note).collect();
+    while begun.elapsed() < DURATION {
+        let mark = |n| Seen { url: url(caller, n), owner: "item".to_owned(), ttl: Duration::from_secs(5) };
+        let batch: Vec<Seen> = (done..done + 64).map(mark).collect();
         store.mark(&batch).await?;
         done += batch.len();
     }

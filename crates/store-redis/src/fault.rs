@@ -1,23 +1,23 @@
-//! What a server can do instead of answering, and what that means for the caller.
+//! Errors of calls on the server, sorted by what a caller can do about them.
 
 use crawlway_store::{GateError, StoreError};
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The server is away, does not answer in time, or does not do it now.
+    /// The server is unreachable, does not answer in time, or refuses the call for now.
     #[error("{0}")]
-    Away(String),
-    /// It cannot be, now or later.
+    Unavailable(String),
+    /// The settings or the server are unsuitable; a retry fails again.
     #[error("{0}")]
-    Never(String),
+    Invalid(String),
 }
 
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Away(detail) => Self::Unavailable { detail },
-            Fault::Never(problem) => Self::Invalid { problem },
+            Fault::Unavailable(detail) => Self::Unavailable { detail },
+            Fault::Invalid(problem) => Self::Invalid { problem },
         }
     }
 }

@@ -1,37 +1,37 @@
-//! The store contracts on Redis: the seen URLs and the gate, shared by any number of processes.
+//! The store contracts on Redis: the seen-URL store and the rate limiter, shared by any number of processes.
 //!
 //! ```text
-//! seen.rs   seen.lua      one value per URL, which vanishes when its time is over
-//! gate/                   one script per call: what is stored (book.lua), who waits (line.lua), one group (lane.lua),
-//!                         the calls (calls.lua), a new life (life.lua)
+//! seen.rs   seen.lua      one value per URL, with a TTL
+//! rate_limiter/           one script per call: stored state (state.lua), slots (slots.lua), rules of a group (group.lua),
+//!                         commands (commands.lua), a new epoch (epoch.lua)
 //!         │
-//!     script.rs           scripts that the server keeps, and what it means when it does not know one
-//!     link.rs             one connection for all callers; time limits; when the server is away
+//!     script.rs           cached scripts, and what it means when the server does not know one
+//!     link.rs             one connection for all callers; timeouts; outages
 //! ```
 //!
 //! # Time
 //!
-//! The server's clock counts, in every script. So all processes agree, and what a worker's clock shows does not matter.
+//! Every script uses the server's clock, so that all processes agree, whatever their own clocks show.
 //!
-//! # What a loss costs
+//! # Data loss
 //!
-//! A server forgets the scripts that it was given whenever it starts, and a replica that takes over never had them. So
-//! the first call of the gate after that is answered that its script is unknown, and begins a new life of the gate:
-//! whatever is stored may be older than the last requests, and every group waits one gap from then on. The same
-//! happens when the data is gone without a restart. Permits of before count on: who extends or finishes one within
-//! its first lease is in flight again, or has ended then, although the server knew nothing of it.
+//! A server forgets its cached scripts whenever it starts, and a replica that takes over never had them. So the first call
+//! of the rate limiter after that finds its script unknown, and begins a new epoch: the data may be older than the last
+//! requests, and every group waits one minimum delay from then on. The same happens when the data is deleted without a
+//! restart. Permits of an earlier epoch stay valid within their first lease: extending or finishing one counts although
+//! the server has lost it.
 //!
-//! Seen URLs that are lost are crawled once more. Claims that are lost may be made by two. No item is in here, and
-//! so none is lost.
+//! URLs whose seen marks are lost are crawled once more. A lost claim may be made by a second worker. No items are stored
+//! here, so that none can be lost.
 
 mod fault;
-mod gate;
 mod link;
 mod options;
+mod rate_limiter;
 mod script;
 mod seen;
 mod store;
 
-pub use gate::RedisGate;
-pub use options::{RedisOptions, Time};
+pub use options::{ClockSource, RedisOptions};
+pub use rate_limiter::RedisRateLimiter;
 pub use store::RedisStore;

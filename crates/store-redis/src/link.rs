@@ -1,11 +1,11 @@
-//! The connection to the server, shared by all callers: made when it is needed, and given up when it fails.
+//! The connection to the server, shared by all callers: opened on demand, and dropped when it fails.
 //!
-//! A call has a time limit of its own, and a connection that let a call wait in vain is not used again: a server that
-//! falls silent would otherwise be waited for until the system notices. While the server is away, one caller at a time
-//! finds out whether it is back, and the others are told at once what that one was.
+//! Each call has its own timeout, and a connection on which a call timed out is not used again: otherwise a silent server
+//! would block all calls until the system notices. During an outage one caller at a time tries to reconnect, and the
+//! others get the error of that attempt.
 
 use crate::{fault::Fault, options::RedisOptions};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value,
     aio::MultiplexedConnection,
@@ -15,69 +15,71 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The oldest server that forgets scripts when it starts, which the gate relies on.
-const OLDEST: u32 = 7;
+/// Minimum major version of the server: from 7 on cached scripts are lost at a restart, which the rate limiter relies on.
+const MIN_VERSION: u32 = 7;
 
-/// A server that was just away is not asked again before this.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Minimum delay between two attempts to connect.
+const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Link {
     client: Client,
-    connect_within: Duration,
+    connect_timeout: Duration,
     answer_within: Duration,
     state: Mutex<State>,
-    /// Held while a connection is being made.
+    /// Locked while a connection is being opened.
     connecting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     connection: Option<MultiplexedConnection>,
-    /// How many connections there were, so that who saw one fail gives up none that came after it.
+    /// Number of the connection, so that a failed call drops its own connection and no later one.
     number: u64,
     outage: Option<Outage>,
 }
 
 struct Outage {
     at: Instant,
-    why: Fault,
+    fault: Fault,
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Link({})", self.place())
+        write!(f, "Link({})", self.address())
     }
 }
 
 impl Link {
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, Fault> {
         let client = Client::open(options.url.as_str()).map_err(|error| {
-            Fault::Never(format!(
-                "the address of Redis is wrong: {error}; use one such as `redis://user:password@host:6379/0`"
+            Fault::Invalid(format!(
+                "the Redis URL is invalid: {error}; use one such as `redis://user:password@host:6379/0`"
             ))
         })?;
-        let RedisOptions { connect_within, answer_within, .. } = *options;
+        let RedisOptions { connect_timeout, answer_within, .. } = *options;
         Ok(Self {
             client,
-            connect_within,
+            connect_timeout,
             answer_within,
             state: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         })
     }
 
-    /// Makes a connection, for as long as that may take.
-    pub(crate) async fn open(&self, within: Duration) -> Result<(), Fault> {
-        let begun = Instant::now();
+    /// Opens a connection, with retries until the timeout.
+    pub(crate) async fn open(&self, timeout: Duration) -> Result<(), Fault> {
+        let started = Instant::now();
         loop {
             match self.connection().await {
-                Err(Fault::Away(_)) if begun.elapsed() < within => tokio::time::sleep(PAUSE).await,
-                ended => return ended.map(drop),
+                Err(Fault::Unavailable(_)) if started.elapsed() < timeout => {
+                    tokio::time::sleep(RECONNECT_DELAY).await
+                }
+                result => return result.map(drop),
             }
         }
     }
 
-    /// Sends commands and returns what is answered to each, which may be an error of the server's.
+    /// Sends commands and returns the answer to each, which may be a server error.
     pub(crate) async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Fault> {
         let (number, mut connection) = self.connection().await?;
         let sent = connection.send_packed_commands(commands, 0, count);
@@ -87,99 +89,98 @@ impl Link {
                 Some(error) => error,
             },
             Ok(Err(error)) if !error.is_unrecoverable_error() => {
-                return Err(Fault::Away(format!("Redis at {}: {error}", self.place())));
+                return Err(Fault::Unavailable(format!("Redis at {}: {error}", self.address())));
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {:?}", self.answer_within),
         };
-        Err(self.lost(number, &error))
+        Err(self.drop_connection(number, &error))
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), Fault> {
         let current = |state: &State| state.connection.clone().map(|connection| (state.number, connection));
-        if let Some(current) = current(&self.state()) {
+        if let Some(current) = current(&self.state.lock()) {
             return Ok(current);
         }
         let since = Instant::now();
         let _one_at_a_time = self.connecting.lock().await;
         {
-            let state = self.state();
+            let state = self.state.lock();
             if let Some(current) = current(&state) {
                 return Ok(current);
             }
-            // Whoever waited here meanwhile has found out for us.
-            if let Some(Outage { at, why }) = &state.outage
-                && (*at > since || at.elapsed() < PAUSE)
+            // Another caller has tried meanwhile.
+            if let Some(Outage { at, fault }) = &state.outage
+                && (*at > since || at.elapsed() < RECONNECT_DELAY)
             {
-                return Err(why.clone());
+                return Err(fault.clone());
             }
         }
-        let made = match tokio::time::timeout(self.connect_within, self.connect()).await {
-            Ok(made) => made,
-            Err(_) => Err(Fault::Away(format!(
+        let connected = match tokio::time::timeout(self.connect_timeout, self.connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(Fault::Unavailable(format!(
                 "no connection to Redis at {} within {:?}",
-                self.place(),
-                self.connect_within
+                self.address(),
+                self.connect_timeout
             ))),
         };
-        let mut state = self.state();
-        match made {
+        let mut state = self.state.lock();
+        match connected {
             Ok(connection) => {
                 if state.outage.take().is_some() {
-                    tracing::info!(server = self.place(), "Redis is back");
+                    tracing::info!(server = self.address(), "Redis is available again");
                 }
                 state.number += 1;
                 state.connection = Some(connection.clone());
                 Ok((state.number, connection))
             }
-            Err(why) => {
-                state.out(&self.place(), why.clone());
-                Err(why)
+            Err(fault) => {
+                state.fail(&self.address(), fault.clone());
+                Err(fault)
             }
         }
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, Fault> {
-        // The limits of calls are ours, so that a call that ran into one gives up its connection.
+        // Timeouts are applied by the caller, so that a timed-out call drops its connection.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let mut connection = self
             .client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| self.refused(&error))?;
-        let about: String =
-            redis::cmd("INFO").query_async(&mut connection).await.map_err(|error| self.refused(&error))?;
-        will_do(&about).map_err(|problem| Fault::Never(format!("Redis at {} {problem}", self.place())))?;
+            .map_err(|error| self.connect_fault(&error))?;
+        let info: String = redis::cmd("INFO")
+            .query_async(&mut connection)
+            .await
+            .map_err(|error| self.connect_fault(&error))?;
+        check_server(&info)
+            .map_err(|problem| Fault::Invalid(format!("Redis at {} {problem}", self.address())))?;
         Ok(connection)
     }
 
-    fn refused(&self, error: &RedisError) -> Fault {
-        let text = format!("Redis at {}: {error}", self.place());
+    fn connect_fault(&self, error: &RedisError) -> Fault {
+        let text = format!("Redis at {}: {error}", self.address());
         match error.kind() {
-            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Fault::Never(text),
-            ErrorKind::Server(ServerErrorKind::NoPerm) => {
-                Fault::Never(format!("{text}; the account needs the commands INFO, SCRIPT, EVAL and EVALSHA"))
-            }
-            _ => Fault::Away(text),
+            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Fault::Invalid(text),
+            ErrorKind::Server(ServerErrorKind::NoPerm) => Fault::Invalid(format!(
+                "{text}; the account needs the commands INFO, SCRIPT, EVAL and EVALSHA"
+            )),
+            _ => Fault::Unavailable(text),
         }
     }
 
-    /// Gives up a connection that failed.
-    fn lost(&self, number: u64, why: &str) -> Fault {
-        let fault = Fault::Away(format!("Redis at {}: {why}", self.place()));
-        let mut state = self.state();
+    /// Drops a connection that failed.
+    fn drop_connection(&self, number: u64, error: &str) -> Fault {
+        let fault = Fault::Unavailable(format!("Redis at {}: {error}", self.address()));
+        let mut state = self.state.lock();
         if state.number == number && state.connection.take().is_some() {
-            state.out(&self.place(), fault.clone());
+            state.fail(&self.address(), fault.clone());
         }
         fault
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Where the server is, without the password.
-    fn place(&self) -> String {
+    /// Address of the server, without the password.
+    fn address(&self) -> String {
         match self.client.get_connection_info().addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 format!("{host}:{port}")
@@ -190,15 +191,15 @@ impl Link {
 }
 
 impl State {
-    fn out(&mut self, place: &str, why: Fault) {
+    fn fail(&mut self, address: &str, fault: Fault) {
         if self.outage.is_none() {
-            tracing::warn!(server = place, error = %why, "Redis is away; asking again until it is back");
+            tracing::warn!(server = address, error = %fault, "Redis is unavailable; reconnecting");
         }
-        self.outage = Some(Outage { at: Instant::now(), why });
+        self.outage = Some(Outage { at: Instant::now(), fault });
     }
 }
 
-/// What a server says that has become a replica of another. The name may lead to that one by now.
+/// Error of a server that has become a replica. Its name may resolve to the new primary by now.
 fn read_only(answer: &Value) -> Option<String> {
     match answer {
         Value::ServerError(error) if error.code() == "READONLY" => Some(format!("{error:?}")),
@@ -206,24 +207,27 @@ fn read_only(answer: &Value) -> Option<String> {
     }
 }
 
-/// Whether this server can hold the contracts, from what it says of itself.
-fn will_do(about: &str) -> Result<(), String> {
+/// Checks the `INFO` of a server against the requirements of the contracts.
+fn check_server(info: &str) -> Result<(), String> {
     let field = |name: &str| {
-        about
-            .lines()
+        info.lines()
             .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
             .unwrap_or_default()
     };
     let version = field("redis_version");
-    if version.split('.').next().and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < OLDEST)
+    if version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok())
+        .is_none_or(|major: u32| major < MIN_VERSION)
     {
-        return Err(format!("has version `{version}`; use {OLDEST}.0 or later"));
+        return Err(format!("has version `{version}`; use {MIN_VERSION}.0 or later"));
     }
     let policy = field("maxmemory_policy");
     if field("maxmemory") != "0" && policy != "noeviction" {
         return Err(format!(
-            "drops keys when its memory is full (maxmemory-policy is {policy}), and with them the politeness of \
-             their groups; set maxmemory-policy to noeviction, or maxmemory to 0"
+            "evicts keys when its memory is full (maxmemory-policy is {policy}), which would break rate limits; \
+             set maxmemory-policy to noeviction, or maxmemory to 0"
         ));
     }
     Ok(())
@@ -234,18 +238,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_too_old_or_drops_keys_is_refused() {
-        let says = |version: &str, memory: &str, policy: &str| {
+    fn a_server_that_is_too_old_or_evicts_keys_is_refused() {
+        let info = |version: &str, memory: &str, policy: &str| {
             format!(
                 "# Server\r\nredis_version:{version}\r\n\r\nmaxmemory:{memory}\r\nmaxmemory_policy:{policy}\r\n"
             )
         };
-        assert_eq!(will_do(&says("7.0.15", "0", "allkeys-lru")), Ok(()));
-        assert_eq!(will_do(&says("10.1.0", "1000", "noeviction")), Ok(()));
+        assert_eq!(check_server(&info("7.0.15", "0", "allkeys-lru")), Ok(()));
+        assert_eq!(check_server(&info("10.1.0", "1000", "noeviction")), Ok(()));
         assert!(
-            will_do(&says("6.2.7", "0", "noeviction")).unwrap_err().contains("`6.2.7`; use 7.0 or later")
+            check_server(&info("6.2.7", "0", "noeviction"))
+                .unwrap_err()
+                .contains("`6.2.7`; use 7.0 or later")
         );
-        assert!(will_do(&says("7.0.15", "1000", "volatile-ttl")).unwrap_err().contains("is volatile-ttl"));
-        assert!(will_do("nothing that it should").is_err());
+        assert!(
+            check_server(&info("7.0.15", "1000", "volatile-ttl")).unwrap_err().contains("is volatile-ttl")
+        );
+        assert!(check_server("no fields").is_err());
     }
 }

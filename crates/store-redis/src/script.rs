@@ -1,33 +1,33 @@
-//! Scripts that the server keeps: called by their names, which it forgets whenever it starts.
+//! Lua scripts, cached by the server under their SHA-1 hashes until it restarts.
 
 use crate::{fault::Fault, link::Link};
 use redis::{Cmd, Pipeline, Value};
 use sha2::{Digest, Sha256};
 
-/// The clock that all scripts read.
+/// Clock functions, part of every script.
 const CLOCK: &str = include_str!("clock.lua");
 
-/// A script, and what the server calls it.
+/// A script with its hash.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: String,
-    name: String,
+    sha1: String,
 }
 
-/// One call of a script.
+/// Keys and arguments of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     pub(crate) keys: Vec<String>,
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
-/// What runs before a server learns a script that it does not know.
+/// Script that runs before an unknown script is loaded.
 #[derive(Debug)]
-pub(crate) struct First<'a> {
+pub(crate) struct BeforeLoad<'a> {
     pub(crate) script: &'a Script,
     pub(crate) call: &'a Call,
-    /// What it means, for the log.
-    pub(crate) why: &'static str,
+    /// Message for the log.
+    pub(crate) message: &'static str,
 }
 
 impl Call {
@@ -37,36 +37,36 @@ impl Call {
 }
 
 impl Script {
-    /// The script of these parts for the keys with this prefix. The prefix is in its text, so that who shares a
-    /// server but not the keys does not make the server know it for others.
+    /// Script of these parts for the keys with this prefix. The text contains the prefix, so that other users of the
+    /// server, with other prefixes, do not load it.
     pub(crate) fn new(prefix: &str, parts: &[&str]) -> Self {
         let owner = Sha256::digest(prefix.as_bytes());
         let owner: String = owner.iter().take(8).map(|octet| format!("{octet:02x}")).collect();
-        // The first line has a replica, and a server whose memory is full, refuse all of it instead of half.
+        // With a shebang line a replica, or a server without free memory, refuses the whole script before it runs.
         let head = format!("#!lua\n-- {owner}");
         let text: Vec<&str> = [&head, CLOCK].into_iter().chain(parts.iter().copied()).collect();
         let text = text.join("\n");
-        Self { name: redis::Script::new(&text).get_hash().to_owned(), text }
+        Self { sha1: redis::Script::new(&text).get_hash().to_owned(), text }
     }
 
-    /// Calls it for each of these, in order, in one round trip. Where the server does not know it, `first` runs before
-    /// the server learns it, and all calls are made once more.
+    /// Runs the calls in order, in one round trip. If the server does not know the script, `before_load` runs, the script
+    /// is loaded, and all calls are repeated.
     pub(crate) async fn call(
         &self,
         link: &Link,
         calls: &[Call],
-        first: Option<First<'_>>,
+        before_load: Option<BeforeLoad<'_>>,
     ) -> Result<Vec<Value>, Fault> {
         for _ in 0..3 {
             let mut commands = Pipeline::with_capacity(calls.len());
             for call in calls {
-                commands.add_command(with_keys("EVALSHA", &self.name, call));
+                commands.add_command(with_keys("EVALSHA", &self.sha1, call));
             }
             if let Some(answers) = answers(link.send(&commands, calls.len()).await?)? {
                 return Ok(answers);
             }
-            if let Some(First { script, call, why }) = &first {
-                tracing::info!("{why}");
+            if let Some(BeforeLoad { script, call, message }) = &before_load {
+                tracing::info!("{message}");
                 let mut commands = Pipeline::new();
                 commands.add_command(with_keys("EVAL", &script.text, call));
                 answers(link.send(&commands, 1).await?)?;
@@ -75,7 +75,7 @@ impl Script {
             commands.cmd("SCRIPT").arg("LOAD").arg(&self.text);
             answers(link.send(&commands, 1).await?)?;
         }
-        Err(Fault::Away("Redis forgets its scripts as soon as it is told them".to_owned()))
+        Err(Fault::Unavailable("Redis does not keep its scripts".to_owned()))
     }
 }
 
@@ -85,7 +85,7 @@ fn with_keys(command: &str, script: &str, call: &Call) -> Cmd {
     command
 }
 
-/// The answers, if there is no error among them; none if the server does not know the script.
+/// The answers if there is no error among them; `None` if the server does not know the script.
 fn answers(answers: Vec<Value>) -> Result<Option<Vec<Value>>, Fault> {
     let error = answers.iter().find_map(|answer| match answer {
         Value::ServerError(error) => Some(error),
@@ -94,7 +94,7 @@ fn answers(answers: Vec<Value>) -> Result<Option<Vec<Value>>, Fault> {
     match error {
         None => Ok(Some(answers)),
         Some(error) if error.code() == "NOSCRIPT" => Ok(None),
-        Some(error) => Err(Fault::Away(format!(
+        Some(error) => Err(Fault::Unavailable(format!(
             "Redis answers {} {}",
             error.code(),
             error.details().unwrap_or_default()
@@ -102,8 +102,8 @@ fn answers(answers: Vec<Value>) -> Result<Option<Vec<Value>>, Fault> {
     }
 }
 
-/// An answer as text, if it is one.
-pub(crate) fn text(value: &Value) -> Option<String> {
+/// Answer as text.
+fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),
@@ -111,7 +111,7 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// An answer as a list of texts, if it is one.
+/// Answer as a list of texts.
 pub(crate) fn texts(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Array(values) => values.iter().map(text).collect(),
@@ -119,7 +119,7 @@ pub(crate) fn texts(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// What an answer that makes no sense is.
-pub(crate) fn nonsense(value: &Value) -> Fault {
-    Fault::Away(format!("Redis gave an answer that makes no sense: {value:?}"))
+/// Error for an unexpected answer.
+pub(crate) fn unexpected(value: &Value) -> Fault {
+    Fault::Unavailable(format!("unexpected answer of Redis: {value:?}"))
 }

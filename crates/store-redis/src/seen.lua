@@ -1,25 +1,26 @@
--- Seen URLs: one value per URL, `c` for claimed or `s` for seen, then until when, a comma, when it was written, a colon,
--- and whose it is. Values of before lack the comma and what follows up to the colon.
+-- Seen-URL store: one value per URL: `c` for claimed or `s` for seen, the time of expiry, a comma, the time of the write, a
+-- colon, and the owner. Values of earlier versions lack the comma and the time of the write.
 
 local now = read_clock(ARGV[1])
-local call = ARGV[2]
--- Keys outlast what they say by this much, where a test moves the clock.
-local spare = tonumber(ARGV[3])
--- What lasts longer than this lasts for ever, as far as the server is concerned.
-local EVER = 1e13
+local command = ARGV[2]
+-- Added to the TTL of keys, for test clocks.
+local ttl_margin = tonumber(ARGV[3])
+-- Maximum TTL in milliseconds; a longer one is stored as no TTL.
+local MAX_TTL = 1e13
 
--- Whether this is a value of ours, in the form of this version or an earlier one.
-local function is_readable(value)
+-- Whether a value has the format of this version or an earlier one.
+local function is_valid(value)
   return type(value) == 'string' and (value:find('^[cs]%d+:') or value:find('^[cs]%d+,%d+:'))
 end
 
--- A value that another program has spoilt is of the kind `u`; it concerns its own URL alone.
-local function known(key)
+-- Value, kind, owner and time of the write of a key; nil if it is missing or expired. An invalid value, written by another
+-- program, has the kind `u` and affects its own URL only.
+local function read(key)
   local value = redis.pcall('GET', key)
   if not value then
     return nil
   end
-  if not is_readable(value) then
+  if not is_valid(value) then
     return '', 'u', ''
   end
   local colon = value:find(':', 2, true)
@@ -32,62 +33,63 @@ local function known(key)
   return value, value:sub(1, 1), value:sub(colon + 1), at
 end
 
-local function keep(key, kind, owner, time)
-  if time <= 0 then
+local function write(key, kind, owner, ttl)
+  if ttl <= 0 then
     redis.call('DEL', key)
     return
   end
-  local value = kind .. whole(now + time) .. ',' .. whole(now) .. ':' .. owner
-  if time > EVER then
+  local value = kind .. whole(now + ttl) .. ',' .. whole(now) .. ':' .. owner
+  if ttl > MAX_TTL then
     redis.call('SET', key, value)
   else
-    redis.call('SET', key, value, 'PX', whole(time + spare))
+    redis.call('SET', key, value, 'PX', whole(ttl + ttl_margin))
   end
 end
 
--- What a spoilt value is answered as: until its time to live is over, which it is given where it has none.
-local function unreadable(key, term)
+-- Answer for an invalid value, which lasts until the TTL of its key. A key without a TTL gets one.
+local function invalid(key, ttl)
   local left = redis.call('PTTL', key)
   if left < 0 then
-    left = term
-    redis.call('PEXPIRE', key, whole(term))
+    left = ttl
+    redis.call('PEXPIRE', key, whole(ttl))
   end
   return 'u' .. whole(now + left) .. ':'
 end
 
-local calls = {}
+local commands = {}
 
--- Answers each claim with nothing, or with the value that is in its way. A mark of the claim's greatest age is in nobody's.
-function calls.claim()
-  local term = tonumber(ARGV[4])
+-- Answers each claim with an empty text if it is granted, otherwise with the conflicting value. A mark of the maximum age
+-- or older is ignored.
+function commands.claim()
+  local ttl = tonumber(ARGV[4])
   local answers = {}
   for number, key in ipairs(KEYS) do
     local owner, max_age = ARGV[3 + 2 * number], tonumber(ARGV[4 + 2 * number])
-    local value, kind, holder, at = known(key)
-    -- The age of a spoilt value is unknown, so that it is in the way of all but who heeds no mark.
+    local value, kind, holder, at = read(key)
+    -- The age of an invalid value is unknown, so that only a claim that ignores every mark replaces it.
     local outdated = kind == 's' and now - at >= max_age or kind == 'u' and max_age <= 0
     if kind == 'u' and not outdated then
-      answers[number] = unreadable(key, term)
+      answers[number] = invalid(key, ttl)
     elseif value and not outdated and (kind == 's' or holder ~= owner) then
       answers[number] = value
     else
-      keep(key, 'c', owner, term)
+      write(key, 'c', owner, ttl)
       answers[number] = ''
     end
   end
   return answers
 end
 
-function calls.mark()
+function commands.mark()
   for number, key in ipairs(KEYS) do
-    keep(key, 's', ARGV[2 + 2 * number], tonumber(ARGV[3 + 2 * number]))
+    write(key, 's', ARGV[2 + 2 * number], tonumber(ARGV[3 + 2 * number]))
   end
   return #KEYS
 end
 
-function calls.release()
+function commands.release()
   for number, key in ipairs(KEYS) do
-    local value, kind, holder = known(key)
+    local value, kind, holder = read(key)
     if value and kind == 'c' and holder == ARGV[3 + number] then
       redis.call('DEL', key)
     end
@@ -95,20 +97,20 @@ function calls.release()
   return #KEYS
 end
 
--- Says of each whether it is known.
-function calls.known()
+-- Whether each URL is seen or claimed.
+function commands.contains()
   local answers = {}
   for number, key in ipairs(KEYS) do
-    answers[number] = known(key) and 1 or 0
+    answers[number] = read(key) and 1 or 0
   end
   return answers
 end
 
--- Says how many were known.
-function calls.forget()
+-- Returns how many were seen or claimed.
+function commands.forget()
   local count = 0
   for _, key in ipairs(KEYS) do
-    if known(key) then
+    if read(key) then
       count = count + 1
     end
     redis.call('DEL', key)
@@ -116,4 +118,4 @@ function calls.forget()
   return count
 end
 
-return calls[call]()
+return commands[command]()

@@ -1,10 +1,10 @@
-//! The seen URLs: one value each, found by the hash of the URL, whose text is not kept.
+//! The seen-URL store: one value per URL, under the hash of the URL.
 
 use crate::{
     RedisStore,
     fault::Fault,
     options::millis,
-    script::{Call, nonsense, texts},
+    script::{Call, texts, unexpected},
 };
 use crawlway_store::{
     SeenUrls, StoreError, Timestamp,
@@ -14,52 +14,44 @@ use redis::Value;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-/// What the script is made of.
-pub(crate) const PARTS: &[&str] = &[include_str!("seen.lua")];
-
-/// How many URLs one script sees to. The server does nothing else meanwhile, so they are not many.
-const AT_ONCE: usize = 256;
+/// Maximum number of URLs of one call, which blocks the server while it runs.
+const BATCH_SIZE: usize = 256;
 
 #[async_trait::async_trait]
 impl SeenUrls for RedisStore {
-    async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<Claimed>, StoreError> {
-        let calls = claims.chunks(AT_ONCE).map(|claims| {
+    async fn claim(&self, claims: &[Claim], ttl: Duration) -> Result<Vec<Claimed>, StoreError> {
+        let calls = claims.chunks(BATCH_SIZE).map(|claims| {
             let mut call = self.call("claim", claims.iter().map(|claim| &*claim.url));
-            call.push(millis(term));
+            call.push(millis(ttl));
             for claim in claims {
-                call.arguments.push(claim.owner.clone().into_bytes());
+                call.push(&claim.owner);
                 call.push(millis(claim.max_age));
             }
             call
         });
         let mut claimed = Vec::with_capacity(claims.len());
         for answer in self.ask(calls.collect()).await? {
-            let held = texts(&answer).ok_or_else(|| nonsense(&answer))?;
-            for held in held {
-                if let (Some(claim), Some(b'u')) = (claims.get(claimed.len()), held.as_bytes().first()) {
+            for value in texts(&answer).ok_or_else(|| unexpected(&answer))? {
+                if let (Some(claim), Some(b'u')) = (claims.get(claimed.len()), value.as_bytes().first()) {
                     let key = self.0.key(&key(&claim.url));
                     tracing::warn!(
                         key,
                         url = claim.url,
-                        "the value of this key in Redis cannot be read; its URL counts as crawled until the key expires. Delete the key to have it crawled"
+                        "the value of this key in Redis is invalid; its URL counts as crawled until the key expires. Delete the key to crawl it"
                     );
                 }
-                claimed.push(holder(&held).ok_or_else(|| nonsense(&answer))?);
+                claimed.push(outcome(&value).ok_or_else(|| unexpected(&answer))?);
             }
         }
-        if claimed.len() != claims.len() {
-            return Err(
-                Fault::Away(format!("{} of {} claims were answered", claimed.len(), claims.len())).into()
-            );
-        }
+        check_count(claimed.len(), claims.len())?;
         Ok(claimed)
     }
 
     async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError> {
-        let calls = seen.chunks(AT_ONCE).map(|seen| {
+        let calls = seen.chunks(BATCH_SIZE).map(|seen| {
             let mut call = self.call("mark", seen.iter().map(|seen| &*seen.url));
             for seen in seen {
-                call.arguments.push(seen.owner.clone().into_bytes());
+                call.push(&seen.owner);
                 call.push(millis(seen.ttl));
             }
             call
@@ -69,9 +61,9 @@ impl SeenUrls for RedisStore {
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        let calls = claims.chunks(AT_ONCE).map(|claims| {
+        let calls = claims.chunks(BATCH_SIZE).map(|claims| {
             let mut call = self.call("release", claims.iter().map(|claim| &*claim.url));
-            call.arguments.extend(claims.iter().map(|claim| claim.owner.clone().into_bytes()));
+            claims.iter().for_each(|claim| call.push(&claim.owner));
             call
         });
         self.ask(calls.collect()).await?;
@@ -83,30 +75,28 @@ impl SeenUrls for RedisStore {
     }
 
     async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError> {
-        let calls = urls.chunks(AT_ONCE).map(|urls| self.call("known", urls.iter().map(|url| &**url)));
+        let calls = urls.chunks(BATCH_SIZE).map(|urls| self.call("contains", urls.iter().map(|url| &**url)));
         let mut known = Vec::with_capacity(urls.len());
         for answer in self.ask(calls.collect()).await? {
-            let Value::Array(answers) = &answer else { return Err(nonsense(&answer).into()) };
+            let Value::Array(answers) = &answer else { return Err(unexpected(&answer).into()) };
             known.extend(answers.iter().map(|answer| *answer == Value::Int(1)));
         }
-        if known.len() != urls.len() {
-            return Err(Fault::Away(format!("{} of {} URLs were answered", known.len(), urls.len())).into());
-        }
+        check_count(known.len(), urls.len())?;
         Ok(known)
     }
 
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError> {
-        let calls = urls.chunks(AT_ONCE).map(|urls| self.call("forget", urls.iter().map(|url| &**url)));
+        let calls = urls.chunks(BATCH_SIZE).map(|urls| self.call("forget", urls.iter().map(|url| &**url)));
         let mut known = 0;
         for answer in self.ask(calls.collect()).await? {
-            let Value::Int(count) = answer else { return Err(nonsense(&answer).into()) };
+            let Value::Int(count) = answer else { return Err(unexpected(&answer).into()) };
             known += u64::try_from(count).unwrap_or(0);
         }
         Ok(known)
     }
 
-    /// Nothing to do: what is over vanishes by itself.
-    async fn sweep(&self, _most: usize) -> Result<u64, StoreError> {
+    /// Nothing to do, since keys have a TTL.
+    async fn sweep(&self, _max: usize) -> Result<u64, StoreError> {
         Ok(0)
     }
 }
@@ -114,9 +104,9 @@ impl SeenUrls for RedisStore {
 impl RedisStore {
     fn call<'u>(&self, name: &str, urls: impl Iterator<Item = &'u str>) -> Call {
         let mut call = Call { keys: urls.map(|url| self.0.key(&key(url))).collect(), arguments: vec![] };
-        call.push(self.0.time.told());
+        call.push(self.0.clock.argument());
         call.push(name);
-        call.push(self.0.time.spare());
+        call.push(self.0.clock.ttl_margin());
         call
     }
 
@@ -128,8 +118,15 @@ impl RedisStore {
     }
 }
 
-/// The first 128 bits of the URL's SHA-256. A hash that is merely quick would let a site make up URLs that collide
-/// with those of another, and so hide them.
+fn check_count(answered: usize, urls: usize) -> Result<(), Fault> {
+    if answered == urls {
+        return Ok(());
+    }
+    Err(Fault::Unavailable(format!("Redis answered for {answered} of {urls} URLs")))
+}
+
+/// Key of a URL: the first 128 bits of its SHA-256. With a non-cryptographic hash a site could forge URLs that collide
+/// with those of another and so hide them.
 fn key(url: &str) -> String {
     let mut key = "seen:".to_owned();
     for octet in Sha256::digest(url.as_bytes()).iter().take(16) {
@@ -138,13 +135,13 @@ fn key(url: &str) -> String {
     key
 }
 
-/// Who is in the way of a claim, from `c1763219345123,1763219045123:owner`; an empty value means that the claim is ours.
-fn holder(value: &str) -> Option<Claimed> {
+/// Outcome of a claim, from a value such as `c1763219345123,1763219045123:owner`; an empty value grants the claim.
+fn outcome(value: &str) -> Option<Claimed> {
     if value.is_empty() {
         return Some(Claimed::Ours);
     }
     let (times, owner) = value.get(1..)?.split_once(':')?;
-    // A number too large, which another program may have written, is as late as there can be.
+    // A number that is too large, written by another program, is the latest time.
     let time = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
         digits.then(|| Timestamp::from_millis(text.parse().unwrap_or(u64::MAX)))
@@ -155,7 +152,7 @@ fn holder(value: &str) -> Option<Claimed> {
     };
     let owner = owner.to_owned();
     match value.as_bytes()[0] {
-        // What cannot be read stands for a crawled URL, since its key is there.
+        // An invalid value counts as a seen mark.
         b's' | b'u' => Some(Claimed::Seen { owner, at, until }),
         b'c' => Some(Claimed::Taken { owner, until }),
         _ => None,
@@ -167,16 +164,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_once_is_found_by_every_later_version() {
+    fn keys_and_values_are_stable_across_versions() {
         assert_eq!(key("https://example.org/"), "seen:8198d1bac40a1033653a78e48800cefc");
         let owner = || "a:b".to_owned();
         let until = Timestamp::from_millis(17);
         let at = Some(Timestamp::from_millis(11));
-        assert_eq!(holder("s17,11:a:b"), Some(Claimed::Seen { owner: owner(), at, until }));
-        assert_eq!(holder("s17:a:b"), Some(Claimed::Seen { owner: owner(), at: None, until }));
-        assert_eq!(holder("c17,11:a:b"), Some(Claimed::Taken { owner: owner(), until }));
+        assert_eq!(outcome("s17,11:a:b"), Some(Claimed::Seen { owner: owner(), at, until }));
+        assert_eq!(outcome("s17:a:b"), Some(Claimed::Seen { owner: owner(), at: None, until }));
+        assert_eq!(outcome("c17,11:a:b"), Some(Claimed::Taken { owner: owner(), until }));
         let late = Some(Claimed::Taken { owner: "a".to_owned(), until: Timestamp::from_millis(u64::MAX) });
-        assert_eq!(holder("c99999999999999999999:a"), late);
-        assert_eq!((holder(""), holder("x17:a"), holder("s17")), (Some(Claimed::Ours), None, None));
+        assert_eq!(outcome("c99999999999999999999:a"), late);
+        assert_eq!((outcome(""), outcome("x17:a"), outcome("s17")), (Some(Claimed::Ours), None, None));
     }
 }

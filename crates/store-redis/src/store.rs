@@ -1,47 +1,46 @@
-//! The store: one connection, the names of the keys, and what is opened on it.
+//! The store: one connection, the key names, and the contracts on it.
 
 use crate::{
-    gate::RedisGate,
     link::Link,
-    options::{RedisOptions, Time},
+    options::{ClockSource, RedisOptions},
+    rate_limiter::RedisRateLimiter,
     script::Script,
-    seen,
 };
 use crawlway_store::{GateError, Policy, StoreError};
 use std::sync::Arc;
 
-/// A Redis with our keys on it. Clones are handles on the same connection.
+/// Store on a Redis server. Clones share one connection.
 #[derive(Debug, Clone)]
-pub struct RedisStore(pub(crate) Arc<Parts>);
+pub struct RedisStore(pub(crate) Arc<Shared>);
 
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Shared {
     pub(crate) link: Link,
-    pub(crate) time: Time,
+    pub(crate) clock: ClockSource,
     pub(crate) seen: Script,
-    prefix: String,
+    pub(crate) prefix: String,
 }
 
 impl RedisStore {
-    /// Opens the store, waiting for a server that is not there yet. Refuses an address or a prefix that cannot be, and
-    /// a server that could not hold the contracts: one before version 7, or one that drops keys when it is full.
+    /// Opens the store, and waits for an unavailable server. Refuses an invalid URL or prefix, and an unsuitable server:
+    /// one before version 7, or one that evicts keys.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         options.check()?;
         let prefix = options.prefix.clone();
         let link = Link::new(&options)?;
         link.open(options.open_within).await?;
-        let seen = Script::new(&prefix, seen::PARTS);
-        Ok(Self(Arc::new(Parts { link, time: options.time, seen, prefix })))
+        let seen = Script::new(&prefix, &[include_str!("seen.lua")]);
+        Ok(Self(Arc::new(Shared { link, clock: options.clock, seen, prefix })))
     }
 
-    /// The gate on this store. All gates of one prefix are one gate, and should have one policy.
-    pub async fn gate(&self, policy: Policy) -> Result<RedisGate, GateError> {
-        RedisGate::open(self.clone(), policy).await
+    /// The rate limiter on this store. All processes with the same prefix share it, and should have the same policy.
+    pub async fn gate(&self, policy: Policy) -> Result<RedisRateLimiter, GateError> {
+        RedisRateLimiter::open(self.clone(), policy).await
     }
 }
 
 impl RedisOptions {
-    /// Refuses an address or a prefix that cannot be. Asks no server.
+    /// Validates the URL and the prefix, without a connection.
     pub fn check(&self) -> Result<(), StoreError> {
         let prefix = &self.prefix;
         if prefix.is_empty()
@@ -59,13 +58,9 @@ impl RedisOptions {
     }
 }
 
-impl Parts {
-    /// A key of ours. The braces put all of them in one slot of a cluster.
+impl Shared {
+    /// Full name of a key. The braces put all keys into one hash slot of a cluster.
     pub(crate) fn key(&self, rest: &str) -> String {
         format!("{{{}}}:{rest}", self.prefix)
-    }
-
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
     }
 }

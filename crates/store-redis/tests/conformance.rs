@@ -1,18 +1,17 @@
-//! The seen URLs and the gate pass their suites on a real server: by a clock that the suite moves, to the millisecond,
-//! and by the server's own, which runs on by itself.
+//! Conformance suites of the seen-URL store and the rate limiter, on a manual clock and on the server's clock.
 
 mod harness;
 
-mod moved_by_hand {
+mod manual_clock {
     use crate::harness::RedisHarness;
 
-    crawlway_store_conformance::seen!(RedisHarness::by_hand());
-    crawlway_store_conformance::gate!(RedisHarness::by_hand());
+    crawlway_store_conformance::seen!(RedisHarness::manual());
+    crawlway_store_conformance::gate!(RedisHarness::manual());
 }
 
-mod the_servers_clock {
+mod server_clock {
     use crate::harness::RedisHarness;
 
-    crawlway_store_conformance::seen!(RedisHarness::by_the_server());
-    crawlway_store_conformance::gate!(RedisHarness::by_the_server());
+    crawlway_store_conformance::seen!(RedisHarness::server());
+    crawlway_store_conformance::gate!(RedisHarness::server());
 }

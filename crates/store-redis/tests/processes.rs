@@ -1,14 +1,14 @@
-//! Four processes at one group keep its gap and its number in flight, and one that was killed frees its place.
+//! Four processes share one group and keep its minimum delay and concurrency; a killed one frees its permit.
 //!
-//! The test starts itself again as the processes. What they log is checked afterwards: a request began when its permit
-//! says, between the time it was asked for and the time the permit was there, and ended after its holder said so.
+//! The test starts itself as the processes and checks their reports: a request starts at the time of its permit, between
+//! the call and its answer, and ends after its holder has reported the end.
 #![allow(clippy::unwrap_used, reason = "a failure of a process fails the test, wherever it is noticed")]
 #![allow(clippy::print_stdout, reason = "this is how a process tells what it did, and a test how it went")]
 
 mod harness;
 
 use crawlway_store::{Gate, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn};
-use crawlway_store_redis::{RedisGate, RedisOptions, RedisStore};
+use crawlway_store_redis::{RedisOptions, RedisRateLimiter, RedisStore};
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, Command, Stdio},
@@ -18,32 +18,32 @@ use std::{
 const ROLE: &str = "CRAWLWAY_TEST_ROLE";
 const PREFIX: &str = "CRAWLWAY_TEST_PREFIX";
 const PROCESSES: usize = 4;
-const TURNS: usize = 12;
-const ALONE: Limits = Limits::one_at_a_time(Duration::from_millis(60));
+const REQUESTS: usize = 12;
+const SEQUENTIAL: Limits = Limits::one_at_a_time(Duration::from_millis(60));
 const THREE: Limits = Limits { in_flight: 3, gap: Duration::from_millis(25) };
 
-/// Of who is killed, so that its place is free soon.
-const SHORT: Duration = Duration::from_secs(3);
-/// Of who is not, so that a slow machine takes none away.
-const LONG: Duration = Duration::from_secs(60);
+/// Lease of the process that is killed, so that its permit is free soon.
+const SHORT_LEASE: Duration = Duration::from_secs(3);
+/// Lease of the others, so that none expires on a slow machine.
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
 fn group() -> Group {
     Group::new("example.org").unwrap()
 }
 
-async fn gate(prefix: &str, lease: Duration) -> RedisGate {
+async fn open(prefix: &str, lease: Duration) -> RedisRateLimiter {
     let policy = Policy { lease, ..Policy::default() };
     let options =
         RedisOptions { prefix: prefix.to_owned(), ..RedisOptions::new(crawlway_testkit::servers::redis()) };
     RedisStore::connect(options).await.unwrap().gate(policy).await.unwrap()
 }
 
-/// Waits for its turn; says when it was asked for last, too.
-async fn go(gate: &RedisGate, limits: &Limits) -> (u64, Permit) {
+/// Waits for a permit. Returns the time of the successful call too.
+async fn acquire(limiter: &RedisRateLimiter, limits: &Limits) -> (u64, Permit) {
     let ticket = Ticket::from_u128(uuid::Uuid::now_v7().as_u128());
     loop {
         let asked = now();
-        match gate.reserve(&group(), ticket, limits).await.unwrap() {
+        match limiter.reserve(&group(), ticket, limits).await.unwrap() {
             Turn::Go(permit) => return (asked, permit),
             Turn::NotBefore { at, .. } => tokio::time::sleep(at.since(Timestamp::now())).await,
         }
@@ -54,28 +54,28 @@ fn now() -> u64 {
     Timestamp::now().as_millis()
 }
 
-fn tell(line: &str) {
+fn report(line: &str) {
     println!("{line}");
     std::io::stdout().flush().unwrap();
 }
 
 async fn work(prefix: &str, limits: &Limits) {
-    let gate = gate(prefix, LONG).await;
-    for turn in 0..TURNS {
-        let (asked, permit) = go(&gate, limits).await;
+    let limiter = open(prefix, LONG_LEASE).await;
+    for request in 0..REQUESTS {
+        let (asked, permit) = acquire(&limiter, limits).await;
         let started = now();
-        tokio::time::sleep(Duration::from_millis(7 * (turn as u64 % 4))).await;
-        let (granted, ended) = ((permit.until - LONG).as_millis(), now());
-        gate.finish(&permit, Outcome::Success).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(7 * (request as u64 % 4))).await;
+        let (granted, ended) = ((permit.until - LONG_LEASE).as_millis(), now());
+        limiter.finish(&permit, Outcome::Success).await.unwrap();
         assert!((asked..=started).contains(&granted), "{granted} is not from {asked} to {started}");
-        tell(&format!("{granted} {started} {ended}"));
+        report(&format!("{granted} {started} {ended}"));
     }
 }
 
 async fn hold(prefix: &str) {
-    let gate = gate(prefix, SHORT).await;
-    let (_, permit) = go(&gate, &ALONE).await;
-    tell(&permit.until.as_millis().to_string());
+    let limiter = open(prefix, SHORT_LEASE).await;
+    let (_, permit) = acquire(&limiter, &SEQUENTIAL).await;
+    report(&permit.until.as_millis().to_string());
     std::future::pending::<()>().await;
 }
 
@@ -90,7 +90,7 @@ fn start(role: &str, prefix: &str) -> (Child, BufReader<std::process::ChildStdou
     (child, output)
 }
 
-/// What all workers did: when each request was granted, had started, and was about to end, in that order.
+/// Requests of all workers: the times of the permit, of the start and of the end.
 fn requests(role: &str, prefix: &str) -> Vec<[u64; 3]> {
     let workers: Vec<_> = (0..PROCESSES).map(|_| start(role, prefix)).collect();
     let mut requests: Vec<[u64; 3]> = Vec::new();
@@ -102,12 +102,12 @@ fn requests(role: &str, prefix: &str) -> Vec<[u64; 3]> {
         }
         assert!(child.wait().unwrap().success(), "a worker failed");
     }
-    assert_eq!(requests.len(), PROCESSES * TURNS, "every turn was taken");
+    assert_eq!(requests.len(), PROCESSES * REQUESTS, "every request was sent");
     requests.sort_unstable();
     requests
 }
 
-fn one_at_a_time_with_a_gap_also_after_a_kill() {
+fn minimum_delay_at_a_concurrency_of_one_also_after_a_kill() {
     let prefix = format!("test-{}", uuid::Uuid::now_v7());
     let (mut holder, mut output) = start("hold", &prefix);
     let mut until = String::new();
@@ -115,21 +115,21 @@ fn one_at_a_time_with_a_gap_also_after_a_kill() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     let until: u64 = until.trim().parse().unwrap();
-    let requests = requests("alone", &prefix);
-    let gap = u64::try_from(ALONE.gap.as_millis()).unwrap();
+    let requests = requests("sequential", &prefix);
+    let min_delay = u64::try_from(SEQUENTIAL.gap.as_millis()).unwrap();
     let mut last_end = until;
     for [_, started, ended] in requests {
-        assert!(started >= last_end + gap, "{started} is not {gap} ms after {last_end}");
+        assert!(started >= last_end + min_delay, "{started} is not {min_delay} ms after {last_end}");
         last_end = ended;
     }
 }
 
-fn three_in_flight_with_a_gap_from_start_to_start() {
+fn minimum_delay_at_a_concurrency_of_three() {
     let prefix = format!("test-{}", uuid::Uuid::now_v7());
     let requests = requests("three", &prefix);
-    let gap = u64::try_from(THREE.gap.as_millis()).unwrap();
+    let min_delay = u64::try_from(THREE.gap.as_millis()).unwrap();
     for pair in requests.windows(2) {
-        assert!(pair[1][0] >= pair[0][0] + gap, "{pair:?} are not {gap} ms apart");
+        assert!(pair[1][0] >= pair[0][0] + min_delay, "{pair:?} are not {min_delay} ms apart");
     }
     for [_, started, _] in &requests {
         let in_flight =
@@ -142,7 +142,7 @@ fn main() {
     if let (Ok(role), Ok(prefix)) = (std::env::var(ROLE), std::env::var(PREFIX)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         match role.as_str() {
-            "alone" => runtime.block_on(work(&prefix, &ALONE)),
+            "sequential" => runtime.block_on(work(&prefix, &SEQUENTIAL)),
             "three" => runtime.block_on(work(&prefix, &THREE)),
             "hold" => runtime.block_on(hold(&prefix)),
             other => panic!("there is no role `{other}`"),
@@ -153,8 +153,11 @@ fn main() {
         return;
     }
     for (name, test) in [
-        ("one_at_a_time_with_a_gap_also_after_a_kill", one_at_a_time_with_a_gap_also_after_a_kill as fn()),
-        ("three_in_flight_with_a_gap_from_start_to_start", three_in_flight_with_a_gap_from_start_to_start),
+        (
+            "minimum_delay_at_a_concurrency_of_one_also_after_a_kill",
+            minimum_delay_at_a_concurrency_of_one_also_after_a_kill as fn(),
+        ),
+        ("minimum_delay_at_a_concurrency_of_three", minimum_delay_at_a_concurrency_of_three),
     ] {
         let begun = Instant::now();
         test();

@@ -1,4 +1,4 @@
-//! A server that starts again, with everything or with nothing, costs a gap and a second fetch, and no more.
+//! Restarts of the server, with or without its data, cost one minimum delay and a second fetch at most.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -8,83 +8,83 @@ use crawlway_store::{
     Why,
     seen::{Claim, Claimed, Seen},
 };
-use crawlway_store_redis::{RedisGate, RedisOptions, RedisStore, Time};
+use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
 use crawlway_testkit::private_redis::{Keeps, PrivateRedis};
 use harness::options;
 use std::time::{Duration, Instant};
 
-const GAP: Duration = Duration::from_millis(1500);
-const ALONE: Limits = Limits::one_at_a_time(GAP);
-/// A gap that no test waits for, so that none is over before it is looked at.
+const MIN_DELAY: Duration = Duration::from_millis(1500);
+const SEQUENTIAL: Limits = Limits::one_at_a_time(MIN_DELAY);
+/// A minimum delay that does not end before it is checked.
 const MINUTE: Duration = Duration::from_secs(60);
-/// Longer than any of these tests takes.
+/// Longer than any of these tests.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn group(name: &str) -> Group {
     Group::new(name).unwrap()
 }
 
-fn ticket(name: &str) -> Ticket {
-    Ticket::of(name)
-}
-
 fn policy() -> Policy {
     Policy { lease: LONG, ..Policy::default() }
 }
 
-async fn open(redis: &PrivateRedis) -> (RedisStore, RedisGate) {
+async fn open(redis: &PrivateRedis) -> (RedisStore, RedisRateLimiter) {
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
-    let gate = store.gate(policy()).await.unwrap();
-    (store, gate)
+    let limiter = store.gate(policy()).await.unwrap();
+    (store, limiter)
 }
 
-/// Asks until it goes.
-async fn go(gate: &RedisGate, group: &Group) -> Permit {
+/// Waits for a permit.
+async fn acquire(limiter: &RedisRateLimiter, group: &Group) -> Permit {
     let begun = Instant::now();
     loop {
-        match gate.reserve(group, ticket("goes"), &ALONE).await.unwrap() {
+        match limiter.reserve(group, Ticket::of("acquire"), &SEQUENTIAL).await.unwrap() {
             Turn::Go(permit) => return permit,
             Turn::NotBefore { at, .. } => {
-                assert!(begun.elapsed() < Duration::from_secs(60), "`{group}` never goes");
+                assert!(begun.elapsed() < Duration::from_secs(60), "`{group}` gets no permit");
                 tokio::time::sleep(at.since(Timestamp::now())).await;
             }
         }
     }
 }
 
-async fn sends(gate: &RedisGate, group: &Group, outcome: Outcome) {
-    let permit = go(gate, group).await;
-    gate.finish(&permit, outcome).await.unwrap();
+async fn send_request(limiter: &RedisRateLimiter, group: &Group, outcome: Outcome) {
+    let permit = acquire(limiter, group).await;
+    limiter.finish(&permit, outcome).await.unwrap();
 }
 
-/// The first call after an end of the server may find the connection broken. It says so, and the next one connects.
-async fn is_back(store: &RedisStore) {
+/// Waits until the store has reconnected: the first call after a restart may find the connection broken.
+async fn wait_until_available(store: &RedisStore) {
     let begun = Instant::now();
-    while store.forget(&["https://nobody.example/".to_owned()]).await.is_err() {
+    while store.forget(&["https://unused.example/".to_owned()]).await.is_err() {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
-            "the server is back and the store does not notice"
+            "the server is available, and the store has not reconnected"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Expects the group to be held one gap from some time after this one.
-async fn is_held(gate: &RedisGate, name: &str, since: Timestamp) {
+/// Expects the group to wait one minimum delay from some time after this one.
+async fn expect_delay(limiter: &RedisRateLimiter, name: &str, since: Timestamp) {
     let limits = Limits::one_at_a_time(MINUTE);
-    match gate.reserve(&group(name), ticket("held"), &limits).await.unwrap() {
+    match limiter.reserve(&group(name), Ticket::of("delayed"), &limits).await.unwrap() {
         Turn::NotBefore { at, .. } => {
             let now = Timestamp::now();
-            assert!(at >= since + MINUTE, "`{name}` is held {:?} from {since:?}, not a gap", at.since(since));
-            assert!(at <= now + MINUTE, "`{name}` is held {:?} more, longer than a gap", at.since(now));
+            assert!(
+                at >= since + MINUTE,
+                "`{name}` waits {:?} from {since:?}, less than the minimum delay",
+                at.since(since)
+            );
+            assert!(
+                at <= now + MINUTE,
+                "`{name}` waits {:?} more, longer than the minimum delay",
+                at.since(now)
+            );
         }
-        Turn::Go(_) => panic!("`{name}` may have been asked by somebody that the server forgot, and goes"),
+        Turn::Go(_) => panic!("`{name}` gets a permit, although the server may have lost its last request"),
     }
-    gate.leave(&group(name), ticket("held")).await.unwrap();
-}
-
-fn claim(url: &str, owner: &str) -> Claim {
-    Claim::new(url, owner)
+    limiter.leave(&group(name), Ticket::of("delayed")).await.unwrap();
 }
 
 fn seen(url: &str) -> Seen {
@@ -92,155 +92,160 @@ fn seen(url: &str) -> Seen {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_kept_everything_goes_on_after_one_gap() {
+async fn a_server_that_kept_its_data_delays_every_group_once() {
     let mut redis = PrivateRedis::start(Keeps::Everything);
-    let (store, gate) = open(&redis).await;
+    let (store, limiter) = open(&redis).await;
     store.mark(&[seen("https://a.example/seen")]).await.unwrap();
-    store.claim(&[claim("https://a.example/claimed", "one")], LONG).await.unwrap();
-    let (held, ended) = (go(&gate, &group("held")).await, go(&gate, &group("ended")).await);
-    gate.finish(&ended, Outcome::Success).await.unwrap();
-    sends(&gate, &group("blocked"), Outcome::Blocked { retry_after: Some(LONG) }).await;
-    sends(&gate, &group("idle"), Outcome::Success).await;
-    tokio::time::sleep(GAP).await;
+    store.claim(&[Claim::new("https://a.example/claimed", "one")], LONG).await.unwrap();
+    let (held, ended) = (acquire(&limiter, &group("held")).await, acquire(&limiter, &group("ended")).await);
+    limiter.finish(&ended, Outcome::Success).await.unwrap();
+    send_request(&limiter, &group("blocked"), Outcome::Blocked { retry_after: Some(LONG) }).await;
+    send_request(&limiter, &group("idle"), Outcome::Success).await;
+    tokio::time::sleep(MIN_DELAY).await;
 
     redis.kill();
     let since = Timestamp::now();
     redis.resume();
-    is_back(&store).await;
+    wait_until_available(&store).await;
 
-    let claims = [claim("https://a.example/seen", "two"), claim("https://a.example/claimed", "two")];
-    let told = store.claim(&claims, LONG).await.unwrap();
-    assert!(matches!(told[..], [Claimed::Seen { .. }, Claimed::Taken { .. }]), "{told:?}");
-    // What it kept may be older than what was, so it trusts nothing for a gap.
-    is_held(&gate, "idle", since).await;
-    is_held(&gate, "unheard-of", since).await;
-    let told = gate.reserve(&group("held"), ticket("x"), &ALONE).await.unwrap();
-    assert!(matches!(told, Turn::NotBefore { why: Why::Busy, .. }), "the permit is held still: {told:?}");
-    let told = gate.reserve(&group("blocked"), ticket("x"), &ALONE).await.unwrap();
-    assert!(matches!(told, Turn::NotBefore { why: Why::BackOff, .. }), "it is left alone still: {told:?}");
-    assert!(gate.extend(std::slice::from_ref(&held)).await[0].is_ok(), "the permit is held still");
-    assert_eq!(gate.finish(&held, Outcome::Success).await, Ok(()), "the permit is held still");
-    sends(&gate, &group("idle"), Outcome::Success).await;
+    let claims =
+        [Claim::new("https://a.example/seen", "two"), Claim::new("https://a.example/claimed", "two")];
+    let answer = store.claim(&claims, LONG).await.unwrap();
+    assert!(matches!(answer[..], [Claimed::Seen { .. }, Claimed::Taken { .. }]), "{answer:?}");
+    // The data may be older than the last requests, so that every group waits one minimum delay.
+    expect_delay(&limiter, "idle", since).await;
+    expect_delay(&limiter, "unknown", since).await;
+    let answer = limiter.reserve(&group("held"), Ticket::of("x"), &SEQUENTIAL).await.unwrap();
+    assert!(matches!(answer, Turn::NotBefore { why: Why::Busy, .. }), "the permit is still held: {answer:?}");
+    let answer = limiter.reserve(&group("blocked"), Ticket::of("x"), &SEQUENTIAL).await.unwrap();
+    assert!(
+        matches!(answer, Turn::NotBefore { why: Why::BackOff, .. }),
+        "it is still in back-off: {answer:?}"
+    );
+    assert!(limiter.extend(std::slice::from_ref(&held)).await[0].is_ok(), "the permit is still held");
+    assert_eq!(limiter.finish(&held, Outcome::Success).await, Ok(()), "the permit is still held");
+    send_request(&limiter, &group("idle"), Outcome::Success).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_lost_everything_holds_every_group_one_gap() {
+async fn a_server_that_lost_its_data_delays_every_group_once() {
     let mut redis = PrivateRedis::start(Keeps::Nothing);
-    let (store, gate) = open(&redis).await;
+    let (store, limiter) = open(&redis).await;
     let url = "https://a.example/";
     store.mark(&[seen(url)]).await.unwrap();
-    let [held, finished] = [go(&gate, &group("held")).await, go(&gate, &group("finished")).await];
-    sends(&gate, &group("sent"), Outcome::Success).await;
+    let [held, finished] =
+        [acquire(&limiter, &group("held")).await, acquire(&limiter, &group("finished")).await];
+    send_request(&limiter, &group("sent"), Outcome::Success).await;
 
     redis.kill();
     let since = Timestamp::now();
     redis.resume();
-    is_back(&store).await;
+    wait_until_available(&store).await;
 
-    is_held(&gate, "sent", since).await;
-    is_held(&gate, "unheard-of", since).await;
+    expect_delay(&limiter, "sent", since).await;
+    expect_delay(&limiter, "unknown", since).await;
     assert_eq!(
-        store.claim(&[claim(url, "two")], LONG).await.unwrap(),
+        store.claim(&[Claim::new(url, "two")], LONG).await.unwrap(),
         [Claimed::Ours],
         "it is fetched again"
     );
-    // Requests of before go on: whoever extends is in flight again, and an end is an end.
-    assert!(gate.extend(std::slice::from_ref(&held)).await[0].is_ok(), "its request goes on");
+    // Requests of the earlier epoch go on: extending puts one in flight again, and finishing ends it.
+    assert!(limiter.extend(std::slice::from_ref(&held)).await[0].is_ok(), "its request is in flight");
     let end = Timestamp::now();
-    assert_eq!(gate.finish(&finished, Outcome::Success).await, Ok(()), "its request went on");
-    is_held(&gate, "finished", end).await;
-    tokio::time::sleep(GAP).await;
-    let told = gate.reserve(&group("held"), ticket("x"), &ALONE).await.unwrap();
-    assert!(matches!(told, Turn::NotBefore { why: Why::Busy, .. }), "the permit is held again: {told:?}");
-    assert_eq!(gate.finish(&held, Outcome::Success).await, Ok(()));
-    sends(&gate, &group("sent"), Outcome::Success).await;
+    assert_eq!(limiter.finish(&finished, Outcome::Success).await, Ok(()), "its request was in flight");
+    expect_delay(&limiter, "finished", end).await;
+    tokio::time::sleep(MIN_DELAY).await;
+    let answer = limiter.reserve(&group("held"), Ticket::of("x"), &SEQUENTIAL).await.unwrap();
+    assert!(matches!(answer, Turn::NotBefore { why: Why::Busy, .. }), "the permit is held again: {answer:?}");
+    assert_eq!(limiter.finish(&held, Outcome::Success).await, Ok(()));
+    send_request(&limiter, &group("sent"), Outcome::Success).await;
     let forged = Permit { id: 0, ..held };
-    assert!(matches!(gate.finish(&forged, Outcome::Success).await, Err(GateError::Fenced { .. })));
+    assert!(matches!(limiter.finish(&forged, Outcome::Success).await, Err(GateError::Fenced { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_shares_a_server_and_not_the_keys_learns_of_a_loss_all_the_same() {
+async fn every_prefix_on_a_server_notices_its_restart() {
     let mut redis = PrivateRedis::start(Keeps::Everything);
-    let ((one, gate), (other, other_gate)) = (open(&redis).await, open(&redis).await);
-    sends(&gate, &group("a"), Outcome::Success).await;
-    sends(&other_gate, &group("a"), Outcome::Success).await;
-    tokio::time::sleep(GAP).await;
+    let ((one, limiter), (other, other_limiter)) = (open(&redis).await, open(&redis).await);
+    send_request(&limiter, &group("a"), Outcome::Success).await;
+    send_request(&other_limiter, &group("a"), Outcome::Success).await;
+    tokio::time::sleep(MIN_DELAY).await;
     redis.kill();
     let since = Timestamp::now();
     redis.resume();
-    is_back(&one).await;
-    is_back(&other).await;
-    is_held(&gate, "a", since).await;
-    is_held(&other_gate, "a", since).await;
-    // And who opens a gate that others have open begins no new life of it.
-    sends(&gate, &group("a"), Outcome::Success).await;
-    tokio::time::sleep(GAP).await;
+    wait_until_available(&one).await;
+    wait_until_available(&other).await;
+    expect_delay(&limiter, "a", since).await;
+    expect_delay(&other_limiter, "a", since).await;
+    // Opening it again begins no new epoch.
+    send_request(&limiter, &group("a"), Outcome::Success).await;
+    tokio::time::sleep(MIN_DELAY).await;
     let again = one.gate(policy()).await.unwrap();
-    assert!(matches!(again.reserve(&group("a"), ticket("x"), &ALONE).await.unwrap(), Turn::Go(_)));
+    assert!(matches!(again.reserve(&group("a"), Ticket::of("x"), &SEQUENTIAL).await.unwrap(), Turn::Go(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_emptied_or_forgets_its_scripts_holds_every_group_one_gap() {
+async fn deleted_data_or_scripts_delay_every_group_once() {
     let redis = PrivateRedis::start(Keeps::Nothing);
-    let (_, gate) = open(&redis).await;
+    let (_, limiter) = open(&redis).await;
     for command in ["FLUSHALL", "SCRIPT FLUSH"] {
-        sends(&gate, &group("a"), Outcome::Success).await;
-        tokio::time::sleep(GAP).await;
+        send_request(&limiter, &group("a"), Outcome::Success).await;
+        tokio::time::sleep(MIN_DELAY).await;
         let since = Timestamp::now();
         assert!(redis.ask(command).unwrap().starts_with("+OK"), "{command}");
-        is_held(&gate, "a", since).await;
+        expect_delay(&limiter, "a", since).await;
     }
-    sends(&gate, &group("a"), Outcome::Success).await;
+    send_request(&limiter, &group("a"), Outcome::Success).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_takes_over_with_an_earlier_clock_holds_every_group_one_gap() {
+async fn a_failover_to_an_earlier_clock_delays_every_group_once() {
     let redis = PrivateRedis::start(Keeps::Nothing);
     let clock = ManualClock::at(Timestamp::now());
-    let time = Time::Manual(clock.clone());
-    let store = RedisStore::connect(RedisOptions { time, ..options(&redis.url()) }).await.unwrap();
-    let gate = store.gate(policy()).await.unwrap();
+    let source = ClockSource::Manual(clock.clone());
+    let store = RedisStore::connect(RedisOptions { clock: source, ..options(&redis.url()) }).await.unwrap();
+    let limiter = store.gate(policy()).await.unwrap();
     clock.advance(MINUTE);
-    sends(&gate, &group("a"), Outcome::Success).await;
+    send_request(&limiter, &group("a"), Outcome::Success).await;
     clock.advance(MINUTE);
     for back in [MINUTE * 60, Duration::from_millis(500)] {
         assert!(redis.ask("SCRIPT FLUSH").unwrap().starts_with("+OK"));
         clock.set(clock.now() - back);
-        for name in ["a", "unheard-of"] {
+        for name in ["a", "unknown"] {
             let limits = Limits::one_at_a_time(MINUTE);
-            let told = gate.reserve(&group(name), ticket("x"), &limits).await.unwrap();
-            let Turn::NotBefore { at, .. } = told else { panic!("`{name}` goes at once") };
+            let answer = limiter.reserve(&group(name), Ticket::of("x"), &limits).await.unwrap();
+            let Turn::NotBefore { at, .. } = answer else { panic!("`{name}` gets a permit at once") };
             assert!(at >= clock.now() + MINUTE, "`{name}` waits {:?}", at.since(clock.now()));
             assert!(at <= clock.now() + MINUTE * 2, "`{name}` waits {:?}", at.since(clock.now()));
-            gate.leave(&group(name), ticket("x")).await.unwrap();
+            limiter.leave(&group(name), Ticket::of("x")).await.unwrap();
         }
         clock.advance(MINUTE * 2);
     }
-    assert_eq!(gate.tracked().await, Ok(0), "idle groups are forgotten, whatever the clock was before");
+    assert_eq!(limiter.tracked().await, Ok(0), "idle groups are removed, whatever the clock was before");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_over_vanishes_by_itself() {
+async fn expired_state_is_deleted() {
     let redis = PrivateRedis::start(Keeps::Nothing);
     let store = RedisStore::connect(options(&redis.url())).await.unwrap();
     let brief = Duration::from_millis(200);
-    let gate = store
+    let limiter = store
         .gate(Policy { idle: brief, grace: brief, lease: Duration::from_secs(1), ..policy() })
         .await
         .unwrap();
     let limits = Limits { in_flight: 2, gap: brief };
     for name in ["a", "b"] {
         for _ in 0..4 {
-            let _ = gate
+            let _ = limiter
                 .reserve(&group(name), Ticket::from_u128(uuid::Uuid::now_v7().as_u128()), &limits)
                 .await
                 .unwrap();
         }
     }
     store.mark(&[Seen { ttl: brief, ..seen("https://a.example/") }]).await.unwrap();
-    store.claim(&[claim("https://b.example/", "one")], brief).await.unwrap();
+    store.claim(&[Claim::new("https://b.example/", "one")], brief).await.unwrap();
     let begun = Instant::now();
-    // What is left is the life of the gate, and the list of its groups until somebody asks.
+    // The epoch remains, and the set of groups until the next call.
     loop {
         let keys = redis.ask("DBSIZE").unwrap();
         if keys.starts_with(":2\r\n") {
@@ -253,6 +258,6 @@ async fn what_is_over_vanishes_by_itself() {
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(gate.tracked().await, Ok(0));
+    assert_eq!(limiter.tracked().await, Ok(0));
     assert!(redis.ask("DBSIZE").unwrap().starts_with(":1\r\n"), "{}", redis.ask("KEYS *").unwrap());
 }

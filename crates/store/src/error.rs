@@ -1,17 +1,17 @@
-//! Errors of the record stores as outcomes: what a caller can do something about.
+//! Errors of the stores, by what the caller can do about them.
 
-/// Why a call on a store failed. The gate, which must never be guessed around, has errors of its own.
+/// Error of a store. The rate limiter has its own, [`GateError`](crate::GateError).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store or its disk cannot be reached or used right now. Nothing was changed, or everything that was
-    /// asked for: ask again later, every call may be repeated.
+    /// The store or its disk is unavailable for now. The call took effect as a whole or not at all. Every call is
+    /// idempotent: repeat it later.
     #[error("store unavailable: {detail}")]
     Unavailable {
         /// What failed and what to do.
         detail: String,
     },
-    /// What was asked for cannot be, now or later.
+    /// The call is invalid and fails again if it is repeated.
     #[error("{problem}")]
     Invalid {
         /// What is wrong and what was expected.
@@ -23,7 +23,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call can succeed later without anyone changing it.
+    /// Whether the same call can succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }

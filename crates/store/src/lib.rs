@@ -1,10 +1,10 @@
-//! The store contracts: small traits in the language of the flows, which every backend honours.
+//! The store contracts: small traits in the terms of the flows, which every backend implements.
 //!
-//! Each contract has a conformance suite (`crawlway-store-conformance`) that holds every backend to it. This crate
-//! speaks of items, URLs and pages, and knows nothing of how they are fetched or what they say.
+//! Each contract has a conformance suite in `crawlway-store-conformance` that every backend passes. The contracts are
+//! about items, URLs and pages; fetching and parsing are not their concern.
 
+mod bloom_filter;
 mod error;
-mod filter;
 pub mod frontier;
 pub mod gate;
 pub mod inventory;
@@ -13,10 +13,10 @@ pub mod pages;
 pub mod seen;
 pub mod trails;
 
+pub use bloom_filter::Filter;
 pub use crawlway_clock::{Clock, ManualClock, Timestamp};
 pub use crawlway_suspects as suspects;
 pub use error::StoreError;
-pub use filter::Filter;
 pub use frontier::{CrawlId, Frontier, FrontierPolicy};
 pub use gate::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Turn, Why};
 pub use inventory::UrlRecords;

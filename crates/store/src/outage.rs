@@ -1,64 +1,62 @@
-//! Knows when a server is away: asks again after a while that grows, and lets nobody wait meanwhile.
-//!
-//! For backends, so that all of them treat an outage alike.
+//! Fail-fast handling of server outages, shared by all backends: calls fail at once while the server is unavailable,
+//! and one call at a time probes it, with exponential back-off.
 
 use crate::gate::Jitter;
+use crawlway_clock::Backoff;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-const FIRST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_DELAY: Duration = Duration::from_secs(2);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), MAX_DELAY);
 
-/// Whether a server is away, as far as is known.
+/// Outage state of one server.
 #[derive(Debug, Default)]
-pub struct Outage(Mutex<Option<Away>>);
+pub struct Outage(Mutex<Option<Failures>>);
 
 #[derive(Debug)]
-struct Away {
-    failures: u32,
-    ask_again: Instant,
-    last: String,
+struct Failures {
+    count: u32,
+    next_probe: Instant,
+    last_error: String,
 }
 
 impl Outage {
-    /// Says no at once, with what was last wrong, while it is known to be of no use to ask. After that one caller may
-    /// find out, within this time; the others are told no until it has.
-    pub fn may_ask(&self, within: Duration) -> Result<(), String> {
-        let mut away = self.0.lock();
-        let Some(away) = away.as_mut() else { return Ok(()) };
+    /// Allows a call, or fails at once with the last error while the server is in back-off. After the back-off one call
+    /// is allowed as a probe; the others fail until it has ended or `timeout` has passed.
+    pub fn may_ask(&self, timeout: Duration) -> Result<(), String> {
+        let mut failures = self.0.lock();
+        let Some(failures) = failures.as_mut() else { return Ok(()) };
         let now = Instant::now();
-        if now < away.ask_again {
-            return Err(away.last.clone());
+        if now < failures.next_probe {
+            return Err(failures.last_error.clone());
         }
-        away.ask_again = now + within.min(LONGEST);
+        failures.next_probe = now + timeout.min(MAX_DELAY);
         Ok(())
     }
 
-    /// The server could not be reached, for this reason.
-    pub fn failed(&self, why: &str) {
-        let mut away = self.0.lock();
-        let failures = away.as_ref().map_or(0, |away| away.failures);
-        if failures == 0 {
-            tracing::warn!(error = why, "the database is away; asking again until it is back");
+    /// Records that the server could not be reached.
+    pub fn failed(&self, error: &str) {
+        let mut failures = self.0.lock();
+        let count = failures.as_ref().map_or(0, |failures| failures.count).saturating_add(1);
+        if count == 1 {
+            tracing::warn!(error, "the database is unavailable; reconnecting with back-off");
         }
-        let pause = FIRST.saturating_mul(1 << failures.min(10)).min(LONGEST);
-        *away = Some(Away {
-            failures: failures + 1,
-            ask_again: Instant::now() + pause.mul_f64(chance(0.5, 1.0)),
-            last: why.to_owned(),
+        *failures = Some(Failures {
+            count,
+            next_probe: Instant::now() + BACKOFF.delay(count).mul_f64(chance(0.5, 1.0)),
+            last_error: error.to_owned(),
         });
     }
 
-    /// The server has answered.
+    /// Records that the server has answered.
     pub fn answered(&self) {
-        let mut away = self.0.lock();
-        if away.take().is_some() {
-            tracing::info!("the database is back");
+        if self.0.lock().take().is_some() {
+            tracing::info!("the database is available again");
         }
     }
 }
 
-/// Between the two, differently each time, so that many who failed together do not come back together.
+/// Random number between the two bounds, so that clients that failed together do not retry together.
 pub fn chance(from: f64, to: f64) -> f64 {
     let random = Jitter::random().number() >> 11;
     from + (to - from) * (random as f64 / (1u64 << 53) as f64)
@@ -69,22 +67,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_is_answered_at_once_and_one_caller_finds_out() {
+    fn calls_fail_fast_during_an_outage_and_one_call_probes() {
         let outage = Outage::default();
-        assert!(outage.may_ask(LONGEST).is_ok());
+        assert!(outage.may_ask(MAX_DELAY).is_ok());
         outage.failed("connection refused");
-        assert_eq!(outage.may_ask(LONGEST), Err("connection refused".to_owned()));
-        std::thread::sleep(FIRST);
-        assert!(outage.may_ask(LONGEST).is_ok());
-        assert!(outage.may_ask(LONGEST).is_err());
+        assert_eq!(outage.may_ask(MAX_DELAY), Err("connection refused".to_owned()));
+        std::thread::sleep(BACKOFF.delay(1));
+        assert!(outage.may_ask(MAX_DELAY).is_ok());
+        assert!(outage.may_ask(MAX_DELAY).is_err());
         outage.answered();
-        assert!(outage.may_ask(LONGEST).is_ok());
-    }
-
-    #[test]
-    fn chance_stays_within_its_bounds() {
-        for _ in 0..1000 {
-            assert!((0.5..=1.0).contains(&chance(0.5, 1.0)));
-        }
+        assert!(outage.may_ask(MAX_DELAY).is_ok());
     }
 }

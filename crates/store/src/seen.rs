@@ -1,96 +1,94 @@
-//! The URLs that were crawled lately, and those that somebody is crawling right now.
+//! The seen-URL store: URLs that were crawled recently, and claims on URLs that are being crawled.
 //!
 //! ```text
-//! (unknown) ──claim──▶ claimed by an owner ──mark──▶ seen ──its time is over──▶ (unknown)
+//! (unknown) ──claim──▶ claimed by an owner ──mark──▶ seen ──TTL ends──▶ (unknown)
 //!     ▲                      │
-//!     └── release, or the claim's time is over
+//!     └── release, or the claim expires
 //! ```
 
 use crate::{StoreError, Timestamp};
 use std::{fmt::Debug, time::Duration};
 
-/// Which URLs need not be crawled again before a certain time. Shared by all workers.
+/// Seen-URL store: URLs that must not be crawled again before their TTL ends. Shared by all workers.
 ///
-/// Batches are answered in order, one answer per element, and every call may be repeated. Within one batch
-/// a URL may occur more than once; the elements count one after the other.
+/// A batch is answered in order, one answer per element, and every call is idempotent. A URL may occur more than once
+/// in a batch; its elements take effect one after the other.
 #[async_trait::async_trait]
 pub trait SeenUrls: Debug + Send + Sync {
-    /// Claims each URL for its owner, for so long. An owner that claims again what it holds gets a new term. A mark
-    /// that is older than the claim's [`max_age`](Claim::max_age) is no longer in the way.
-    async fn claim(&self, claims: &[Claim], term: Duration) -> Result<Vec<Claimed>, StoreError>;
+    /// Claims each URL for its owner for the given TTL. A claim by the same owner renews it. A seen mark older than
+    /// [`Claim::max_age`] is ignored.
+    async fn claim(&self, claims: &[Claim], ttl: Duration) -> Result<Vec<Claimed>, StoreError>;
 
-    /// Notes each URL as crawled, claimed before or not. The later of two notes counts, and ends any claim.
+    /// Marks each URL as seen, claimed or not. A later mark replaces an earlier one and ends any claim.
     async fn mark(&self, seen: &[Seen]) -> Result<(), StoreError>;
 
-    /// Gives up claims. A claim of another owner and a URL that is seen stay as they are.
+    /// Releases claims. Claims of other owners and seen marks are unaffected.
     async fn release(&self, claims: &[Claim]) -> Result<(), StoreError>;
 
-    /// Whether others may delete what is kept here, so that a page which was crawled may be unknown before its time is over.
+    /// Whether other programs may delete entries, so that a crawled page may be unknown before its TTL ends.
     fn is_open_to_others(&self) -> bool {
         false
     }
 
-    /// Whether each URL is known, be it as seen or as claimed. Changes nothing.
+    /// Whether each URL is seen or claimed. Read-only.
     async fn known(&self, urls: &[String]) -> Result<Vec<bool>, StoreError>;
 
-    /// Forgets URLs altogether, so that they may be crawled at once, and says how many were known, be it as seen
-    /// or as claimed.
+    /// Deletes URLs, so that they may be crawled at once. Returns how many were seen or claimed.
     async fn forget(&self, urls: &[String]) -> Result<u64, StoreError>;
 
-    /// Throws away up to `most` records whose time is over, and says how many. They counted for nothing before;
-    /// this only gives back their room. Backends whose records vanish by themselves answer 0.
-    async fn sweep(&self, most: usize) -> Result<u64, StoreError>;
+    /// Deletes up to `max` expired entries to reclaim their space. Returns how many. Backends with a TTL of their own
+    /// return 0.
+    async fn sweep(&self, max: usize) -> Result<u64, StoreError>;
 }
 
-/// Somebody wants to crawl a URL.
+/// Claim on a URL, to crawl it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The URL, in its normal form.
     pub url: String,
-    /// Who claims it: an item's id.
+    /// The owner: an item's id.
     pub owner: String,
-    /// The age from which on a mark counts for nothing: a URL marked as seen so long ago can be claimed.
-    /// [`Duration::ZERO`] claims whatever was seen, [`Duration::MAX`] leaves it to the marks.
+    /// Age from which on a seen mark is ignored. [`Duration::ZERO`] ignores every mark, [`Duration::MAX`] none.
     pub max_age: Duration,
 }
 
 impl Claim {
-    /// A claim that every mark stands in the way of.
+    /// A claim that respects every seen mark.
     pub fn new(url: impl Into<String>, owner: impl Into<String>) -> Self {
         Self { url: url.into(), owner: owner.into(), max_age: Duration::MAX }
     }
 }
 
-/// The answer to a claim.
+/// Outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claimed {
-    /// The URL is the owner's to crawl.
+    /// The URL is claimed by the owner.
     Ours,
-    /// Somebody else, or an earlier life of the owner, has crawled it.
+    /// The URL was crawled, by another item or by an earlier attempt of this one.
     Seen {
-        /// Whose item it was.
+        /// The item that crawled it.
         owner: String,
-        /// When it was marked, if that is known.
+        /// When it was marked, if known.
         at: Option<Timestamp>,
-        /// When the mark ends.
+        /// When the mark expires.
         until: Timestamp,
     },
-    /// Another owner is at it.
+    /// The URL is claimed by another owner.
     Taken {
-        /// Whose item it is.
+        /// The item that holds the claim.
         owner: String,
-        /// When the claim ends unless it is renewed.
+        /// When the claim expires unless it is renewed.
         until: Timestamp,
     },
 }
 
-/// A URL was crawled.
+/// A URL that was crawled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The URL, in its normal form.
     pub url: String,
-    /// Whose item it was.
+    /// The item that crawled it.
     pub owner: String,
-    /// How long it need not be crawled again, from now on.
+    /// How long it must not be crawled again, from now on.
     pub ttl: Duration,
 }

@@ -1,37 +1,37 @@
-//! What happened to an item: one entry per attempt of each stage.
+//! Trails: the event history of an item, with one entry per attempt of each stage.
 
 use crate::{StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// The trails of all items. Entries are only ever added; what is too old is thrown away as a whole.
+/// Trails of all items: append-only, with old entries deleted by retention.
 #[async_trait::async_trait]
 pub trait Trails: Debug + Send + Sync {
-    /// Adds entries. When this returns they survive the end of the process.
+    /// Appends entries. They are durable when this returns.
     async fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError>;
 
-    /// The trail of one item, oldest entry first, entries of the same time in the order they were added.
-    /// Empty if there is none.
+    /// Trail of one item, oldest entry first, entries of the same time in the order they were added. Empty for an
+    /// unknown item.
     async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError>;
 
-    /// The trails of all items that were about this subject, up to so many items, the one with the latest
-    /// entry first, each as [`of_item`](Trails::of_item) has it.
-    async fn of_subject(&self, subject: &str, most: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError>;
+    /// Trails of up to `max` items with this subject, the one with the latest entry first, each ordered as in
+    /// [`of_item`](Trails::of_item).
+    async fn of_subject(&self, subject: &str, max: usize) -> Result<Vec<Vec<TrailEntry>>, StoreError>;
 
-    /// The items whose trail is open, up to so many, in order of id (by its octets): the latest entry that does
-    /// not close it is later than every one that does. An end of the very same time closes it.
-    async fn open(&self, most: usize) -> Result<Vec<String>, StoreError>;
+    /// Ids of up to `max` items whose trail is open, in byte order. A trail is open if its latest non-terminal entry
+    /// is later than every terminal one; at the same time the terminal entry wins.
+    async fn open(&self, max: usize) -> Result<Vec<String>, StoreError>;
 
-    /// Throws away up to `most` entries from before this time, oldest first, and says how many.
-    async fn expire(&self, before: Timestamp, most: usize) -> Result<u64, StoreError>;
+    /// Deletes up to `max` entries from before this time, oldest first. Returns how many.
+    async fn expire(&self, before: Timestamp, max: usize) -> Result<u64, StoreError>;
 }
 
-/// One attempt of one stage at one item.
+/// Entry of a trail: one attempt of one stage at one item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrailEntry {
     /// The item's id.
     pub item: String,
-    /// What the item is about, such as its URL, so that its trail can be found by that too.
+    /// The subject of the item, such as its URL, as a second key of its trail.
     pub subject: Option<String>,
     /// The flow, such as `search`.
     pub flow: String,
@@ -39,52 +39,52 @@ pub struct TrailEntry {
     pub stage: String,
     /// When the attempt ended.
     pub at: Timestamp,
-    /// How it ended, for programs.
+    /// How it ended, as a fixed set of values for programs.
     pub end: End,
-    /// How it ended in the stage's own words, such as `published` or `unchanged`.
+    /// Outcome named by the stage, such as `published` or `unchanged`.
     pub outcome: String,
-    /// Which attempt it was, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// The process that made it.
+    /// The worker process.
     pub worker: String,
-    /// How often the item had been replayed by then.
+    /// How often the item had been replayed before.
     #[serde(default)]
     pub replays: u32,
-    /// More about an attempt that did not fail: what came of it, why the item waits, what it is replayed after.
+    /// Details of an attempt that did not fail, such as its result or the reason of a deferral.
     #[serde(default)]
     pub note: Option<String>,
-    /// What went wrong, if something did.
+    /// Error of an attempt that failed.
     pub error: Option<String>,
 }
 
-/// How an attempt ended.
+/// How an attempt of a stage ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Nothing more is to happen to the item.
+    /// The item is done.
     Done,
-    /// The stage is done with the item and has sent it on to the next one.
+    /// The stage is done and has published the item to the next stage.
     Passed,
-    /// It failed and is tried again.
+    /// The attempt failed and is retried.
     Retried,
-    /// It was not its turn.
+    /// The item was deferred, for example by the rate limiter.
     Deferred,
-    /// It waits for something of ours that is out of order; no fault of the item.
+    /// The item waits for one of our own components that is unavailable. No fault of the item.
     Waited,
-    /// It was given up.
+    /// The item became a dead letter.
     Dead,
-    /// It was taken out of the dead letters again.
+    /// The dead letter was replayed.
     Replayed,
 }
 
 impl End {
-    /// All of them.
+    /// All values.
     pub const ALL: [End; 7] =
         [End::Done, End::Passed, End::Retried, End::Deferred, End::Waited, End::Dead, End::Replayed];
 
-    /// The word that is stored.
+    /// The stored name.
     pub const fn as_str(self) -> &'static str {
         match self {
             End::Done => "done",
@@ -97,22 +97,22 @@ impl End {
         }
     }
 
-    /// The end that a stored word means.
+    /// Parses a stored name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.as_str() == word)
     }
 
-    /// Whether something went wrong.
-    pub const fn is_failure(self) -> bool {
+    /// Whether the attempt failed.
+    const fn is_failure(self) -> bool {
         matches!(self, End::Retried | End::Waited | End::Dead)
     }
 
-    /// A text about an attempt that ended so, as the note or as the error of its entry.
+    /// Splits the text of an attempt into the `note` and `error` of its entry.
     pub fn note_or_error(self, text: Option<String>) -> (Option<String>, Option<String>) {
         if self.is_failure() { (None, text) } else { (text, None) }
     }
 
-    /// Whether nothing is still to happen to the item.
+    /// Whether the item needs no further work.
     pub const fn closes(self) -> bool {
         matches!(self, End::Done | End::Dead)
     }

@@ -1,4 +1,4 @@
-//! A database for one test, gone after it.
+//! Harness of the tests: a database for each test, dropped after it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use crawlway_store::UrlRecords;
@@ -7,12 +7,12 @@ use crawlway_store_mongodb::{MongoOptions, MongoStore};
 use mongodb::{Client, Database};
 use std::sync::Arc;
 
-/// What a store on a database of its own is opened with.
+/// Options with a database of its own.
 pub(crate) fn options(url: &str) -> MongoOptions {
     MongoOptions { database: format!("t_{}", uuid::Uuid::now_v7().simple()), ..MongoOptions::new(url) }
 }
 
-/// The database itself, as others see it.
+/// The database, as seen by other programs.
 pub(crate) async fn database(options: &MongoOptions) -> Database {
     let client = Client::with_uri_str(&options.url).await.expect("an address");
     client.database(&options.database)
@@ -28,7 +28,7 @@ impl MongoHarness {
         Self { options: options(&crawlway_testkit::servers::mongodb()), open: vec![] }
     }
 
-    /// A handle that shares nothing with the others but the database.
+    /// A handle with connections of its own.
     async fn handle(&mut self) -> Arc<dyn UrlRecords> {
         let store = MongoStore::open(self.options.clone()).await.expect("the store opens");
         self.open.push(store.clone());
@@ -37,16 +37,16 @@ impl MongoHarness {
 }
 
 impl Drop for MongoHarness {
-    /// Also after a case that failed. The runtime of the case cannot be waited on here, so it has one of its own.
+    /// Drops the database, also after a failed case, on a runtime of its own, since the runtime of the case cannot block.
     fn drop(&mut self) {
         let options = self.options.clone();
         let cleared = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime to clear up with").block_on(async {
-                database(&options).await.drop().await.expect("the database goes");
+            runtime.expect("a runtime").block_on(async {
+                database(&options).await.drop().await.expect("the database is dropped");
             });
         });
-        assert!(cleared.join().is_ok() || std::thread::panicking(), "the database goes with its case");
+        assert!(cleared.join().is_ok() || std::thread::panicking(), "the database is dropped with its case");
     }
 }
 

@@ -1,9 +1,9 @@
-//! How tests open the store: with keys of their own on the shared server, and a clock that can be moved.
+//! Harness of the tests: a store with a key prefix of its own on the shared server, and a test clock.
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
 use crawlway_store::{Gate, ManualClock, Policy, SeenUrls, Timestamp, gate::MAX_GAP};
 use crawlway_store_conformance::{Backend, Harness};
-use crawlway_store_redis::{RedisGate, RedisOptions, RedisStore, Time};
+use crawlway_store_redis::{ClockSource, RedisOptions, RedisRateLimiter, RedisStore};
 use std::{
     sync::{
         Arc,
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Keys of its own.
+/// Options with a prefix of its own.
 pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions { prefix: format!("test-{}", uuid::Uuid::now_v7()), ..RedisOptions::new(url) }
 }
@@ -20,24 +20,28 @@ pub(crate) fn options(url: &str) -> RedisOptions {
 pub(crate) struct RedisHarness {
     options: RedisOptions,
     policy: Policy,
-    /// Kept until the suite loses its process.
+    /// Handles kept open until the suite simulates the end of the process.
     handles: Vec<RedisStore>,
 }
 
 impl RedisHarness {
-    /// By a clock that stands still until it is moved.
-    pub(crate) fn by_hand() -> Self {
-        Self::with(Time::Manual(ManualClock::at(Timestamp::now())))
+    /// On a manual clock.
+    pub(crate) fn manual() -> Self {
+        Self::with(ClockSource::Manual(ManualClock::at(Timestamp::now())))
     }
 
-    /// By the server's clock, which runs on, and to which is added what the suite lets pass. It is slow, so that a
-    /// gap of seconds is not over before a busy machine has asked.
-    pub(crate) fn by_the_server() -> Self {
-        Self::with(Time::Slow { since: Timestamp::now(), times: 20, ahead: Arc::new(AtomicI64::new(0)) })
+    /// On the server's clock, advanced by the suite. It is slowed down, so that a delay of seconds does not end too early
+    /// on a busy machine.
+    pub(crate) fn server() -> Self {
+        Self::with(ClockSource::Slow {
+            since: Timestamp::now(),
+            factor: 20,
+            offset_ms: Arc::new(AtomicI64::new(0)),
+        })
     }
 
-    fn with(time: Time) -> Self {
-        let options = RedisOptions { time, ..options(&crawlway_testkit::servers::redis()) };
+    fn with(clock: ClockSource) -> Self {
+        let options = RedisOptions { clock, ..options(&crawlway_testkit::servers::redis()) };
         Self { options, policy: Policy::default(), handles: vec![] }
     }
 
@@ -48,58 +52,58 @@ impl RedisHarness {
         store
     }
 
-    async fn gate(&mut self) -> RedisGate {
+    async fn limiter(&mut self) -> RedisRateLimiter {
         let policy = self.policy.clone();
-        self.store().await.gate(policy).await.expect("the suite's policies can be held")
+        self.store().await.gate(policy).await.expect("the suite's policies are valid")
     }
 }
 
 #[async_trait::async_trait]
 impl Backend for RedisHarness {
     fn now(&self) -> Timestamp {
-        match &self.options.time {
-            Time::Server => Timestamp::now(),
-            // The server runs on this machine, so that its clock is ours.
-            Time::Slow { since, times, ahead } => {
-                let ran = Timestamp::now().since(*since).as_millis() as u64 / u64::from(*times);
+        match &self.options.clock {
+            ClockSource::Server => Timestamp::now(),
+            // The server runs on this machine and has the same clock.
+            ClockSource::Slow { since, factor, offset_ms } => {
+                let ran = Timestamp::now().since(*since).as_millis() as u64 / u64::from(*factor);
                 let now = since.as_millis() + ran;
-                Timestamp::from_millis(now.saturating_add_signed(ahead.load(Ordering::SeqCst)))
+                Timestamp::from_millis(now.saturating_add_signed(offset_ms.load(Ordering::SeqCst)))
             }
-            Time::Manual(clock) => clock.now(),
+            ClockSource::Manual(clock) => clock.now(),
         }
     }
 
     async fn pass(&mut self, time: Duration) {
-        match &self.options.time {
-            Time::Server => {}
-            Time::Slow { ahead, .. } => {
-                // Rounded up, as a wait that ends with a tick of the clock would.
+        match &self.options.clock {
+            ClockSource::Server => {}
+            ClockSource::Slow { offset_ms, .. } => {
+                // Rounded up, like a wait until the next tick of the clock.
                 let time =
                     i64::try_from(time.as_nanos().div_ceil(1_000_000)).expect("a time that a case waits");
-                ahead.fetch_add(time, Ordering::SeqCst);
+                offset_ms.fetch_add(time, Ordering::SeqCst);
             }
-            Time::Manual(clock) => clock.advance(time),
+            ClockSource::Manual(clock) => clock.advance(time),
         }
     }
 
     async fn set_back(&mut self, by: Duration) -> bool {
-        match &self.options.time {
-            Time::Server => return false,
-            Time::Slow { ahead, .. } => {
-                ahead.fetch_sub(
+        match &self.options.clock {
+            ClockSource::Server => return false,
+            ClockSource::Slow { offset_ms, .. } => {
+                offset_ms.fetch_sub(
                     i64::try_from(by.as_millis()).expect("a time that a case waits"),
                     Ordering::SeqCst,
                 );
             }
-            Time::Manual(clock) => clock.set(clock.now() - by),
+            ClockSource::Manual(clock) => clock.set(clock.now() - by),
         }
         true
     }
 
     fn slack(&self) -> Duration {
-        match &self.options.time {
-            Time::Manual(_) => Duration::ZERO,
-            Time::Server | Time::Slow { .. } => Duration::from_millis(1500),
+        match &self.options.clock {
+            ClockSource::Manual(_) => Duration::ZERO,
+            ClockSource::Server | ClockSource::Slow { .. } => Duration::from_millis(1500),
         }
     }
 
@@ -132,13 +136,13 @@ impl Harness<dyn SeenUrls> for RedisHarness {
 impl Harness<dyn Gate> for RedisHarness {
     async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
         self.policy = policy;
-        let gate = self.gate().await;
-        // A gate on an empty server lets every group wait its gap from then on, since what was there may be lost.
+        let limiter = self.limiter().await;
+        // On an empty server every group waits its minimum delay first, since data may have been lost.
         self.pass(MAX_GAP).await;
-        Arc::new(gate)
+        Arc::new(limiter)
     }
 
     async fn second_handle(&mut self) -> Option<Arc<dyn Gate>> {
-        Some(Arc::new(self.gate().await))
+        Some(Arc::new(self.limiter().await))
     }
 }

@@ -1,24 +1,24 @@
-//! A crawl: what was asked for, and how far it is.
+//! Crawls: settings, state and counts.
 
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// Why a crawl's id was refused.
+/// Error of an invalid crawl id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` cannot name a crawl; use 1 to 64 letters, digits, `-`, `_` or `.`")]
+#[error("`{0}` is not a valid crawl id; use 1 to 64 letters, digits, `-`, `_` or `.`")]
 pub struct CrawlIdError(String);
 
-/// The name of a crawl, which is its identity. Cheap to clone.
+/// Id of a crawl: a unique name. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CrawlId(Arc<str>);
 
 impl CrawlId {
-    /// Checks the id and takes it.
+    /// A validated id.
     pub fn new(id: &str) -> Result<Self, CrawlIdError> {
-        let fits = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
-        if id.is_empty() || id.len() > 64 || !id.bytes().all(fits) {
+        let is_valid = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
+        if id.is_empty() || id.len() > 64 || !id.bytes().all(is_valid) {
             return Err(CrawlIdError(id.chars().filter(|c| !c.is_control()).take(64).collect()));
         }
         Ok(Self(id.into()))
@@ -55,72 +55,72 @@ impl From<CrawlId> for String {
     }
 }
 
-/// A crawl to be made.
+/// A crawl to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCrawl {
     /// Its id.
     pub id: CrawlId,
-    /// What was asked for, in the flow's own words; never looked into.
+    /// Definition of the crawl, encoded by the flow; opaque to the store.
     pub definition: String,
-    /// How many pages may be fetched; `None` for any number.
+    /// Page limit; `None` for no limit.
     pub max_pages: Option<u64>,
 }
 
-/// New terms for a crawl that exists.
+/// New settings of an existing crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTerms {
-    /// The revision that they replace: with another one in force they are refused, so that no change is lost.
+    /// Expected current revision. The update is refused if it differs (optimistic concurrency), so that no change is
+    /// lost.
     pub replaces: u64,
-    /// What is asked for now, in the flow's own words; never looked into.
+    /// New definition, encoded by the flow; opaque to the store.
     pub definition: String,
-    /// How many pages may be fetched now; `None` for any number.
+    /// New page limit; `None` for no limit.
     pub max_pages: Option<u64>,
 }
 
-/// A crawl and how far it is.
+/// A crawl with its state and counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crawl {
     /// Its id.
     pub id: CrawlId,
-    /// What was asked for, in the flow's own words.
+    /// Definition of the crawl, encoded by the flow.
     pub definition: String,
-    /// How many pages may be fetched.
+    /// Page limit.
     pub max_pages: Option<u64>,
-    /// The revision of its terms: greater with every change, and greater than any of a crawl of the same name that was
-    /// deleted before.
+    /// Revision of the settings. It grows with every change, also across deletion and re-creation under the same id.
     pub revision: u64,
-    /// Whether it goes on.
+    /// State.
     pub state: CrawlState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was finished, limited or cancelled.
     pub ended_at: Option<Timestamp>,
-    /// How much was found and what became of it.
+    /// Counts of its URLs.
     pub counts: CrawlCounts,
 }
 
-/// Whether a crawl goes on.
+/// State of a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrawlState {
-    /// It goes on.
+    /// URLs are being fetched.
     Running,
-    /// It waits until it is set running again. What is in flight is finished.
+    /// Paused until it is set running again. URLs in flight are finished.
     Paused,
-    /// It was ended before it was done. What is in flight is finished.
+    /// Cancelled before it was done. URLs in flight are finished.
     Cancelled,
-    /// Nothing is left to do.
+    /// No URL is left to fetch.
     Finished,
-    /// The page limit is reached, and URLs are left that a higher limit would fetch.
+    /// The page limit is reached and URLs are left.
     Limited,
 }
 
 impl CrawlState {
-    /// All of them.
+    /// All values.
     pub const ALL: [CrawlState; 5] =
         [Self::Running, Self::Paused, Self::Cancelled, Self::Finished, Self::Limited];
 
-    /// The word that is stored.
+    /// The stored name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -131,12 +131,12 @@ impl CrawlState {
         }
     }
 
-    /// Whether it goes no further by itself: finished, limited or cancelled.
+    /// Whether the crawl has ended: finished, limited or cancelled.
     pub const fn has_ended(self) -> bool {
         matches!(self, Self::Finished | Self::Limited | Self::Cancelled)
     }
 
-    /// The state that a stored word means.
+    /// Parses a stored name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
@@ -148,28 +148,27 @@ impl fmt::Display for CrawlState {
     }
 }
 
-/// How much a crawl has found and what became of it.
+/// Counts of the URLs of a crawl, by state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CrawlCounts {
-    /// URLs that wait.
+    /// Pending URLs.
     pub waiting: u64,
-    /// URLs that somebody is at.
+    /// URLs in flight.
     pub in_flight: u64,
     /// URLs that are done.
     pub done: u64,
-    /// URLs that were given up.
+    /// Dead URLs.
     pub dead: u64,
-    /// How many of the done were fetched, which is what the page limit counts. What waits again does not count
-    /// until it is done again.
+    /// Done URLs that were fetched, which the page limit counts. A reopened URL counts again once it is done again.
     pub fetched: u64,
-    /// How often URLs were done, by outcome, those done again after a reopening included.
+    /// Completions by outcome, including those after a reopening.
     pub outcomes: BTreeMap<String, u64>,
-    /// How many URLs were left out, by reason, such as a budget's.
+    /// URLs that were not added, by reason, such as a used-up budget.
     pub left_out: BTreeMap<String, u64>,
 }
 
 impl CrawlCounts {
-    /// All URLs the crawl knows.
+    /// Number of all URLs of the crawl.
     pub fn known(&self) -> u64 {
         self.waiting + self.in_flight + self.done + self.dead
     }

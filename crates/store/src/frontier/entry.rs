@@ -1,103 +1,104 @@
-//! A URL of a crawl: how it is added, taken, settled and looked at.
+//! Entries of the frontier: how URLs are added, claimed, settled and listed.
 
 use super::CrawlId;
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A URL to be crawled.
+/// A URL to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewUrl {
-    /// The id under which it goes through all queues and stages. Later ids sort after earlier ones.
+    /// Id of its item, in all queues and stages. Later ids sort after earlier ones.
     pub item: String,
     /// The URL, in its normal form.
     pub url: String,
-    /// Whom we must not hammer, usually the URL's host.
+    /// Unit of rate limiting, usually the URL's host.
     pub host: String,
-    /// How many links it is away from a seed.
+    /// Link depth: distance from a seed.
     pub depth: u32,
-    /// How many links in a row, up to this one, led to URLs of the same kind as theirs.
+    /// Number of links in a row, up to this one, between URLs of the same kind, for the detection of crawler traps.
     pub chain: u32,
-    /// The item on whose page it was found; `None` for a seed.
+    /// Item of the referring page; `None` for a seed.
     pub found_on: Option<String>,
-    /// The page is wanted under this URL, even if it names another as the proper one.
+    /// The page is indexed under this URL even if it names another canonical URL.
     pub insist: bool,
-    /// It is taken however many wait: somebody has asked for it, or it stands in for a page that does not wait any more.
+    /// The URL is exempt from the limits on pending URLs: a user asked for it, or it replaces a URL that is no longer
+    /// pending.
     pub in_any_case: bool,
-    /// The budget that it is charged to, if there is one.
+    /// The budget that it counts against.
     pub budget: Option<Budget>,
 }
 
-/// Under which name a URL is counted in [`super::CrawlCounts::left_out`] for which too many wait already.
+/// Reason in [`super::CrawlCounts::left_out`] for URLs beyond the limits on pending URLs.
 pub const TOO_MANY_WAITING: &str = "too_many_waiting";
 
-/// So many URLs of one kind, and no more: the guard against sites that make up URLs without end.
+/// Limit on the URLs of one kind: the protection against crawler traps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     /// The kind, unique within the crawl.
     pub kind: String,
-    /// How many URLs of this kind there may be.
+    /// Maximum number of URLs of this kind.
     pub most: u64,
-    /// Under which name a URL that is too many is counted in [`super::CrawlCounts::left_out`].
+    /// Reason in [`super::CrawlCounts::left_out`] for URLs beyond the budget.
     pub reason: String,
 }
 
-/// What became of a URL that was added.
+/// Outcome of adding a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// It waits.
+    /// The URL was added and is pending.
     New,
-    /// The crawl knew it.
+    /// The crawl has this URL already.
     Known,
-    /// Its budget was used up, or too many wait already. It is not known, and charged nothing.
+    /// The URL was not added: its budget is used up, or too many URLs are pending.
     OverBudget,
 }
 
-/// Names one taking of one URL.
+/// Receipt of one claim of one URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// Which URL; the frontier that made it knows what the number means.
+    /// Number of the URL, internal to the frontier.
     pub entry: u64,
-    /// Which taking of it, unlike any other of this URL.
+    /// Number of the claim, unique for this URL.
     pub taking: u64,
 }
 
-/// A URL, for now its worker's.
+/// A URL claimed by a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// Settles it.
+    /// Receipt to settle it with.
     pub receipt: Receipt,
     /// Its crawl.
     pub crawl: CrawlId,
-    /// The revision of the crawl's terms that is in force.
+    /// Current revision of the crawl's settings.
     pub revision: u64,
     /// The item's id.
     pub item: String,
     /// The URL.
     pub url: String,
-    /// Its host, as it was added.
+    /// Its host, as added.
     pub host: String,
-    /// How many links it is away from a seed.
+    /// Link depth.
     pub depth: u32,
-    /// How many links in a row led to URLs of the same kind.
+    /// Number of links in a row between URLs of the same kind.
     pub chain: u32,
-    /// The page is wanted under this URL, even if it names another as the proper one.
+    /// The page is indexed under this URL even if it names another canonical URL.
     pub insist: bool,
-    /// Which attempt this is, from 1. Retries count; deferrals and lost workers don't.
+    /// Number of the attempt, from 1. Retries count; deferrals and lost workers do not.
     pub attempt: u32,
-    /// How many workers were lost with it, which makes it suspect: see [`crate::suspects`].
+    /// Number of workers lost while they held it, which makes it suspect: see [`crate::suspects`].
     pub losses: u32,
-    /// How often it was replayed.
+    /// Number of replays.
     pub replays: u32,
-    /// How the previous attempt ended, if one failed.
+    /// Error of the last failed attempt.
     pub last_error: Option<String>,
-    /// What the page was when it was last fetched.
+    /// Validators of the last fetch.
     pub validators: Validators,
-    /// When the lease ends.
+    /// End of the lease.
     pub lease_until: Timestamp,
 }
 
-/// What a page was when it was last fetched, for a conditional request.
+/// HTTP validators of the last fetch, for a conditional request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Validators {
     /// Its `ETag`, verbatim.
@@ -106,132 +107,132 @@ pub struct Validators {
     pub last_modified: Option<String>,
 }
 
-/// How a taking ends.
+/// Verdict on a claimed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// It is done, at least until it is due again.
+    /// The URL is done, at least until it is reopened.
     Done {
-        /// What became of it, in a word; counted in [`super::CrawlCounts::outcomes`].
+        /// Outcome, counted in [`super::CrawlCounts::outcomes`].
         outcome: String,
-        /// What is kept of the page. Replaces what was kept before.
+        /// Facts about the page, which replace those of the last fetch.
         facts: PageFacts,
-        /// How long its host is left alone, in this crawl; a longer rest that it has already stays.
+        /// Delay of its host in this crawl. A longer delay in force stays.
         rest: Duration,
     },
-    /// The attempt failed: again after a while. Counts; after the last attempt the URL is dead.
+    /// The attempt failed and counts: retry after a delay. After the last attempt the URL is dead.
     Retry {
-        /// How long to wait at least.
+        /// Minimum delay before the retry.
         after: Duration,
-        /// What went wrong.
+        /// Error of the attempt.
         error: String,
-        /// How long its host is left alone.
+        /// Delay of its host.
         rest: Duration,
     },
-    /// It is not its turn: again at this time, before all others of its host, and nothing of its host before. Counts
-    /// nothing.
+    /// The rate limiter reserved a slot: retry at this time, before all other URLs of its host. The whole host is
+    /// deferred. Does not count as an attempt.
     ///
-    /// The gate has given it a slot. If others came first then, they would be given later ones, until all that wait
-    /// have been deferred and none was fetched.
+    /// If other URLs of the host came first, they would get later slots, until all pending URLs were deferred and none
+    /// fetched.
     Defer {
-        /// When.
+        /// Time of the next attempt.
         until: Timestamp,
     },
-    /// Something holds it up, and it alone: again at this time. Its host goes on. Counts nothing.
+    /// This URL alone is deferred; its host is not. Does not count as an attempt.
     Wait {
-        /// When.
+        /// Time of the next attempt.
         until: Timestamp,
     },
-    /// No further attempt can help.
+    /// The URL is dead: no further attempt can succeed.
     Dead {
-        /// Why.
+        /// Reason.
         reason: String,
-        /// How long its host is left alone.
+        /// Delay of its host.
         rest: Duration,
     },
 }
 
-/// What is kept of a page.
+/// Facts about a page, kept for its next fetch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageFacts {
-    /// It was fetched, and counts for the page limit. A URL counts once, however often it is fetched.
+    /// Whether it was fetched and counts towards the page limit. A URL counts once, however often it is fetched.
     pub fetched: bool,
-    /// For a conditional request next time.
+    /// Validators for the next conditional request.
     pub validators: Validators,
-    /// The URL that the page names as the proper one, if that is another and the page was left out for it.
+    /// Canonical URL named by the page, if the page was skipped in favour of it.
     pub canonical: Option<String>,
-    /// When the page was crawled, for [`Reopen::CrawledBefore`]; `None` if it is not to be crawled again by that.
+    /// When the page was crawled, for [`Reopen::CrawledBefore`]; `None` excludes it from that.
     pub crawled_at: Option<Timestamp>,
-    /// The links of the page, encoded by the flow; never looked into. `None` keeps those of before.
+    /// Links of the page, encoded by the flow; opaque to the store. `None` keeps the stored ones.
     pub links: Option<String>,
 }
 
-/// Which URLs of a crawl are made to wait again.
+/// Selection of URLs to be made pending again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reopen {
-    /// What is done and was crawled at this time or before.
+    /// Done URLs that were crawled at this time or before.
     CrawledBefore(Timestamp),
-    /// What is done with this outcome.
+    /// Done URLs with this outcome.
     Outcome(String),
-    /// What is done and was fetched, but has no links kept. Its validators are forgotten, so that it is sent whole.
+    /// Done and fetched URLs without stored links. Their validators are cleared, so that the response is complete.
     WithoutLinks,
-    /// Everything that is done, before what waits. Its validators are forgotten, so that it is sent whole.
+    /// All done URLs, ahead of the pending ones. Their validators are cleared, so that the response is complete.
     All,
-    /// These URLs, as far as they are done or dead, before what waits.
+    /// These URLs as far as they are done or dead, ahead of the pending ones.
     Urls(Vec<String>),
 }
 
-/// A page of a crawl that is done, and its links.
+/// A done page of a crawl with its links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageLinks {
-    /// Its place in the list: ask for what comes after this to go on.
+    /// Pagination cursor of this page.
     pub place: u64,
     /// The item's id.
     pub item: String,
     /// The URL.
     pub url: String,
-    /// How many links it is away from a seed.
+    /// Link depth.
     pub depth: u32,
-    /// How many links in a row led to URLs of the same kind.
+    /// Number of links in a row between URLs of the same kind.
     pub chain: u32,
-    /// What [`PageFacts::links`] held.
+    /// [`PageFacts::links`] of the page.
     pub links: String,
 }
 
-/// Which URLs of a crawl are listed: those that fit all that is given.
+/// Filter on the URLs of a crawl. All given conditions must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntryFilter {
-    /// Where they are.
+    /// State.
     pub state: Option<EntryState>,
-    /// What became of those that are done.
+    /// Outcome of done URLs.
     pub outcome: Option<String>,
 }
 
-/// Some URLs of a crawl, and where to go on.
+/// One page of the list of a crawl's URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries {
     /// The URLs, in the order in which they were added.
     pub entries: Vec<Entry>,
-    /// Ask for what comes after this to go on; `None` at the end.
+    /// Pagination cursor of the next page; `None` at the end.
     pub next: Option<u64>,
 }
 
-/// What became of a URL that was settled.
+/// Outcome of settling a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettledAs {
     /// Done.
     Done,
-    /// Waits for its next attempt, which has this number.
+    /// Pending, for its next attempt.
     Retrying {
-        /// 2 after the first failure.
+        /// Number of the next attempt: 2 after the first failure.
         attempt: u32,
     },
-    /// Waits for its turn.
+    /// Pending, without an attempt counted.
     Deferred,
-    /// Dead, be it by verdict or because it was the last attempt.
+    /// Dead, by verdict or after the last attempt.
     Dead,
 }
 
-/// What is known of a URL in one crawl.
+/// Entry of the frontier: a URL of one crawl with its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The crawl.
@@ -242,41 +243,41 @@ pub struct Entry {
     pub url: String,
     /// Its host.
     pub host: String,
-    /// How many links it is away from a seed.
+    /// Link depth.
     pub depth: u32,
-    /// The item on whose page it was found.
+    /// Item of the referring page.
     pub found_on: Option<String>,
     /// When it was added.
     pub added_at: Timestamp,
-    /// Where it is.
+    /// State.
     pub state: EntryState,
-    /// When the next attempt of what waits is due.
+    /// When the next attempt of a pending URL is due.
     pub due: Option<Timestamp>,
-    /// When what is done was crawled.
+    /// When a done URL was crawled.
     pub crawled_at: Option<Timestamp>,
-    /// How many attempts were made since it last began to wait anew.
+    /// Number of attempts since it was added, reopened or replayed.
     pub attempts: u32,
-    /// What became of it, or what went wrong last.
+    /// Outcome, or the last error.
     pub outcome: Option<String>,
-    /// The URL that the page named as the proper one, if it was left out for that.
+    /// Canonical URL named by the page, if the page was skipped in favour of it.
     pub canonical: Option<String>,
 }
 
-/// Where a URL is.
+/// State of a URL in the frontier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryState {
-    /// It waits.
+    /// Pending.
     Waiting,
-    /// Somebody is at it.
+    /// Claimed by a worker.
     InFlight,
-    /// It is done.
+    /// Done.
     Done,
-    /// It was given up.
+    /// Dead.
     Dead,
 }
 
-/// A URL that was given up.
+/// A dead URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadUrl {
     /// The item's id.
@@ -285,27 +286,27 @@ pub struct DeadUrl {
     pub crawl: CrawlId,
     /// The URL.
     pub url: String,
-    /// Why it was given up.
+    /// Why it is dead.
     pub reason: String,
-    /// How many attempts were made.
+    /// Number of attempts.
     pub attempts: u32,
-    /// How often it had been replayed before.
+    /// Number of earlier replays.
     pub replays: u32,
-    /// What went wrong first, since it last began to wait anew.
+    /// First error since it was added, reopened or replayed.
     pub first_error: Option<String>,
-    /// What went wrong last; the reason itself, if its worker gave it up.
+    /// Last error; the reason itself if the worker declared it dead.
     pub last_error: Option<String>,
-    /// It took its workers with it while they ran nothing else, and died of that.
+    /// Whether it is dead because it crashed its workers in solo runs.
     pub worker_lost: bool,
-    /// When it was given up.
+    /// When it became dead.
     pub dead_at: Timestamp,
 }
 
-/// Some of the dead, and where to go on.
+/// One page of the list of dead URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadUrls {
-    /// The dead, oldest first.
+    /// The dead URLs, oldest first.
     pub urls: Vec<DeadUrl>,
-    /// Ask for what comes after this to go on; `None` at the end.
+    /// Pagination cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }

@@ -1,16 +1,16 @@
-//! The frontier: which URLs are still to be crawled, ordered by when their hosts may be asked.
+//! The frontier: URLs to be crawled, ordered by when their hosts may be requested.
 //!
-//! A store and not a queue, because a queue is first in, first out, and the backlog of one slow host would hold
-//! up all others. It knows each URL of a crawl once, whatever became of it, so that adding is idempotent.
+//! The frontier is a store instead of a queue, because in a FIFO queue the backlog of one slow host would delay all
+//! others. It keeps each URL of a crawl once, whatever its state, so that adding is idempotent.
 //!
 //! ```text
-//! add ─▶ waiting ─▶ in flight ─▶ done ──(reopen)──▶ waiting
-//!           ▲            │ ├─▶ dead ──(replay)──▶ waiting
-//!           └────────────┘ └─ retry, defer, a lost worker
+//! add ─▶ pending ─▶ in flight ─▶ done ──(reopen)──▶ pending
+//!           ▲            │ ├─▶ dead ──(replay)──▶ pending
+//!           └────────────┘ └─ retry, defer, lost worker
 //! ```
 //!
-//! A lost worker is no failed attempt: it makes the URL [suspect](crate::suspects), and only what takes its
-//! worker with it while that runs nothing else ([`Frontier::alone`]) ends dead by it.
+//! A lost worker is not a failed attempt: it makes the URL [suspect](crate::suspects). Only a URL that crashes its
+//! workers in solo runs ([`Frontier::alone`]) becomes dead by it.
 
 mod crawl;
 mod entry;
@@ -24,31 +24,32 @@ pub use entry::{
 use crate::{StoreError, Timestamp};
 use std::{fmt::Debug, time::Duration};
 
-/// How a frontier treats all URLs alike.
+/// Policy of the frontier, the same for all URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrontierPolicy {
-    /// How long a URL is its worker's before it comes back.
+    /// Lease of a claimed URL.
     pub lease: Duration,
-    /// How many attempts a URL gets; when the last one fails it is dead.
+    /// Maximum number of attempts; when the last one fails the URL is dead.
     pub max_attempts: u32,
-    /// How many processes a URL may take with it while they run nothing else; then it is dead.
+    /// Maximum number of crashes in solo runs; then the URL is dead.
     pub max_solo_crashes: u32,
-    /// How many URLs of one crawl may wait before those that are found are left out; see
+    /// Maximum number of pending URLs of a crawl, beyond which discovered URLs are not added; see
     /// [`most_waiting`](FrontierPolicy::most_waiting).
     pub most_waiting: u64,
-    /// The same for one host of a crawl.
+    /// Maximum number of pending URLs of one host of a crawl.
     pub most_waiting_of_host: u64,
 }
 
-/// A crawl with a page limit keeps no more URLs waiting than so many for each page,
-const WAITING_PER_PAGE: u64 = 100;
-/// and so many in any case.
-const WAITING_IN_ANY_CASE: u64 = 10_000;
+/// Maximum number of pending URLs for each page of the page limit.
+const MAX_PENDING_PER_PAGE: u64 = 100;
+
+/// Lower bound of the maximum that follows from a page limit.
+const MIN_MAX_PENDING: u64 = 10_000;
 
 impl FrontierPolicy {
-    /// How many URLs of a crawl with this page limit may wait. Most of those of a small one would never be fetched.
+    /// Maximum number of pending URLs of a crawl with this page limit. A small crawl would never fetch most of them.
     pub fn most_waiting(&self, max_pages: Option<u64>) -> u64 {
-        let needed = max_pages.map(|most| most.saturating_mul(WAITING_PER_PAGE).max(WAITING_IN_ANY_CASE));
+        let needed = max_pages.map(|pages| pages.saturating_mul(MAX_PENDING_PER_PAGE).max(MIN_MAX_PENDING));
         needed.map_or(self.most_waiting, |needed| needed.min(self.most_waiting))
     }
 }
@@ -65,136 +66,130 @@ impl Default for FrontierPolicy {
     }
 }
 
-/// The URLs of all crawls and what became of them. Shared by all workers.
+/// Frontier: the URLs of all crawls with their states. Shared by all workers.
 ///
-/// Batches are answered in order, one answer per element. Every call is a transaction: it happens as a whole, and
-/// what it did survives the end of the process once it has returned. Costs grow with the logarithm of what is
-/// stored, and memory with what is in flight.
+/// A batch is answered in order, one answer per element. Every call is a transaction: atomic, and durable when it
+/// returns. Its cost grows with the logarithm of the number of stored URLs, its memory with the URLs in flight.
 #[async_trait::async_trait]
 pub trait Frontier: Debug + Send + Sync {
-    /// The policy it was opened with.
+    /// The policy that the frontier was opened with.
     fn policy(&self) -> FrontierPolicy;
 
-    /// Makes a crawl, running and empty, unless one of this id exists, which then stays as it is. Answers the
-    /// crawl as it is now, and whether it is new.
+    /// Creates a crawl, running and empty. An existing crawl with this id is unchanged. Returns the crawl and whether it
+    /// is new.
     async fn open_crawl(&self, crawl: &NewCrawl) -> Result<(Crawl, bool), StoreError>;
 
-    /// The crawl of this id.
+    /// The crawl with this id.
     async fn crawl(&self, id: &CrawlId) -> Result<Option<Crawl>, StoreError>;
 
-    /// The crawls, newest first, up to so many after (that is, older than) this one.
-    async fn crawls(&self, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, StoreError>;
+    /// Up to `max` crawls, newest first, after (that is, older than) this one.
+    async fn crawls(&self, after: Option<&CrawlId>, max: usize) -> Result<Vec<Crawl>, StoreError>;
 
-    /// Pauses, resumes or cancels a crawl and answers it as it is then; `None` if there is none. A finished or
-    /// limited crawl stays so, whatever is asked, and so does a cancelled one unless it is set running again.
+    /// Pauses, resumes or cancels a crawl. Returns the updated crawl; `None` for an unknown one. A finished or limited
+    /// crawl is unchanged, and so is a cancelled one unless it is set running.
     ///
-    /// Crawls finish by themselves: to ask for [`CrawlState::Finished`] or [`CrawlState::Limited`] is
+    /// Crawls finish by themselves: setting [`CrawlState::Finished`] or [`CrawlState::Limited`] is
     /// [`StoreError::Invalid`].
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError>;
 
-    /// Changes the terms of a crawl, which thereby has the next revision, and answers it as it is then; `None` if
-    /// there is no such crawl or its revision is not the one that the terms replace. A page limit that was raised
-    /// sets a limited crawl running again; one that is used up ends a running one.
+    /// Replaces the settings of a crawl and increments its revision. Returns the updated crawl; `None` if the crawl is
+    /// unknown or its revision is not the expected one. A raised page limit sets a limited crawl running; a page limit
+    /// that is used up ends a running one.
     async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError>;
 
-    /// Gives a crawl another name. Says whether it did: not if there is no such crawl, or if the new name is taken.
+    /// Renames a crawl. Returns `false` if the crawl is unknown or the new id is taken.
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError>;
 
-    /// Deletes a crawl with all its URLs, in steps, and says whether it was there. What is in flight of it can no
-    /// longer be settled. A crawl of the same name that is opened later is a new one.
+    /// Deletes a crawl with all its URLs, in steps. Returns whether it existed. Claims of its URLs are fenced. A crawl
+    /// created later under the same id is a new one.
     async fn delete_crawl(&self, id: &CrawlId) -> Result<bool, StoreError>;
 
-    /// Makes URLs of a crawl wait again, their attempts forgotten, and sets the crawl running if something of it
-    /// waits then, unless it is paused or its page limit is used up. Says how many URLs wait again.
+    /// Makes URLs of a crawl pending again and resets their attempts. Sets the crawl running if it then has pending
+    /// URLs, unless it is paused or its page limit is used up. Returns the number of reopened URLs.
     async fn reopen(&self, id: &CrawlId, which: &Reopen) -> Result<u64, StoreError>;
 
-    /// Adds URLs to a crawl, in this order. A URL that the crawl knows is left as it is. One that is new sets a
-    /// finished crawl running again, or makes it limited if its page limit is used up.
+    /// Adds URLs to a crawl, in this order. A known URL is unchanged. A new one sets a finished crawl running, or makes
+    /// it limited if its page limit is used up.
     ///
-    /// A new URL that is not [wanted in any case](NewUrl::in_any_case) is left out while as many wait as the policy
-    /// allows. Several who add at the same time may each add a batch before they see that of the others.
+    /// While the number of pending URLs is at the limits of the policy, new URLs are not added, except those with
+    /// [`NewUrl::in_any_case`]. Concurrent callers may each exceed the limits by one batch.
     ///
     /// An unknown crawl is [`StoreError::Invalid`].
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError>;
 
-    /// Takes up to `max` URLs that are due, from the hosts that have waited longest, no more from any one host
-    /// of a crawl than would make `per_host` in flight; of one host in the order in which they became due.
+    /// Claims up to `max` due URLs, from the hosts that have waited longest, with at most `per_host` URLs in flight for
+    /// each host of a crawl; within a host in the order in which they became due.
     ///
-    /// Only from crawls that run, and from none more than it may still fetch: its page limit less what it has
-    /// fetched and has in flight. What lost its lease comes back here, in the first place, and takes more
-    /// than one of the `max` places, see [`crate::suspects`]. A store that was away takes no lease for lost
-    /// until its holder has had the chance to extend it.
+    /// Only running crawls take part, each with no more URLs than its page limit less those fetched and in flight.
+    /// URLs whose lease was lost come first, and count as more than one of the `max`, see [`crate::suspects`]. After an
+    /// outage of the store no lease counts as lost before its holder had the chance to extend it.
     async fn next(&self, max: usize, per_host: u32) -> Result<Vec<Taken>, StoreError>;
 
-    /// When the next URL is due, if one waits in a crawl that runs: how long there is nothing to take unless
-    /// something is added or settled. Past times mean now.
+    /// When the next pending URL of a running crawl is due. Until then nothing can be claimed unless a URL is added or
+    /// settled. A time in the past means now.
     async fn due(&self) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Settles URLs that were taken. `None` means that the lease was lost before: the URL is, or was, somebody
-    /// else's, and this had no effect. After the lease's end, but before anybody took the URL back, it counts.
+    /// Settles claimed URLs. `None` means fenced: the lease was lost and the URL was claimed again, so that the verdict
+    /// had no effect. A verdict after the end of the lease counts if the URL was not claimed again.
     ///
-    /// A crawl of which nothing waits and nothing is in flight any more is finished by this, and one that has fetched
-    /// all it may is limited, or finished if nothing is left; and by a lost worker, if that ends its last
-    /// URL.
+    /// A crawl without pending URLs and URLs in flight becomes finished. A crawl at its page limit becomes limited, or
+    /// finished if no URLs are left. The same holds if a lost worker ends its last URL.
     async fn settle(&self, endings: &[(Receipt, Ending)]) -> Result<Vec<Option<SettledAs>>, StoreError>;
 
-    /// Gives each a new lease from now on, and says whether it was still held.
+    /// Renews the lease of each claim. Returns whether each was still held.
     async fn extend(&self, receipts: &[Receipt]) -> Result<Vec<bool>, StoreError>;
 
-    /// Notes, durably, that the worker of a URL runs nothing else from now on until it is settled, and says
-    /// whether it was still held. A worker that is lost meanwhile is a solo crash; after
-    /// [`FrontierPolicy::max_solo_crashes`] of them the URL is dead. A lease that ends counts, too, since
-    /// nobody can tell a dead worker elsewhere from a frozen one.
+    /// Marks a claimed URL, durably, as running solo until it is settled. Returns whether the claim was still held.
+    /// A lost worker then counts as a solo crash; after [`FrontierPolicy::max_solo_crashes`] of them the URL is dead. An
+    /// expired lease counts too, since a crashed worker on another machine cannot be told from a frozen one.
     async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError>;
 
-    /// Takes back everything in flight, as if all leases were lost at this moment, and says how many that
-    /// were. For who knows that no other process uses this frontier.
+    /// Ends all leases at once, as if all workers were lost. Returns how many. Only for a caller that is the sole user
+    /// of the frontier.
     async fn take_back(&self) -> Result<u64, StoreError>;
 
-    /// Makes a URL of a crawl wait again, whatever became of it, with [`NewUrl::insist`] set, unless it was set
-    /// already. Says whether it does. Who is at the URL has lost it then, and a finished crawl runs again, unless
-    /// its page limit is used up.
+    /// Makes a URL of a crawl pending, whatever its state, with [`NewUrl::insist`] set. Returns `false`, without effect,
+    /// if it was set already. A claim of the URL is fenced. A finished crawl runs again, unless its page limit is used
+    /// up.
     async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError>;
 
-    /// What is known of a URL, in every crawl that knows it, newest crawl first.
+    /// Entries of a URL in all crawls, newest crawl first.
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError>;
 
-    /// The links of a page as a crawl has kept them ([`PageFacts::links`]): those that were found last, whichever
-    /// crawl it was. `None` if no crawl has kept any.
+    /// The most recently stored [`PageFacts::links`] of a URL in any crawl; `None` if there are none.
     async fn links(&self, url: &str) -> Result<Option<String>, StoreError>;
 
-    /// The pages of a crawl whose links were kept, in the order in which their URLs were added, up to so many after
-    /// this place.
-    async fn pages(&self, crawl: &CrawlId, after: u64, most: usize) -> Result<Vec<PageLinks>, StoreError>;
+    /// Up to `max` pages of a crawl with stored links, in the order in which their URLs were added, after the cursor.
+    async fn pages(&self, crawl: &CrawlId, after: u64, max: usize) -> Result<Vec<PageLinks>, StoreError>;
 
-    /// The URLs of a crawl that fit a filter, in the order in which they were added, up to so many after this place,
-    /// which is an [`Entries::next`]. Empty for an unknown crawl.
+    /// Up to `max` URLs of a crawl that match the filter, in the order in which they were added, after the cursor
+    /// [`Entries::next`]. Empty for an unknown crawl.
     async fn entries(
         &self,
         crawl: &CrawlId,
         filter: &EntryFilter,
         after: Option<u64>,
-        most: usize,
+        max: usize,
     ) -> Result<Entries, StoreError>;
 
-    /// Up to so many of the URLs of a crawl that are done, were left out for this one ([`PageFacts::canonical`]), and
-    /// are not insisted on, in the order in which they were added.
-    async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError>;
+    /// Up to `max` done URLs of a crawl that were skipped in favour of this canonical URL ([`PageFacts::canonical`]) and
+    /// do not have [`NewUrl::insist`] set, in the order in which they were added.
+    async fn left_out_for(&self, crawl: &CrawlId, url: &str, max: usize) -> Result<Vec<Entry>, StoreError>;
 
-    /// The dead of all crawls, or of one, oldest first, up to so many after this one, which is a
-    /// [`DeadUrls::next`] and holds even if what it stands for was replayed or dropped.
+    /// Up to `max` dead URLs of one crawl or of all, oldest first, after the cursor [`DeadUrls::next`]. The cursor stays
+    /// valid if its URL is replayed or dropped.
     async fn dead(
         &self,
         crawl: Option<&CrawlId>,
         after: Option<&str>,
-        most: usize,
+        max: usize,
     ) -> Result<DeadUrls, StoreError>;
 
-    /// Makes the dead of these item ids wait again, their attempts forgotten and the replay counted, and their crawls run again if they
-    /// were finished and may still fetch something. Says which were dead.
+    /// Replays the dead URLs with these item ids: makes them pending, resets their attempts and counts the replay. Their
+    /// finished crawls run again if their page limit allows it. Returns which ids were dead.
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 
-    /// Throws away the dead of these item ids: they are known as done from then on. Says which were dead.
+    /// Drops the dead URLs with these item ids; they count as done from then on. Returns which ids were dead.
     async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 }
 
@@ -203,10 +198,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_limit_bounds_what_is_kept_waiting_for_it() {
+    fn a_page_limit_bounds_the_pending_urls() {
         let policy = FrontierPolicy { most_waiting: 1_000_000, ..FrontierPolicy::default() };
         assert_eq!(policy.most_waiting(None), 1_000_000);
-        assert_eq!(policy.most_waiting(Some(50)), 10_000, "a small crawl sees some of its site all the same");
+        assert_eq!(policy.most_waiting(Some(50)), 10_000, "the lower bound");
         assert_eq!(policy.most_waiting(Some(5_000)), 500_000);
         assert_eq!(policy.most_waiting(Some(u64::MAX)), 1_000_000);
         let small = FrontierPolicy { most_waiting: 3, ..policy };

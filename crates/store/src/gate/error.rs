@@ -1,18 +1,18 @@
-//! Errors of the gate as outcomes: what a caller can do something about.
+//! Errors of the rate limiter, by what the caller can do about them.
 
 use super::Group;
 
-/// Why a call on the gate failed.
+/// Error of the rate limiter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GateError {
-    /// The permit was finished or its lease lost before: the place is, or was, somebody else's.
+    /// The permit was finished, or its lease was lost.
     #[error("fenced: this permit of group `{group}` was finished or its lease was lost")]
     Fenced {
-        /// The group it was for.
+        /// The group of the permit.
         group: Group,
     },
-    /// The limits ask for what cannot be.
+    /// The limits of the call are invalid.
     #[error("limits of group `{group}`: {problem}")]
     InvalidLimits {
         /// The group.
@@ -20,14 +20,14 @@ pub enum GateError {
         /// What is wrong and what was expected.
         problem: String,
     },
-    /// The gate was to be opened with a policy that cannot be held.
-    #[error("policy of the gate: {problem}")]
+    /// The policy is invalid.
+    #[error("policy of the rate limiter: {problem}")]
     InvalidPolicy {
         /// What is wrong and what was expected.
         problem: String,
     },
-    /// The gate's state cannot be reached right now. Nobody may go without it: ask again later.
-    #[error("gate unavailable: {detail}")]
+    /// The state is unavailable for now. Send no request without it; retry later.
+    #[error("rate limiter unavailable: {detail}")]
     Unavailable {
         /// What failed and what to do.
         detail: String,

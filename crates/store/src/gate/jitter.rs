@@ -1,4 +1,4 @@
-//! A stream of random numbers that a seed repeats, for spreading waits.
+//! Seedable random numbers for jitter.
 
 use std::{
     collections::hash_map::RandomState,
@@ -7,24 +7,24 @@ use std::{
     time::Duration,
 };
 
-/// Random numbers for spreading waits; the same seed gives the same numbers. Not for secrets.
+/// Pseudo-random number generator for jitter. The same seed gives the same numbers. Not for secrets.
 #[derive(Debug)]
 pub struct Jitter(AtomicU64);
 
 impl Jitter {
-    /// The stream of this seed.
+    /// A generator with this seed.
     pub const fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 
-    /// A stream that nobody else has.
+    /// A generator with a random seed.
     pub fn random() -> Self {
         Self::seeded(RandomState::new().hash_one(0))
     }
 
     /// The next number.
     pub fn number(&self) -> u64 {
-        // SplitMix64: one addition is all the state there is, so that an atomic can hold it.
+        // SplitMix64, whose state fits into one atomic.
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +32,7 @@ impl Jitter {
         z ^ (z >> 31)
     }
 
-    /// A time that is off from this one by up to so many percent, either way.
+    /// Duration jittered by up to this many percent, either way.
     pub fn around(&self, time: Duration, percent: u32) -> Duration {
         let width = 2 * u64::from(percent) * 1000;
         let thousandths = 100_000 - u64::from(percent) * 1000 + self.number() % (width + 1);
@@ -40,7 +40,7 @@ impl Jitter {
         Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 
-    /// A time from nothing up to this one.
+    /// Random duration from zero up to this one.
     pub fn up_to(&self, time: Duration) -> Duration {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Duration::from_millis(self.number() % millis.saturating_add(1).max(1))
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_numbers() {
+    fn the_same_seed_gives_the_same_numbers() {
         let [a, b] = [Jitter::seeded(7), Jitter::seeded(7)];
         let numbers = |jitter: &Jitter| (0..5).map(|_| jitter.number()).collect::<Vec<_>>();
         assert_eq!(numbers(&a), numbers(&b));
@@ -60,12 +60,12 @@ mod tests {
     }
 
     #[test]
-    fn around_stays_within_its_bounds_and_uses_them() {
+    fn around_covers_its_range() {
         let jitter = Jitter::seeded(1);
         let times: Vec<_> = (0..1000).map(|_| jitter.around(Duration::from_secs(5), 20)).collect();
-        let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
-        assert!(*least >= Duration::from_secs(4) && *least < Duration::from_millis(4100), "{least:?}");
-        assert!(*most <= Duration::from_secs(6) && *most > Duration::from_millis(5900), "{most:?}");
+        let (min, max) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+        assert!(*min >= Duration::from_secs(4) && *min < Duration::from_millis(4100), "{min:?}");
+        assert!(*max <= Duration::from_secs(6) && *max > Duration::from_millis(5900), "{max:?}");
         assert_eq!(jitter.around(Duration::from_secs(5), 0), Duration::from_secs(5));
     }
 }

@@ -1,70 +1,67 @@
-//! The gate contract: every request passes the gate of its group first, in whatever process it is made.
+//! The rate limiter contract: every request needs a permit for its group, whichever process sends it.
 
 mod error;
 mod group;
 mod jitter;
+mod latency;
 mod limits;
 mod policy;
-mod turn;
-mod typical;
+mod reservation;
 
 pub use error::GateError;
 pub use group::{Group, GroupError, Ticket};
 pub use jitter::Jitter;
+pub use latency::LatencyEstimate;
 pub use limits::{Limits, MAX_GAP};
 pub use policy::{BackOff, Breaker, Policy};
-pub use turn::{Outcome, Permit, Turn, Why};
-pub use typical::Typical;
+pub use reservation::{Outcome, Permit, Turn, Why};
 
 use crate::Timestamp;
 use std::fmt::Debug;
 
-/// The gate of politeness: who may send a request to a group now, and when the others may.
+/// Rate limiter for requests, per group.
 ///
-/// For each group the gate holds, across all handles on the same state:
+/// For each group, and across all handles on the same state, it enforces:
 ///
-/// - at most [`Limits::in_flight`] requests at a time;
-/// - at least [`Limits::gap`] since the last request, from its end where one at a time is allowed, from its
-///   start otherwise;
-/// - after a block, the back-off and the circuit breaker of the [`Policy`].
+/// - the concurrency [`Limits::in_flight`];
+/// - the minimum delay [`Limits::gap`]: since the end of the last request at a concurrency of 1, since its start
+///   otherwise;
+/// - after failures, the back-off and the circuit breaker of the [`Policy`].
 ///
-/// **Waiting.** Who cannot go is given a slot of its own, which the gate keeps under the caller's [`Ticket`].
-/// Slots are a gap apart; where requests take their time and only so many may be in flight, they are as much
-/// further apart as the group's requests have lately taken. Who comes back at its slot goes, unless something
-/// came in between that nobody could foresee (a slow request, a block): then it keeps its place and is told
-/// another time. Coming back early, or asking again, costs nothing and changes nothing. A slot that is not
-/// claimed lapses after [`Policy::grace`]; until then it holds up newcomers by no more than its own width.
+/// **Slots.** A caller that must wait gets a slot, stored under its [`Ticket`]. Slots are a minimum delay apart, or
+/// further where the concurrency limit and the latency of the group require it. A caller that asks again at its slot
+/// gets a permit, unless a slow request or a block has delayed the group; it then keeps its position and gets a later
+/// time. Asking early or repeatedly has no effect. An unused slot expires after [`Policy::grace`]; until then it delays
+/// newcomers by its own length at most.
 ///
-/// **Groups are apart**: whatever happens to one, no other waits for it.
+/// **Isolation.** No group delays another.
 ///
-/// **Time** is the gate's own clock, in milliseconds. When it is set back, waits stay as long as they were;
-/// when it jumps ahead, what was waited for has passed. Neither stops a group for good.
+/// **Time** is the clock of the limiter, in milliseconds. If it is set back, remaining delays keep their length; if it
+/// jumps ahead, they end. Neither stops a group for good.
 ///
-/// All methods take `&self` and may be called from any number of tasks. None of them waits for a turn.
+/// All methods take `&self` and may be called from any number of tasks. None of them blocks until a permit is free.
 #[async_trait::async_trait]
 pub trait Gate: Debug + Send + Sync {
-    /// What this gate was opened with. Never changes while it is open.
+    /// The policy that the limiter was opened with.
     fn policy(&self) -> &Policy;
 
-    /// Asks for a turn to send one request to this group.
+    /// Requests a permit to send one request to this group.
     ///
-    /// The limits are the caller's and hold for this call: a group has none of its own, so that whoever
-    /// learns of a longer gap (`Crawl-delay`) simply asks with it. After [`Turn::Go`] the ticket stands for
-    /// nothing any more and may be used again for a next request.
+    /// The limits apply to this call only. The limiter stores none for a group, so that a caller with a longer minimum
+    /// delay (`Crawl-delay`) just passes it. After [`Turn::Go`] the ticket may be reused for a further request.
     async fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Result<Turn, GateError>;
 
-    /// Gives back a slot that will not be claimed, as when an item is given up. No slot, no effect.
+    /// Cancels a slot that will not be used, for example of an item that was given up. No effect without a slot.
     async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError>;
 
-    /// Ends a request and says how it went. [`GateError::Fenced`] means that the permit was finished or lost
-    /// before: this outcome had no effect.
+    /// Ends a request with its outcome. [`GateError::Fenced`] means that the permit had been finished or its lease
+    /// lost; the outcome had no effect.
     async fn finish(&self, permit: &Permit, outcome: Outcome) -> Result<(), GateError>;
 
-    /// Gives each permit a new lease of [`Policy::lease`] from now on and says when it ends; one answer per
-    /// permit, in order.
+    /// Renews the lease of each permit to [`Policy::lease`] from now. Returns the new end of each lease, in order.
     async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>>;
 
-    /// How many groups the gate keeps in mind at this moment, after forgetting those that it may forget: idle,
-    /// past their gap and their back-off. Costs as much as there is to forget.
+    /// Number of groups in the state, after removal of those that are idle and past their minimum delay and back-off.
+    /// Its cost grows with the number of groups to be removed.
     async fn tracked(&self) -> Result<u64, GateError>;
 }

@@ -1,33 +1,33 @@
-//! What a gate does about blocks, the dead and the absent-minded; one policy for all groups.
+//! Policy of the rate limiter: leases, back-off, circuit breaker and bounds of its memory.
 
 use super::{GateError, Jitter};
+use crawlway_clock::Backoff;
 use std::time::Duration;
 
-/// How a gate treats all groups alike.
+/// Policy of the rate limiter, the same for all groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a permit lasts unless it is extended.
+    /// Lease of a permit, unless it is extended.
     pub lease: Duration,
-    /// How late a slot can be claimed.
+    /// How long after its time a slot can still be used.
     pub grace: Duration,
-    /// How long a group is left alone after a block.
+    /// Back-off after failures.
     pub back_off: BackOff,
-    /// The longest `Retry-After` that is respected.
+    /// Maximum `Retry-After` that is respected.
     pub longest_retry_after: Duration,
-    /// When a group that fails is given up for a while; `None` for never.
+    /// Circuit breaker; `None` for no breaker.
     pub breaker: Option<Breaker>,
-    /// How long a request is thought to take until the group's first one has succeeded. Too short and waiting
-    /// items come back too early, too long and the first slots are further apart than need be.
+    /// Latency estimate of a group before its first success. If it is too short, items come back too early; if it is
+    /// too long, the first slots are further apart than necessary.
     pub first_guess: Duration,
-    /// How long a group is kept in mind though nothing is to be waited for, so that it is known how long its
-    /// requests take.
+    /// TTL of an idle group, so that its latency estimate is kept between requests.
     pub idle: Duration,
-    /// How long the failures of a group are kept in mind after its back-off, if nobody asks for it.
+    /// TTL of the failures of a group after its back-off.
     pub grudge: Duration,
-    /// How many groups are kept in mind. Newcomers beyond that wait until one can be forgotten, since
-    /// forgetting one before its time would break its gap.
+    /// Maximum number of groups in the state. Beyond it new groups wait until an old one can be removed, since
+    /// removing one early would break its minimum delay.
     pub most_groups: usize,
-    /// How many slots of one group are kept. Newcomers beyond that are told to come again later.
+    /// Maximum number of slots of one group. Beyond it callers get no slot and come back later.
     pub longest_line: usize,
 }
 
@@ -49,7 +49,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether a gate can hold this; every backend asks this first.
+    /// Validates the policy. Every backend calls this first.
     pub fn check(&self) -> Result<(), GateError> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let BackOff { first, most, jitter_percent } = self.back_off;
@@ -72,11 +72,12 @@ impl Policy {
         } else if jitter_percent > 100 {
             format!("back_off.jitter_percent is {jitter_percent}; use 0 to 100")
         } else if self.breaker.is_some_and(|breaker| breaker.failures == 0) {
-            "breaker.failures is 0, so that it would never be closed; use 1 or more, or no breaker".to_owned()
+            "breaker.failures is 0, so that the breaker would never close; use 1 or more, or no breaker"
+                .to_owned()
         } else if self.breaker.is_some_and(|breaker| breaker.cool_down > breaker.most) {
             "breaker.cool_down is more than breaker.most".to_owned()
         } else if self.most_groups == 0 || self.longest_line == 0 {
-            "most_groups or longest_line is 0, so that nobody could wait; use 1 or more".to_owned()
+            "most_groups or longest_line is 0, so that no caller could wait; use 1 or more".to_owned()
         } else {
             return Ok(());
         };
@@ -84,17 +85,17 @@ impl Policy {
     }
 }
 
-/// How long a group is left alone after a block: doubled each time, jittered, capped, reset by a success.
+/// Exponential back-off of a group after failures: doubled each time, jittered, capped, reset by a success.
 ///
-/// Failures of requests that had started before the last block count as the same block, since they are not
-/// another answer to having waited. Likewise a success of such a request resets nothing.
+/// Failures of requests that started before the last counted failure belong to it and are not counted again. A success
+/// of such a request resets nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackOff {
-    /// After the first block.
+    /// Delay after the first failure.
     pub first: Duration,
-    /// The longest, jitter included.
+    /// Maximum delay, jitter included.
     pub most: Duration,
-    /// By how many percent each is off, either way.
+    /// Jitter in percent, either way.
     pub jitter_percent: u32,
 }
 
@@ -105,24 +106,24 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// How long a group is left alone after so many blocks in a row.
-    pub fn after(&self, blocks: u32, jitter: &Jitter) -> Duration {
-        let base = doubled(self.first, blocks, self.most);
-        jitter.around(base, self.jitter_percent).min(self.most)
+    /// Delay after this many failures in a row.
+    pub fn delay(&self, failures: u32, jitter: &Jitter) -> Duration {
+        let delay = Backoff::new(self.first, self.most).delay(failures);
+        jitter.around(delay, self.jitter_percent).min(self.most)
     }
 }
 
-/// When a group that fails is given up for a while, and for how long.
+/// Circuit breaker of a group: closed, open, half-open.
 ///
-/// Closed, open, half-open: after so many failures in a row it is open for the cool-down. Then one request is let
-/// through as a probe; its success closes the breaker, its failure opens it for twice as long as before.
+/// After a number of failures in a row the breaker is open for the cool-down. Then one request is let through as a
+/// probe: its success closes the breaker, its failure opens it for twice as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
-    /// After so many failures in a row.
+    /// Number of failures in a row that opens the breaker.
     pub failures: u32,
-    /// For how long, the first time.
+    /// Cool-down after the first opening.
     pub cool_down: Duration,
-    /// The longest.
+    /// Maximum cool-down.
     pub most: Duration,
 }
 
@@ -133,15 +134,10 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// How long the breaker stays open when it opens for the so-manieth time in a row.
-    pub fn after(&self, openings: u32) -> Duration {
-        doubled(self.cool_down, openings, self.most)
+    /// Cool-down after this many openings in a row.
+    pub fn delay(&self, openings: u32) -> Duration {
+        Backoff::new(self.cool_down, self.most).delay(openings)
     }
-}
-
-fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
-    let factor = 1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
-    first.saturating_mul(factor).min(most)
 }
 
 #[cfg(test)]
@@ -149,16 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_back_off_doubles_up_to_its_cap_and_never_overflows() {
-        let back_off = BackOff { jitter_percent: 0, ..BackOff::default() };
-        let jitter = Jitter::seeded(0);
-        let seconds: Vec<u64> = (1..9).map(|blocks| back_off.after(blocks, &jitter).as_secs()).collect();
-        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 300, 300]);
-        assert_eq!(back_off.after(u32::MAX, &jitter), back_off.most);
-    }
-
-    #[test]
-    fn a_policy_that_cannot_be_held_is_refused_by_name() {
+    fn an_invalid_policy_is_refused_by_the_name_of_its_field() {
         assert_eq!(Policy::default().check(), Ok(()));
         let policy = Policy { lease: Duration::ZERO, ..Policy::default() };
         assert!(policy.check().unwrap_err().to_string().contains("lease is 0ns"));

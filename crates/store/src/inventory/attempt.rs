@@ -1,81 +1,80 @@
-//! Attempts: how one is asked for, what it brings, and how it ends.
+//! Attempts at a record: request, begin, fetched content, end.
 
 use super::{RecordId, Status};
 use crate::Timestamp;
 use serde_json::{Map, Value};
 
-/// A message that asks for a URL.
+/// A message that requests a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The URL, in its normal form.
     pub url: String,
-    /// The message's id. The same message has the same one however often it is delivered.
+    /// Id of the message, the same for every redelivery.
     pub message_id: String,
-    /// When somebody asked for the URL.
+    /// When the URL was requested.
     pub requested_at: Timestamp,
 }
 
-/// The right to end what was begun.
+/// Attempt at a record, with its fencing number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Attempt {
     /// The record.
     pub id: RecordId,
-    /// The message it is made for.
+    /// Id of the message.
     pub message_id: String,
-    /// Which of all attempts at the record it is; a later one has a greater number.
+    /// Fencing number: greater than that of every earlier attempt at the record.
     pub number: u64,
 }
 
-/// The answer to a message.
+/// Outcome of beginning an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
-    /// Fetch the URL, and then complete or fail the attempt.
+    /// The attempt has begun: fetch the URL, then complete or fail the attempt.
     Yours {
-        /// What to end.
+        /// The attempt.
         attempt: Attempt,
-        /// How many tries of this message have failed so far.
+        /// Number of failed attempts of this message.
         retry_count: u32,
     },
-    /// This very message has ended before: acknowledge it, and fetch nothing.
+    /// This message has ended before: ack it without a fetch.
     Finished {
         /// How it ended.
         status: Status,
-        /// How many of its tries had failed.
+        /// Number of its failed attempts.
         retry_count: u32,
     },
-    /// A newer message has the record: acknowledge this one, and fetch nothing.
+    /// A newer message owns the record: ack this one without a fetch.
     Superseded {
-        /// The newer message's id.
+        /// Id of the newer message.
         by: String,
     },
 }
 
-/// What came back for a URL.
+/// Fetched content of a URL.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fetched {
     /// The headers, see [`headers`](super::headers()).
     pub headers: Option<Map<String, Value>>,
     /// The cookies, see [`cookies`](super::cookies()).
     pub cookies: Option<Map<String, Value>>,
-    /// The page's source, if it is text.
+    /// Page source, if it is text.
     pub page_source: Option<String>,
-    /// Whatever else is to be kept.
+    /// Further details.
     pub additional_details: Map<String, Value>,
 }
 
-/// The answer to the end of an attempt.
+/// Outcome of ending an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// The attempt has ended like this, now or when it was first ended.
+    /// The attempt has ended, now or by an earlier identical call.
     As {
-        /// The record's status since then: completed, failed and to be tried again, or failed for good.
+        /// Status of the record since then: completed, failed retryable or failed permanent.
         status: Status,
-        /// How many tries of the message have failed.
+        /// Number of failed attempts of the message.
         retry_count: u32,
     },
-    /// A later attempt has begun, by the same message or a newer one; nothing was changed. Whoever made that one
-    /// ends it, so this delivery can be acknowledged.
+    /// Fenced: a later attempt has begun, for the same message or a newer one. Nothing changed; ack this delivery.
     Overtaken,
-    /// There is no such record any more; nothing was changed. The message has to begin again.
+    /// The record no longer exists. Nothing changed; begin again.
     Lost,
 }

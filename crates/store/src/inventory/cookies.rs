@@ -1,23 +1,23 @@
-//! The shape in which cookies are kept.
+//! Cookies as JSON.
 
 use super::headers::{add, text};
 use serde_json::{Map, Value, json};
 
-/// A cookie as a server has set it.
+/// A cookie as set by a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cookie {
-    /// Its name, which can be empty.
+    /// Name, possibly empty.
     pub name: String,
-    /// Its value, with its quotation marks if it has such.
+    /// Value, including quotation marks.
     pub value: String,
-    /// Its attributes by name, in lower case: with a value, or as a mere word such as `secure`. Of several with
-    /// one name the last counts.
+    /// Attributes by lower-case name, with a value or without one, such as `secure`. The last of several with one name
+    /// counts.
     pub attributes: Vec<(String, Option<String>)>,
 }
 
 impl Cookie {
-    /// Reads what a `Set-Cookie` says, as RFC 6265 has browsers read it: anything is read, and a pair without `=` is
-    /// a value without a name.
+    /// Parses a `Set-Cookie` header as browsers do (RFC 6265): every input is accepted, and a pair without `=` is a
+    /// value without a name.
     pub fn read(line: &[u8]) -> Self {
         let line = text(line);
         let mut parts = line.split(';');
@@ -38,8 +38,8 @@ impl Cookie {
     }
 }
 
-/// Cookies as an object: each name with `{"value", "attributes"}`, where an attribute without a value is `true`. A
-/// name that was set several times, for other paths or domains, has an array of these, in the order they came in.
+/// Cookies as a JSON object: each name with `{"value", "attributes"}`, where an attribute without a value is `true`. A
+/// name that was set several times, for other paths or domains, has an array of these, in the order of the headers.
 pub fn cookies(set: impl IntoIterator<Item = Cookie>) -> Map<String, Value> {
     let mut cookies = Map::new();
     for Cookie { name, value, attributes } in set {

@@ -1,10 +1,9 @@
-//! The shape in which headers are kept.
+//! HTTP headers as JSON.
 
 use serde_json::{Map, Value};
 
-/// Headers as an object: each name, in lower case, with its value; a name that came several times with an array of
-/// its values, in the order they came in. What is not UTF-8 is read octet by octet as ISO 8859-1, as HTTP once had it,
-/// so that nothing is lost.
+/// Headers as a JSON object: each lower-case name with its value, or with an array of its values in order if it is
+/// repeated. A value that is not UTF-8 is decoded as ISO 8859-1, so that nothing is lost.
 pub fn headers<'a>(lines: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Map<String, Value> {
     let mut headers = Map::new();
     for (name, value) in lines {
@@ -13,7 +12,7 @@ pub fn headers<'a>(lines: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Map<
     headers
 }
 
-/// Adds a value under a name: alone as it is, with others as an array.
+/// Adds a value under a name; several values of a name become an array.
 pub(super) fn add(object: &mut Map<String, Value>, name: String, value: Value) {
     match object.get_mut(&name) {
         None => drop(object.insert(name, value)),
@@ -22,7 +21,7 @@ pub(super) fn add(object: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
-/// The text of a value that can be any octets.
+/// Decodes a value as UTF-8, or else as ISO 8859-1.
 pub(super) fn text(octets: &[u8]) -> String {
     match std::str::from_utf8(octets) {
         Ok(text) => text.to_owned(),
@@ -36,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn repeated_and_odd_headers_are_kept() {
+    fn repeated_and_undecodable_headers_are_kept() {
         let lines: [(&str, &[u8]); 7] = [
             ("Via", b"1.1 a"),
             ("content-type", b"text/html"),

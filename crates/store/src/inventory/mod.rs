@@ -1,70 +1,67 @@
-//! The records of the flow `inventory`: one per URL, with what came back when it was last fetched.
+//! Records of the flow `inventory`: one per URL, with the result of its last fetch.
 //!
-//! # The states
+//! # State machine
 //!
-//! | from | by | to |
+//! | from | call | to |
 //! |---|---|---|
 //! | no record | `mark_queued` | `QUEUED` |
 //! | no record, `QUEUED`, `FAILED_RETRYABLE` | `begin` | `IN_PROGRESS` |
 //! | `IN_PROGRESS` | `complete` | `COMPLETED` |
-//! | `IN_PROGRESS` | `fail`, tries are left | `FAILED_RETRYABLE` |
-//! | `IN_PROGRESS` | `fail`, the last try | `FAILED_PERMANENT` |
-//! | `COMPLETED`, `FAILED_PERMANENT` | `mark_queued`, a newer message | `QUEUED`, the tries are counted anew |
-//! | any | `begin`, a newer message | `IN_PROGRESS`, the tries are counted anew |
+//! | `IN_PROGRESS` | `fail`, attempts are left | `FAILED_RETRYABLE` |
+//! | `IN_PROGRESS` | `fail`, last attempt | `FAILED_PERMANENT` |
+//! | `COMPLETED`, `FAILED_PERMANENT` | `mark_queued`, newer message | `QUEUED`, attempts reset |
+//! | any | `begin`, newer message | `IN_PROGRESS`, attempts reset |
 //!
-//! `QUEUED` is the state of an accepted message that no worker has begun. [`mark_queued`](UrlRecords::mark_queued) writes it
-//! after the message is in the queue, so that the worker may be faster: it makes a record where there is none, and gives a
-//! *finished* record to a newer message. It leaves everything else as it is, since a record that is in progress, or waits to
-//! be tried again, says more. A lost write costs nothing: `begin` does not need it.
+//! `QUEUED` is the state of an accepted message that no worker has begun. [`mark_queued`](UrlRecords::mark_queued) runs
+//! after the publish, so that the worker may be faster. Hence it only creates a missing record, or hands a *finished* one
+//! to a newer message; every other state says more. If the write is lost, nothing breaks: `begin` does not need it.
 //!
-//! # Who may change a record
+//! # Fencing
 //!
-//! A message asks for one URL. [`begin`](UrlRecords::begin) hands out an *attempt*: the message and a number that
+//! A message requests one URL. [`begin`](UrlRecords::begin) returns an *attempt*: the message and a fencing number that
 //! grows with each attempt at the record. Only the latest attempt can end, and it ends once: the first `complete` or
-//! `fail` counts, and every repetition is answered with what the first one did. So whatever is killed, and whenever:
+//! `fail` counts, and every repetition returns the same answer. So a kill at any time is harmless:
 //!
-//! | killed | the message comes back, and |
+//! | killed | after redelivery of the message |
 //! |---|---|
 //! | before `begin` | nothing was stored; it begins |
-//! | after `begin`, or while fetching | the record is in progress by the same message: a further attempt, nothing is counted, nothing is reset |
-//! | after `complete`, before the acknowledgement | it is answered *finished*: acknowledge, fetch nothing |
-//! | after `fail` as retryable, before it was put back | the failure is counted already; its next attempt begins, as if it had been put back |
-//! | after `fail` as permanent, before the acknowledgement | it is answered *finished* |
+//! | after `begin`, or while fetching | the record is in progress for the same message: a further attempt, no failure counted |
+//! | after `complete`, before the ack | answered *finished*: ack, no fetch |
+//! | after `fail` as retryable, before the requeue | the failure is counted; the next attempt begins |
+//! | after `fail` as permanent, before the ack | answered *finished* |
 //!
-//! A worker that was thought dead and goes on is *overtaken*: its attempt is not the latest, and changes nothing.
+//! A worker that was taken for dead and goes on is fenced: its attempt is not the latest and changes nothing.
 //!
-//! # Which message counts
+//! # Order of messages
 //!
-//! Of two messages about one URL the *newer* is the one that was requested later; of two of the same time the one
-//! whose id is greater, by its octets. A newer message takes the record over, whatever its state, and its tries are
-//! counted from zero. An older one is *superseded*: what it asks for is done, or is being done, by a request that came
-//! after it, so it is acknowledged and nothing is fetched. That is also how a message is recognised that had ended
-//! before a newer one came, and is delivered once more.
+//! Of two messages about one URL the *newer* is the one requested later; at the same time the one with the greater id, in
+//! byte order. A newer message takes over the record in any state, with its attempts counted from zero. An older one is
+//! *superseded*: a later request has fetched the URL or is fetching it, so the older one is acked without a fetch. The
+//! same rule recognises a redelivered message that ended before a newer one came.
 //!
-//! No message was requested after it was delivered: a later time is taken as that of its `begin`, so that a clock that
-//! is ahead, or a date made up, cannot lock a record against those who come after. A clock that is behind can make a
-//! message look older than one before it: it is then answered by a record that is older than it by no more than the
-//! two clocks differ.
+//! A request time after the `begin` is taken as the time of the `begin`, so that a clock that is ahead, or a forged date,
+//! cannot lock a record. A clock that is behind can make a message look older than its predecessor: it then gets a
+//! record that is older than itself by no more than the clock skew.
 //!
-//! # What is kept when
+//! # Lifetime of fields
 //!
-//! `metadata` and `additional_details` are those of the last attempt that was completed: a new attempt, and one that
-//! fails, leave them as they are. `error_message` is that of the last failure of the message; a completion and a newer
-//! message clear it. `last_attempt_at` is when the latest attempt began, `updated_at` when anything changed.
+//! `metadata` and `additional_details` are those of the last completed attempt; a new or failed attempt leaves them
+//! unchanged. `error_message` is the last failure of the message; a completion and a newer message clear it.
+//! `last_attempt_at` is the start of the latest attempt, `updated_at` the last change.
 //!
-//! # Where our own notes are
+//! # Bookkeeping
 //!
-//! The message, its time and the number of the attempt are [`Work`]. They are shown, and in a store of documents they
-//! are kept, as `additional_details.crawlway`, so that who reads by the fields of the record alone meets no field that
-//! it does not know. That name is ours: details that a worker brings under it are left out.
+//! The message, its request time and the attempt number are [`Work`]. They are shown, and in document stores kept, as
+//! `additional_details.crawlway`, so that other readers of the record meet no unknown top-level field. Details of a
+//! worker under that name are dropped.
 //!
-//! # What a store can keep
+//! # Storable values
 //!
-//! - U+0000, which PostgreSQL and the names of BSON cannot hold, becomes U+FFFD, in all texts and names.
-//! - Whole numbers beyond those of 64 bits with a sign become floating.
-//! - A record is refused as [`Invalid`](StoreError::Invalid), and nothing is changed, when it is larger than
-//!   [`LARGEST`] or nested deeper than [`DEEPEST`]. Who is told so lets the attempt fail, with that reason.
-//! - The text of an error is cut to [`LONGEST_ERROR`].
+//! - U+0000, which PostgreSQL and BSON names do not support, becomes U+FFFD in all texts and names.
+//! - Integers beyond signed 64 bits become floating-point numbers.
+//! - A record larger than [`LARGEST`] or nested deeper than [`DEEPEST`] is [`Invalid`](StoreError::Invalid) and changes
+//!   nothing. The caller fails the attempt with that reason.
+//! - An error text is truncated to [`LONGEST_ERROR`].
 
 mod attempt;
 mod cookies;
@@ -72,40 +69,39 @@ mod headers;
 mod id;
 mod list;
 mod record;
-mod storable;
+mod sanitize;
 
 pub use attempt::{Attempt, Begun, Ended, Fetched, Request};
 pub use cookies::{Cookie, cookies};
 pub use headers::headers;
-pub use id::{NotAnId, RecordId};
-pub use list::{Counts, Cursor, Listed, MOST_LISTED, MOST_WITH_SOURCE, NotACursor, Wanted};
+pub use id::{InvalidRecordId, RecordId};
+pub use list::{Counts, Cursor, InvalidCursor, Listed, MOST_LISTED, MOST_WITH_SOURCE, Wanted};
 pub use record::{Metadata, OURS, PageSource, Processing, Record, Status, Work};
-pub use storable::{DEEPEST, LARGEST, LONGEST_ERROR, LONGEST_REQUEST, error_text, text};
+pub use sanitize::{DEEPEST, LARGEST, LONGEST_ERROR, LONGEST_REQUEST, error_text, text};
 
 use crate::{StoreError, Timestamp};
 use std::fmt::Debug;
 
-/// How often a message is tried before its failure is permanent.
+/// Maximum number of attempts of a message before its failure is permanent.
 pub const MOST_TRIES: u32 = 3;
 
-/// The records of all URLs, shared by all workers.
+/// Records of all URLs, shared by all workers.
 ///
-/// Every call is atomic: it happens as a whole or not at all, and calls on one record happen one after the other.
-/// Every call may be repeated. Times are the caller's.
+/// Every call is atomic and idempotent, and calls on one record are serialised. The caller passes the time.
 #[async_trait::async_trait]
 pub trait UrlRecords: Debug + Send + Sync {
-    /// Notes messages that the queue has accepted: makes a record that is queued where there is none, and turns a finished
-    /// record whose message is older into a queued one of the newer message, with its tries counted anew. Every other
-    /// record stays as it is, and no record loses what was fetched, or its number of attempts.
+    /// Records accepted messages: creates a queued record where there is none, and hands a finished record to a newer
+    /// message as queued, with its attempts reset. Every other record is unchanged. The fetched content and the attempt
+    /// number are kept.
     ///
-    /// Each record changes as a whole. After an error some of them may have been changed; a repetition does the rest.
+    /// Each record changes atomically. After an error some of them may have changed; repeat the call for the rest.
     async fn mark_queued(&self, requests: &[Request], now: Timestamp) -> Result<(), StoreError>;
 
-    /// Begins an attempt at a URL for a message, and makes the record if there is none. When this answers
-    /// [`Begun::Yours`] the record is in progress; with the other answers nothing has changed.
+    /// Begins an attempt at a URL for a message, and creates the record if there is none. After [`Begun::Yours`] the
+    /// record is in progress; after any other answer it is unchanged.
     async fn begin(&self, request: &Request, now: Timestamp) -> Result<Begun, StoreError>;
 
-    /// Ends an attempt with what came back. When this returns, that survives a power cut.
+    /// Completes an attempt with the fetched content. Durable when this returns.
     async fn complete(
         &self,
         attempt: &Attempt,
@@ -113,26 +109,26 @@ pub trait UrlRecords: Debug + Send + Sync {
         now: Timestamp,
     ) -> Result<Ended, StoreError>;
 
-    /// Ends an attempt as failed and counts it: permanently when it was one of `most_tries` or more, else to be tried
-    /// again. When this returns, that survives a power cut.
+    /// Fails an attempt and counts the failure: permanently once `max_attempts` have failed, otherwise retryable.
+    /// Durable when this returns.
     async fn fail(
         &self,
         attempt: &Attempt,
         error: &str,
-        most_tries: u32,
+        max_attempts: u32,
         now: Timestamp,
     ) -> Result<Ended, StoreError>;
 
-    /// A record with all that it has.
+    /// A record with all its fields.
     async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError>;
 
-    /// Records by when they were made, the newest first, those of one time by their ids, the greatest first. Whoever
-    /// goes on from page to page meets each record that was there from the start once, whatever is added meanwhile.
+    /// Records by creation time, newest first, then by id in descending order. Pagination returns each record that
+    /// existed at its start exactly once, whatever is added meanwhile.
     async fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError>;
 
-    /// How many records there are of each status.
+    /// Number of records of each status.
     async fn counts(&self) -> Result<Counts, StoreError>;
 
-    /// Whether the store answers.
+    /// Readiness check: whether the store answers.
     async fn ready(&self) -> Result<(), StoreError>;
 }

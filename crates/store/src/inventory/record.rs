@@ -1,4 +1,4 @@
-//! A record, and the JSON that it is shown as.
+//! Record of a URL and its JSON form.
 
 use super::{RecordId, Request};
 use crate::Timestamp;
@@ -6,50 +6,50 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Where [`Work`] is, within the additional details.
+/// Field of [`Work`] within the additional details.
 pub const OURS: &str = "crawlway";
 
-/// What is known of a URL. As JSON it has the fields of the contract, times in ISO 8601.
+/// Record of a URL. Its JSON form has the fields of the contract, with times in ISO 8601.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its id, which follows from the URL.
+    /// Id, derived from the URL.
     pub id: RecordId,
     /// The URL, in its normal form.
     pub url: String,
-    /// How far it has come.
+    /// Status.
     pub status: Status,
-    /// What came back when it was last completed.
+    /// Content of the last completed attempt.
     pub metadata: Metadata,
-    /// How it went lately.
+    /// Result of the latest attempts.
     pub processing: Processing,
-    /// What else came back when it was last completed, without [`OURS`]; none if that is nothing.
+    /// Further details of the last completed attempt, without [`OURS`]; `None` if empty.
     pub additional_details: Option<Map<String, Value>>,
-    /// Whose attempt is the latest; none if the record is not of our making.
+    /// The latest attempt; `None` if another program created the record.
     pub work: Option<Work>,
-    /// When its URL was first asked for, if it was queued; else when the first attempt began.
+    /// When the URL was first requested, if it was queued; otherwise when the first attempt began.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
 }
 
-/// How far a record has come.
+/// Status of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
-    /// Accepted, and not begun.
+    /// Accepted, not yet begun.
     Queued,
-    /// Being worked on.
+    /// An attempt is running.
     InProgress,
     /// Fetched and stored.
     Completed,
-    /// Failed, and to be tried again.
+    /// Failed, to be retried.
     FailedRetryable,
-    /// Failed as often as it is tried.
+    /// Failed in all attempts.
     FailedPermanent,
 }
 
 impl Status {
-    /// All of them.
+    /// All values.
     pub const ALL: [Status; 5] = [
         Status::Queued,
         Status::InProgress,
@@ -58,7 +58,7 @@ impl Status {
         Status::FailedPermanent,
     ];
 
-    /// The word that is stored.
+    /// The stored name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Status::Queued => "QUEUED",
@@ -69,17 +69,17 @@ impl Status {
         }
     }
 
-    /// The status that a stored word means.
+    /// Parses a stored name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether the message that brought it here has ended, so that nothing changes before a newer one.
+    /// Whether the message has ended; only a newer message changes the record.
     pub const fn is_finished(self) -> bool {
         matches!(self, Status::Completed | Status::FailedPermanent)
     }
 
-    /// Whether the latest attempt has not ended.
+    /// Whether an attempt is running or pending.
     pub const fn is_open(self) -> bool {
         matches!(self, Status::Queued | Status::InProgress)
     }
@@ -91,33 +91,33 @@ impl fmt::Display for Status {
     }
 }
 
-/// What came back.
+/// Fetched content, as shown.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Metadata {
     /// The headers, see [`headers`](super::headers()).
     pub headers: Option<Map<String, Value>>,
     /// The cookies, see [`cookies`](super::cookies()).
     pub cookies: Option<Map<String, Value>>,
-    /// The page's source.
-    #[serde(skip_serializing_if = "PageSource::is_left_out")]
+    /// Page source.
+    #[serde(skip_serializing_if = "PageSource::is_omitted")]
     pub page_source: PageSource,
 }
 
-/// The source of a page, as far as it was asked for.
+/// Page source, if it was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(untagged)]
 pub enum PageSource {
-    /// It was not asked for, and not read; there may be one.
+    /// Not requested and not read; the record may have one.
     LeftOut,
-    /// There is none.
+    /// The record has none.
     #[default]
     Absent,
-    /// There is this one.
+    /// The source.
     Text(String),
 }
 
 impl PageSource {
-    /// The source, if it is here.
+    /// The source, if present.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -125,7 +125,7 @@ impl PageSource {
         }
     }
 
-    fn is_left_out(&self) -> bool {
+    fn is_omitted(&self) -> bool {
         *self == Self::LeftOut
     }
 }
@@ -136,32 +136,32 @@ impl From<Option<String>> for PageSource {
     }
 }
 
-/// How it went lately.
+/// Result of the latest attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Processing {
-    /// How many tries of the latest message have failed.
+    /// Number of failed attempts of the latest message.
     pub retry_count: u32,
-    /// What went wrong last, until it goes well or a newer message comes.
+    /// Last error; cleared by a success and by a newer message.
     pub error_message: Option<String>,
     /// When the latest attempt began.
     #[serde(serialize_with = "opt_iso")]
     pub last_attempt_at: Option<Timestamp>,
 }
 
-/// Whose attempt is the latest.
+/// The latest attempt at a record, for fencing and for the order of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Work {
-    /// The message's id.
+    /// Id of the message.
     pub message_id: String,
-    /// When it was requested, as far as that can be believed.
+    /// When it was requested; not after its `begin`.
     #[serde(serialize_with = "iso")]
     pub requested_at: Timestamp,
-    /// The number of the attempt.
+    /// Number of the attempt.
     pub attempt: u64,
 }
 
 impl Record {
-    /// The record of an accepted message about a URL that has none.
+    /// New record for an accepted message.
     pub fn queued(request: &Request, now: Timestamp) -> Self {
         let Request { url, message_id, requested_at } = request.clone();
         Self {
@@ -177,7 +177,7 @@ impl Record {
         }
     }
 
-    /// Turns a finished record into that of a newer message which was accepted. What was fetched stays.
+    /// Hands a finished record to a newer accepted message. The fetched content is kept.
     pub fn queue_again(&mut self, request: &Request, now: Timestamp) {
         let Request { message_id, requested_at, .. } = request.clone();
         let attempt = self.work.as_ref().map_or(0, |work| work.attempt);
@@ -203,7 +203,7 @@ impl Serialize for Record {
     }
 }
 
-/// The additional details with our notes among them.
+/// Additional details including [`Work`].
 struct Details<'a>(&'a Record);
 
 impl Serialize for Details<'_> {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_anything_says_null_and_one_in_a_list_leaves_its_source_out() {
+    fn empty_fields_are_null_and_an_omitted_source_has_no_field() {
         let mut bare = record();
         (bare.metadata, bare.processing) = (Metadata::default(), Processing::default());
         (bare.additional_details, bare.work) = (None, None);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_found_by_its_word() {
+    fn every_status_round_trips() {
         for status in Status::ALL {
             assert_eq!(Status::from_word(status.as_str()), Some(status));
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());

@@ -1,90 +1,92 @@
-//! Near-duplicates among hits: values of SimHash that differ in few bits.
+//! Collapsing of near-duplicate hits: SimHash values that differ in few bits.
 //!
-//! Going through the ranking from the top makes folding the same whichever part is asked for. How far down is not
-//! known before, so a backend ranks [`first_depth`] hits, folds them, and goes [`deeper`] while groups are missing.
+//! Collapsing starts at the top of the ranking, so that it is the same for every page of results. The required depth is
+//! not known in advance: a backend ranks [`first_depth`] hits, collapses them, and goes [`deeper`] while groups are
+//! missing.
 
 use std::collections::HashMap;
 
-/// How many of its near-duplicates a hit names.
-const MOST_DUPLICATES: usize = 5;
+/// Maximum number of near-duplicates listed with a hit.
+const MAX_DUPLICATES: usize = 5;
 
-/// How many pages are looked at to fold near-duplicates; hits behind them cannot be reached.
-const MOST_FOLDED: usize = 50_000;
+/// Maximum number of hits that are collapsed; hits behind them cannot be reached.
+const MAX_COLLAPSED: usize = 50_000;
 
-/// Greatest Hamming distance at which two pages are near-duplicates, as in the content crate.
-const NEAR: u32 = 3;
+/// Maximum Hamming distance of near-duplicates, as in the content crate.
+const MAX_DISTANCE: u32 = 3;
 
-/// A hit and what was folded into it.
+/// A hit with its near-duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group<T> {
-    /// The best of them.
+    /// The hit with the best rank.
     pub lead: T,
-    /// The others, best first, some of them, and in how many bits each differs.
+    /// The best of the others, best first, with their Hamming distances.
     pub duplicates: Vec<(T, u32)>,
 }
 
 impl<T> Group<T> {
-    /// A hit into which nothing was folded.
+    /// A hit without near-duplicates.
     pub fn alone(lead: T) -> Self {
         Self { lead, duplicates: Vec::new() }
     }
 }
 
-/// How many hits to rank at first, so that so many groups come of them.
+/// Number of hits to rank first for this many groups.
 pub fn first_depth(wanted: usize) -> usize {
-    (2 * wanted + 32).min(MOST_FOLDED)
+    (2 * wanted + 32).min(MAX_COLLAPSED)
 }
 
-/// How many hits to rank next, if this many were not enough and there are more that may be looked at.
+/// Number of hits to rank next if this depth was not enough; `None` at the maximum.
 pub fn deeper(depth: usize) -> Option<usize> {
-    (depth < MOST_FOLDED).then(|| (4 * depth).min(MOST_FOLDED))
+    (depth < MAX_COLLAPSED).then(|| (4 * depth).min(MAX_COLLAPSED))
 }
 
-/// Folds hits, best first, into groups. A hit without a SimHash, because its text has no words, says nothing that
-/// could be the same, and stays alone.
+/// Collapses ranked hits into groups. A hit without a SimHash, because its text has no words, is a group of its own.
 pub fn fold<T>(ranked: impl IntoIterator<Item = (T, Option<u64>)>) -> Vec<Group<T>> {
     let mut groups: Vec<Group<T>> = Vec::new();
-    let mut seen = Seen::default();
+    let mut index = SimHashIndex::default();
     for (hit, hash) in ranked {
-        if let Some((group, distance)) = hash.and_then(|hash| seen.first_near(hash)) {
-            if groups[group].duplicates.len() < MOST_DUPLICATES {
+        if let Some((group, distance)) = hash.and_then(|hash| index.first_near(hash)) {
+            if groups[group].duplicates.len() < MAX_DUPLICATES {
                 groups[group].duplicates.push((hit, distance));
             }
             continue;
         }
         if let Some(hash) = hash {
-            seen.add(hash, groups.len());
+            index.add(hash, groups.len());
         }
         groups.push(Group::alone(hit));
     }
     groups
 }
 
-/// Values that were seen, in the order in which they were added.
+/// Index of SimHash values, in the order of insertion.
 ///
-/// Of two values that differ in at most three bits, one of their four quarters is the same: so only those that share
-/// a quarter are compared.
+/// Two values that differ in at most three bits have at least one equal quarter, so that only values with a common
+/// quarter are compared.
 #[derive(Debug, Default)]
-struct Seen {
+struct SimHashIndex {
     values: Vec<(u64, usize)>,
     by_quarter: HashMap<(usize, u16), Vec<usize>>,
 }
 
-impl Seen {
-    fn add(&mut self, value: u64, of: usize) {
+impl SimHashIndex {
+    fn add(&mut self, value: u64, group: usize) {
         for quarter in quarters(value) {
             self.by_quarter.entry(quarter).or_default().push(self.values.len());
         }
-        self.values.push((value, of));
+        self.values.push((value, group));
     }
 
-    /// What the first near value was added for, and its distance.
+    /// Group of the first value within the maximum distance, and the distance.
     fn first_near(&self, value: u64) -> Option<(usize, u32)> {
-        let sharing = quarters(value).filter_map(|quarter| self.by_quarter.get(&quarter)).flatten();
-        let near =
-            sharing.copied().filter(|&index| (self.values[index].0 ^ value).count_ones() <= NEAR).min()?;
-        let (other, of) = self.values[near];
-        Some((of, (other ^ value).count_ones()))
+        let candidates = quarters(value).filter_map(|quarter| self.by_quarter.get(&quarter)).flatten();
+        let near = candidates
+            .copied()
+            .filter(|&index| (self.values[index].0 ^ value).count_ones() <= MAX_DISTANCE)
+            .min()?;
+        let (other, group) = self.values[near];
+        Some((group, (other ^ value).count_ones()))
     }
 }
 
@@ -100,12 +102,12 @@ mod tests {
     #[test]
     fn three_bits_anywhere_are_near_and_four_are_not() {
         let value = 0x0123_4567_89ab_cdef;
-        let mut seen = Seen::default();
-        seen.add(value, 7);
+        let mut index = SimHashIndex::default();
+        index.add(value, 7);
         for flipped in [0, 1, 1 << 63 | 1, 1 << 63 | 1 << 31 | 1 << 16] {
-            assert_eq!(seen.first_near(value ^ flipped), Some((7, u64::count_ones(flipped))));
+            assert_eq!(index.first_near(value ^ flipped), Some((7, u64::count_ones(flipped))));
         }
-        assert_eq!(seen.first_near(value ^ 0b1111), None);
-        assert_eq!(seen.first_near(value ^ (1 << 63 | 1 << 40 | 1 << 20 | 1)), None);
+        assert_eq!(index.first_near(value ^ 0b1111), None);
+        assert_eq!(index.first_near(value ^ (1 << 63 | 1 << 40 | 1 << 20 | 1)), None);
     }
 }

@@ -1,35 +1,35 @@
-//! What is searched for, and what is found: the shape that the command line, the API and the console share.
+//! Search requests and results, as shared by the command line, the API and the console.
 
 use super::snippet::snippet;
 use crate::{IndexedPage, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What is searched for.
+/// Search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    /// The query as it was typed; [`query`](super::query) says how it is read.
+    /// The query text, see [`query`](super::query).
     pub query: String,
-    /// How many hits to pass over.
+    /// Number of hits to skip.
     pub offset: usize,
-    /// How many hits to show.
+    /// Maximum number of hits to return.
     pub limit: usize,
-    /// Whether near-duplicates of a better hit are folded into it.
+    /// Whether near-duplicates are collapsed into the best hit.
     pub fold: bool,
 }
 
 impl Search {
-    /// The most hits in one part.
+    /// Maximum of `limit`.
     pub const MOST_HITS: usize = 1_000;
 
-    /// How far into the hits one can go: the last hit that can be shown is this one.
+    /// Maximum of `offset + limit`.
     pub const DEEPEST: usize = 10_000;
 
-    /// The first ten hits, with near-duplicates folded.
+    /// The first ten hits, with near-duplicates collapsed.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), offset: 0, limit: 10, fold: true }
     }
 
-    /// Refuses a part that is too large or too far into the hits.
+    /// Validates `limit` and `offset`.
     pub fn check(&self) -> Result<(), SearchError> {
         let Self { offset, limit, .. } = *self;
         let problem = if limit > Self::MOST_HITS {
@@ -45,30 +45,30 @@ impl Search {
         Err(StoreError::Invalid { problem }.into())
     }
 
-    /// How many hits are looked for: one more than is shown, to know whether there is more.
+    /// Number of hits to find: one more than is returned, to know whether there is a next page.
     pub fn wanted(&self) -> usize {
         self.offset.saturating_add(self.limit).saturating_add(1)
     }
 
-    /// Where the next part begins, if so many hits were found of those that were looked for.
+    /// Offset of the next page, if this many hits were found.
     pub fn next_offset(&self, found: usize) -> Option<usize> {
         let next = self.offset.saturating_add(self.limit);
         (found > next && self.limit > 0 && next < Self::DEEPEST).then_some(next)
     }
 }
 
-/// What is found.
+/// Search results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// How many pages match, those folded included.
+    /// Number of matching pages, including collapsed ones.
     pub total: u64,
-    /// The hits of this part, best first.
+    /// The hits, best first.
     pub hits: Vec<Hit>,
-    /// Where the next part begins, if there is one.
+    /// Offset of the next page, if there is one.
     pub next_offset: Option<usize>,
 }
 
-/// A page that was found.
+/// A page that matches the query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// Its URL.
@@ -80,28 +80,27 @@ pub struct Hit {
     /// Its description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// A part of its text in which the words of the query are marked: HTML in which everything is escaped but
-    /// `<mark>`.
+    /// Excerpt of its text with the terms of the query highlighted, as HTML with everything escaped but `<mark>`.
     pub snippet: String,
-    /// How well it fits; only comparable within one search.
+    /// Relevance score, comparable within one search only.
     pub score: f32,
     /// When it was crawled.
     pub crawled_at: Timestamp,
-    /// The status it was answered with.
+    /// HTTP status of the response.
     pub status_code: u16,
-    /// The item that brought it.
+    /// The item it came from.
     pub item: String,
-    /// The SimHash of its text, as the signed integer that is stored.
+    /// SimHash of its text, as the signed integer that is stored.
     pub simhash: i64,
-    /// Hits that are near-duplicates of this one and were folded into it, best first, some of them.
+    /// Near-duplicates that were collapsed into this hit, best first, possibly not all of them.
     pub duplicates: Vec<Duplicate>,
 }
 
 impl Hit {
-    /// A page that was found, with these sequences of words marked in its snippet.
-    pub fn new(page: IndexedPage, score: f32, marked: &[Vec<String>], duplicates: Vec<Duplicate>) -> Self {
+    /// A hit with a snippet in which these terms are highlighted.
+    pub fn new(page: IndexedPage, score: f32, terms: &[Vec<String>], duplicates: Vec<Duplicate>) -> Self {
         Self {
-            snippet: snippet(&page.text, marked),
+            snippet: snippet(&page.text, terms),
             url: page.url,
             host: page.host,
             title: page.title,
@@ -116,25 +115,25 @@ impl Hit {
     }
 }
 
-/// A hit that was folded into a better one.
+/// A near-duplicate that was collapsed into a better hit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Duplicate {
     /// Its URL.
     pub url: String,
     /// Its title.
     pub title: String,
-    /// In how many bits its SimHash differs.
+    /// Hamming distance of the SimHash values.
     pub distance: u32,
 }
 
-/// Why a search failed.
+/// Error of a search.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// The query cannot be read.
+    /// The query is invalid.
     #[error("cannot read the query at character {at}: {problem}")]
     Query {
-        /// Where in the query, in characters from 1.
+        /// Position in the query, in characters from 1.
         at: usize,
         /// What is wrong, and what to write instead.
         problem: String,

@@ -1,4 +1,4 @@
-//! A part of a page's text with the words of the query marked, as HTML.
+//! Snippets: excerpts of a page's text with the terms of the query highlighted, as HTML.
 
 use super::{
     Query,
@@ -6,31 +6,31 @@ use super::{
 };
 use std::collections::HashMap;
 
-/// About how long a snippet is, in characters.
-const LENGTH: usize = 200;
+/// Target length of a snippet, in characters.
+const TARGET_LENGTH: usize = 200;
 
-/// How many characters may stand before the first mark.
-const BEFORE: usize = 40;
+/// Maximum number of characters before the first highlight.
+const MAX_LEAD: usize = 40;
 
-/// Matches that are looked at; a text full of them has a good place among the first.
-const MOST_MATCHES: usize = 2_000;
+/// Maximum number of matches considered; a text with more has a good excerpt among the first.
+const MAX_MATCHES: usize = 2_000;
 
-/// The part of the text in which most of these sequences of words occur, or its beginning.
-pub fn snippet(text: &str, marked: &[Vec<String>]) -> String {
-    let (places, matches) = find(text, marked);
-    let start = best_match(text, &matches).map_or(0, |found| start_before(text, &places, found.first));
-    let (from, to) = cut(text, &places, start);
+/// Excerpt with the most matches of these terms, each a sequence of words; without a match the start of the text.
+pub fn snippet(text: &str, terms: &[Vec<String>]) -> String {
+    let (tokens, matches) = find(text, terms);
+    let start = best_match(text, &matches).map_or(0, |best| start_before(text, &tokens, best.first));
+    let (from, to) = excerpt(text, &tokens, start);
     let mut html = String::with_capacity(to - from + 64);
     if !text[..from].trim().is_empty() {
         html.push_str("… ");
     }
     let mut at = from;
-    for (mark_from, mark_to) in marks(&matches, from, to) {
-        escape(&text[at..mark_from], &mut html);
+    for (match_from, match_to) in highlights(&matches, from, to) {
+        escape(&text[at..match_from], &mut html);
         html.push_str("<mark>");
-        escape(&text[mark_from..mark_to], &mut html);
+        escape(&text[match_from..match_to], &mut html);
         html.push_str("</mark>");
-        at = mark_to;
+        at = match_to;
     }
     escape(&text[at..to], &mut html);
     if !text[to..].trim().is_empty() {
@@ -39,25 +39,24 @@ pub fn snippet(text: &str, marked: &[Vec<String>]) -> String {
     html
 }
 
-/// What a snippet marks: each a sequence of words that the text may contain. What must not be there is not looked
-/// for, and neither is what was asked of the title.
+/// Terms that a snippet highlights: the words and phrases of the query, except negated ones and those of the title.
 pub fn marked(query: &Query) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    collect_marked(query, &mut found);
-    found.sort();
-    found.dedup();
-    found
+    let mut terms = Vec::new();
+    collect_terms(query, &mut terms);
+    terms.sort();
+    terms.dedup();
+    terms
 }
 
-fn collect_marked(query: &Query, found: &mut Vec<Vec<String>>) {
+fn collect_terms(query: &Query, terms: &mut Vec<Vec<String>>) {
     match query {
         Query::Word(text) | Query::Phrase(text) => {
             let words = list(text);
             if !words.is_empty() {
-                found.push(words);
+                terms.push(words);
             }
         }
-        Query::All(parts) | Query::Any(parts) => parts.iter().for_each(|part| collect_marked(part, found)),
+        Query::All(parts) | Query::Any(parts) => parts.iter().for_each(|part| collect_terms(part, terms)),
         Query::Not(_)
         | Query::TitleWord(_)
         | Query::TitlePhrase(_)
@@ -66,115 +65,109 @@ fn collect_marked(query: &Query, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// A word of the text: where it is, and which word of the query it is, if any.
-struct Place {
+/// A token of the text, with the number of the query word that it equals.
+struct Token {
     from: usize,
     to: usize,
     word: Option<usize>,
 }
 
-/// A sequence that was found.
+/// An occurrence of a term.
 #[derive(Clone, Copy)]
 struct Match {
-    /// Its first word among the places.
+    /// Index of its first token.
     first: usize,
     from: usize,
     to: usize,
-    sequence: usize,
+    term: usize,
 }
 
-fn find(text: &str, marked: &[Vec<String>]) -> (Vec<Place>, Vec<Match>) {
+fn find(text: &str, terms: &[Vec<String>]) -> (Vec<Token>, Vec<Match>) {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let sequences: Vec<Vec<usize>> = marked
-        .iter()
-        .map(|words| {
-            words
-                .iter()
-                .map(|word| {
-                    let next = numbers.len();
-                    *numbers.entry(word.as_str()).or_insert(next)
-                })
-                .collect()
-        })
-        .collect();
-    let mut places = Vec::new();
+    let mut number_of = |word| {
+        let next = numbers.len();
+        *numbers.entry(word).or_insert(next)
+    };
+    let terms: Vec<Vec<usize>> =
+        terms.iter().map(|words| words.iter().map(|word| number_of(word.as_str())).collect()).collect();
+    let mut tokens = Vec::new();
     let (mut stream, mut word) = (words(text), String::new());
-    while let Some(place) = stream.next_into(&mut word) {
+    while let Some(range) = stream.next_into(&mut word) {
         let word = numbers.get(word.as_str()).copied();
-        places.push(Place { from: place.start, to: place.end, word });
+        tokens.push(Token { from: range.start, to: range.end, word });
     }
     let mut matches = Vec::new();
-    for (first, place) in places.iter().enumerate() {
-        let Some(word) = place.word else { continue };
-        for (sequence, words) in sequences.iter().enumerate() {
-            let Some(here) = places.get(first..first + words.len()) else { continue };
-            if words[0] == word && here.iter().zip(words).all(|(place, word)| place.word == Some(*word)) {
-                let to = here.last().map_or(place.to, |last| last.to);
-                matches.push(Match { first, from: place.from, to, sequence });
+    for (first, token) in tokens.iter().enumerate() {
+        let Some(word) = token.word else { continue };
+        for (term, words) in terms.iter().enumerate() {
+            let Some(candidate) = tokens.get(first..first + words.len()) else { continue };
+            if words[0] == word && candidate.iter().zip(words).all(|(token, word)| token.word == Some(*word))
+            {
+                let to = candidate.last().map_or(token.to, |last| last.to);
+                matches.push(Match { first, from: token.from, to, term });
             }
         }
-        if matches.len() >= MOST_MATCHES {
+        if matches.len() >= MAX_MATCHES {
             break;
         }
     }
-    (places, matches)
+    (tokens, matches)
 }
 
-/// The match after which most different sequences follow within a snippet; then the most matches; then the first.
+/// The match that is followed by the most different terms within a snippet; then by the most matches; then the first.
 fn best_match(text: &str, matches: &[Match]) -> Option<Match> {
     let mut best: Option<((usize, usize), Match)> = None;
-    for (index, found) in matches.iter().enumerate() {
-        let end = forward(text, found.from, LENGTH - BEFORE);
+    for (index, candidate) in matches.iter().enumerate() {
+        let end = forward(text, candidate.from, TARGET_LENGTH - MAX_LEAD);
         let within =
             matches[index..].iter().take_while(|other| other.from < end).filter(|other| other.to <= end);
-        let mut sequences: Vec<usize> = within.map(|other| other.sequence).collect();
-        let count = sequences.len();
-        sequences.sort_unstable();
-        sequences.dedup();
-        let merit = (sequences.len(), count);
-        if best.is_none_or(|(least, _)| merit > least) {
-            best = Some((merit, *found));
+        let mut terms: Vec<usize> = within.map(|other| other.term).collect();
+        let count = terms.len();
+        terms.sort_unstable();
+        terms.dedup();
+        let score = (terms.len(), count);
+        if best.is_none_or(|(best_score, _)| score > best_score) {
+            best = Some((score, *candidate));
         }
     }
-    best.map(|(_, found)| found)
+    best.map(|(_, best)| best)
 }
 
-/// The start of the word from which a snippet with this word begins.
-fn start_before(text: &str, places: &[Place], first: usize) -> usize {
-    let earliest = backward(text, places[first].from, BEFORE);
-    let before = places[..first].iter().rev().take_while(|place| place.from >= earliest);
-    before.last().map_or(places[first].from, |place| place.from)
+/// Start of the excerpt for a match that begins with this token: the start of an earlier token.
+fn start_before(text: &str, tokens: &[Token], first: usize) -> usize {
+    let earliest = backward(text, tokens[first].from, MAX_LEAD);
+    let before = tokens[..first].iter().rev().take_while(|token| token.from >= earliest);
+    before.last().map_or(tokens[first].from, |token| token.from)
 }
 
-/// From here to the end of the last word that fits.
-fn cut(text: &str, places: &[Place], start: usize) -> (usize, usize) {
-    // What stands before the first word belongs to it, unless it is much.
-    let first = places.first().map_or(0, |place| place.from);
-    let from = if start == first && backward(text, first, BEFORE) == 0 { 0 } else { start };
-    let latest = forward(text, from, LENGTH);
+/// Range of the excerpt from this start to the end of the last token that fits.
+fn excerpt(text: &str, tokens: &[Token], start: usize) -> (usize, usize) {
+    // A short piece of text before the first token belongs to it.
+    let first = tokens.first().map_or(0, |token| token.from);
+    let from = if start == first && backward(text, first, MAX_LEAD) == 0 { 0 } else { start };
+    let latest = forward(text, from, TARGET_LENGTH);
     if latest == text.len() {
         return (from, latest);
     }
-    let fitting = places.iter().rev().find(|place| place.to <= latest && place.to > from);
-    // A full stop right after the last word may come along.
-    let to = fitting.map_or(latest, |place| {
-        let after = text[place.to..].chars().take_while(|c| !c.is_whitespace() && !c.is_alphanumeric());
-        place.to + after.take(3).map(char::len_utf8).sum::<usize>()
+    let last = tokens.iter().rev().find(|token| token.to <= latest && token.to > from);
+    // Punctuation right after the last token is included.
+    let to = last.map_or(latest, |token| {
+        let after = text[token.to..].chars().take_while(|c| !c.is_whitespace() && !c.is_alphanumeric());
+        token.to + after.take(3).map(char::len_utf8).sum::<usize>()
     });
     (from, to)
 }
 
-/// What is marked of this part, in order, overlapping matches as one.
-fn marks(matches: &[Match], from: usize, to: usize) -> Vec<(usize, usize)> {
-    let mut marks: Vec<(usize, usize)> = Vec::new();
-    let inside = matches.iter().filter(|found| found.from >= from && found.to <= to);
-    for found in inside {
-        match marks.last_mut() {
-            Some((_, end)) if found.from <= *end => *end = found.to.max(*end),
-            _ => marks.push((found.from, found.to)),
+/// Highlighted ranges within the excerpt, in order, with overlapping matches merged.
+fn highlights(matches: &[Match], from: usize, to: usize) -> Vec<(usize, usize)> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for inside in matches.iter().filter(|inside| inside.from >= from && inside.to <= to) {
+        match ranges.last_mut() {
+            Some((_, end)) if inside.from <= *end => *end = inside.to.max(*end),
+            _ => ranges.push((inside.from, inside.to)),
         }
     }
-    marks
+    ranges
 }
 
 fn forward(text: &str, from: usize, characters: usize) -> usize {
@@ -185,7 +178,7 @@ fn backward(text: &str, from: usize, characters: usize) -> usize {
     text[..from].char_indices().rev().take(characters).last().map_or(from, |(at, _)| at)
 }
 
-/// Adds text to HTML, with runs of white space as one space.
+/// Appends escaped text, with runs of white space as one space.
 fn escape(text: &str, html: &mut String) {
     let mut spaced = false;
     for c in text.chars() {
@@ -214,12 +207,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(text: &str, query: &[&str]) -> String {
-        let marked: Vec<Vec<String>> = query.iter().map(|part| list(part)).collect();
-        snippet(text, &marked)
+        let terms: Vec<Vec<String>> = query.iter().map(|part| list(part)).collect();
+        snippet(text, &terms)
     }
 
     #[test]
-    fn marks_are_html_and_the_rest_is_escaped() {
+    fn everything_but_the_highlights_is_escaped() {
         assert_eq!(of("a <b> & \"c\"", &["b"]), "a &lt;<mark>b</mark>&gt; &amp; &quot;c&quot;");
         assert_eq!(of("", &["b"]), "");
         assert_eq!(of("<<<>>>", &["b"]), "&lt;&lt;&lt;&gt;&gt;&gt;");
@@ -227,21 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn folded_and_cjk_words_are_marked_where_they_stand() {
+    fn folded_and_cjk_words_are_highlighted_in_place() {
         assert_eq!(
             of("der GROẞE Café-Tisch", &["grosse", "cafe"]),
             "der <mark>GROẞE</mark> <mark>Café</mark>-Tisch"
         );
         assert_eq!(of("我在東京塔下等你", &["東京塔"]), "我在<mark>東京塔</mark>下等你");
-        assert_eq!(
-            of("東の京、東京", &["東京"]),
-            "東の京、<mark>東京</mark>",
-            "only where they follow each other"
-        );
+        assert_eq!(of("東の京、東京", &["東京"]), "東の京、<mark>東京</mark>", "only as a sequence");
     }
 
     #[test]
-    fn the_part_with_most_words_is_shown_and_cut_at_words() {
+    fn the_excerpt_has_the_most_terms_and_ends_at_words() {
         let filler = "lorem ipsum dolor sit amet ".repeat(20);
         let text = format!("{filler}alpha {filler}alpha beta. {filler}");
         insta::assert_snapshot!(of(&text, &["alpha", "beta"]), @"… sit amet lorem ipsum dolor sit amet <mark>alpha</mark> <mark>beta</mark>. lorem ipsum dolor sit amet lorem ipsum dolor sit amet lorem ipsum dolor sit amet lorem ipsum dolor sit amet lorem ipsum dolor sit amet lorem ipsum dolor …");
@@ -258,7 +247,7 @@ mod tests {
             let rest = html.replace("<mark>", "").replace("</mark>", "");
             prop_assert!(!rest.contains(['<', '>', '"', '\'']), "{}", html);
             let plain = ["&lt;", "&gt;", "&quot;", "&#39;", "&amp;"].iter().fold(rest, |rest, escape| rest.replace(escape, "x"));
-            prop_assert!(plain.chars().count() <= LENGTH + 8, "{}", html);
+            prop_assert!(plain.chars().count() <= TARGET_LENGTH + 8, "{}", html);
         }
     }
 }

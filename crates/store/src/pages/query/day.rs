@@ -1,11 +1,11 @@
-//! Days in UTC and points in time, as queries name them.
+//! Dates and times in queries.
 
 use crate::Timestamp;
 use std::fmt;
 
 const MILLIS_PER_DAY: u64 = 86_400_000;
 
-/// A day of the years 1970 to 9999, in UTC.
+/// Calendar day in UTC, from 1970 to 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day {
     year: u16,
@@ -14,7 +14,7 @@ pub struct Day {
 }
 
 impl Day {
-    /// The day, if there is such a day.
+    /// A day; `None` if it does not exist.
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
         let exists = (1970..=9999).contains(&year)
             && (1..=12).contains(&month)
@@ -22,25 +22,24 @@ impl Day {
         exists.then_some(Self { year, month, day })
     }
 
-    /// Its first millisecond.
+    /// First millisecond.
     pub fn start(self) -> Timestamp {
         Timestamp::from_millis(self.number() * MILLIS_PER_DAY)
     }
 
-    /// Its last millisecond.
+    /// Last millisecond.
     pub fn end(self) -> Timestamp {
         Timestamp::from_millis((self.number() + 1) * MILLIS_PER_DAY - 1)
     }
 
-    /// Days since the first of January 1970.
+    /// Days since 1970-01-01.
     fn number(self) -> u64 {
+        const LEAP_DAYS_BEFORE_1970: u64 = 477;
         let year = u64::from(self.year);
         let before = year - 1;
         let leap_days = before / 4 - before / 100 + before / 400;
-        // The same sum for 1969.
-        let leap_days_of_1969 = 477;
         let months: u64 = (1..self.month).map(|month| u64::from(days_of_month(self.year, month))).sum();
-        (year - 1970) * 365 + leap_days - leap_days_of_1969 + months + u64::from(self.day) - 1
+        (year - 1970) * 365 + leap_days - LEAP_DAYS_BEFORE_1970 + months + u64::from(self.day) - 1
     }
 }
 
@@ -50,17 +49,17 @@ impl fmt::Display for Day {
     }
 }
 
-/// One end of a range of time: a whole day, or a point in time.
+/// End of a time range: a whole day or a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// All of a day.
+    /// A whole day.
     Day(Day),
-    /// This millisecond.
+    /// A point in time.
     Time(Timestamp),
 }
 
 impl Moment {
-    /// Its first millisecond.
+    /// First millisecond.
     pub fn start(self) -> Timestamp {
         match self {
             Self::Day(day) => day.start(),
@@ -68,7 +67,7 @@ impl Moment {
         }
     }
 
-    /// Its last millisecond.
+    /// Last millisecond.
     pub fn end(self) -> Timestamp {
         match self {
             Self::Day(day) => day.end(),
@@ -86,7 +85,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Reads a date or a time of ISO 8601 as the first and the last moment of it: `2026-01-31`, `20260131`, `2026-01`, `2026`,
+/// Parses an ISO 8601 date or time into its first and last moment: `2026-01-31`, `20260131`, `2026-01`, `2026`,
 /// `2026-01-31T12:00:00Z`.
 pub(super) fn parse_moments(text: &str) -> Result<(Moment, Moment), String> {
     if text.contains(['T', 't', ' ']) {
@@ -102,7 +101,7 @@ pub(super) fn parse_moments(text: &str) -> Result<(Moment, Moment), String> {
     Ok((Moment::Day(first), Moment::Day(last)))
 }
 
-/// Reads `2026-01-31`, `2026-01` or `2026` as the first and the last day of it.
+/// Parses `2026-01-31`, `2026-01` or `2026` into its first and last day.
 fn parse_days(text: &str) -> Result<(Day, Day), String> {
     let mut parts = text.split('-');
     let year = parts.next().and_then(|part| number(part, 4));
@@ -121,13 +120,13 @@ fn parse_days(text: &str) -> Result<(Day, Day), String> {
         Some(None) => return Err(not_a_date(text)),
     };
     let (first_month, last_month) = (narrow(first_month), narrow(last_month));
-    let longest = days_of_month(year, last_month);
+    let month_length = days_of_month(year, last_month);
     let (first_day, last_day) = match day {
-        None => (1, longest),
-        Some(Some(day)) if (1..=u16::from(longest)).contains(&day) => (narrow(day), narrow(day)),
+        None => (1, month_length),
+        Some(Some(day)) if (1..=u16::from(month_length)).contains(&day) => (narrow(day), narrow(day)),
         Some(Some(_)) => {
             return Err(format!(
-                "there is no day `{text}`; {year:04}-{last_month:02} has the days 01 to {longest}"
+                "there is no day `{text}`; {year:04}-{last_month:02} has the days 01 to {month_length}"
             ));
         }
         Some(None) => return Err(not_a_date(text)),
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn days_that_do_not_exist_are_told_so() {
+    fn invalid_days_are_refused() {
         assert_eq!(Day::new(2026, 2, 29), None);
         assert_eq!(
             parse_days("2026-02-30").unwrap_err(),

@@ -1,8 +1,8 @@
-//! From characters to tokens: words, quotes, parentheses, operators and fields, each with its place.
+//! Lexer: words, phrases, parentheses, operators and fields, each with its position.
 
 use super::super::SearchError;
 
-/// A token, and where it starts, in characters from 1.
+/// Token with its position, in characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) at: usize,
@@ -13,14 +13,14 @@ pub(super) struct Token {
 pub(super) enum Kind {
     Word(String),
     Phrase(String),
-    /// A known field with its value, and whether that was in quotes.
+    /// A field with its value, and whether the value was quoted.
     Field(Field, String, bool),
     Open,
     Close,
     And,
     Or,
     Not,
-    /// `-` right before what it negates.
+    /// `-` right before a negated clause.
     Minus,
 }
 
@@ -33,21 +33,15 @@ pub(super) enum Field {
     Before,
 }
 
-pub(super) const KNOWN_FIELDS: &str = "host:, title:, date:, after: and before:";
+const FIELDS: &str = "host:, title:, date:, after: and before:";
 
 impl Field {
     fn named(name: &str) -> Option<Self> {
-        let known = [
-            ("host", Self::Host),
-            ("title", Self::Title),
-            ("date", Self::Date),
-            ("after", Self::After),
-            ("before", Self::Before),
-        ];
-        known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, field)| field)
+        let fields = [Self::Host, Self::Title, Self::Date, Self::After, Self::Before];
+        fields.into_iter().find(|field| field.name().eq_ignore_ascii_case(name))
     }
 
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
             Self::Title => "title",
@@ -57,7 +51,7 @@ impl Field {
         }
     }
 
-    pub(super) fn example(self) -> &'static str {
+    fn example(self) -> &'static str {
         match self {
             Self::Host => "host:example.org",
             Self::Title => "title:word or title:\"some words\"",
@@ -79,13 +73,13 @@ pub(super) fn problem(at: usize, problem: impl Into<String>) -> SearchError {
     SearchError::Query { at, problem: problem.into() }
 }
 
-/// Whether there is anything in it that can be searched for.
-pub(super) fn says_something(text: &str) -> bool {
+/// Whether the text has anything that can be searched for.
+fn is_searchable(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// The quotes of keyboards and of phones, which make them round by themselves.
-pub(super) fn is_quote(c: char) -> bool {
+/// Straight quotes, and the typographic ones that phones insert.
+fn is_quote(c: char) -> bool {
     matches!(c, '"' | '“' | '”' | '„' | '‟' | '＂')
 }
 
@@ -109,7 +103,7 @@ impl Lexer<'_> {
                 ')' => self.push_one(Kind::Close),
                 c if is_quote(c) => {
                     let phrase = self.quoted()?;
-                    if !says_something(&phrase) {
+                    if !is_searchable(&phrase) {
                         let fault = "there is no letter and no digit between these quotes; leave them out";
                         return Err(problem(at, fault));
                     }
@@ -127,7 +121,7 @@ impl Lexer<'_> {
         self.tokens.push(Token { at: self.next, kind });
     }
 
-    /// Whether a dash here negates what follows, rather than being a dash between words.
+    /// Whether a dash here is a negation instead of a dash between words.
     fn negates(&self) -> bool {
         let follows = self.characters.get(self.next + 1);
         follows.is_some_and(|&c| c == '(' || is_quote(c) || !ends_word(c) && c != '-')
@@ -156,13 +150,13 @@ impl Lexer<'_> {
             "NOT" => Kind::Not,
             _ => match self.field(at, &word)? {
                 Some(kind) => kind,
-                None if says_something(&word) => Kind::Word(word),
+                None if is_searchable(&word) => Kind::Word(word),
                 None if self
                     .tokens
                     .last()
                     .is_some_and(|last| matches!(last.kind, Kind::Not | Kind::Minus)) =>
                 {
-                    // Passed over, it would have the next word negated.
+                    // If it were skipped, the next word would be negated.
                     let fault = format!(
                         "`{word}` has no letter and no digit to search for; write a word after `NOT` or `-`"
                     );
@@ -175,13 +169,13 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// `name:value`, where the value may be in quotes. Whatever else has a colon is a word: a time of the day, a
-    /// URL, a path of a program, a colon at the end.
+    /// `name:value`, where the value may be quoted. Other text with a colon is a word: a time, a URL, a path, a colon at
+    /// the end.
     fn field(&mut self, at: usize, word: &str) -> Result<Option<Kind>, SearchError> {
         let Some((name, value)) = word.split_once(':') else { return Ok(None) };
-        let like_a_field =
+        let is_field_name =
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || c == '_' || c == '-');
-        if !like_a_field || value.starts_with([':', '/']) {
+        if !is_field_name || value.starts_with([':', '/']) {
             return Ok(None);
         }
         let follows = self.characters.get(self.next).copied();
@@ -193,7 +187,7 @@ impl Lexer<'_> {
             return Err(problem(at, unknown_field(name, value)));
         };
         let (value, quoted) = if quote_follows { (self.quoted()?, true) } else { (value.to_owned(), false) };
-        if value.is_empty() || field == Field::Title && !says_something(&value) {
+        if value.is_empty() || field == Field::Title && !is_searchable(&value) {
             let name = field.name();
             let hint = if follows == Some('(') { ", once for each word, without parentheses" } else { "" };
             return Err(problem(
@@ -210,7 +204,7 @@ impl Lexer<'_> {
 }
 
 fn unknown_field(name: &str, value: &str) -> String {
-    let meant = match name.to_ascii_lowercase().as_str() {
+    let hint = match name.to_ascii_lowercase().as_str() {
         "site" | "domain" | "hostname" | "url" | "inurl" => {
             " (for pages of one site, write host:example.org)"
         }
@@ -221,7 +215,7 @@ fn unknown_field(name: &str, value: &str) -> String {
     };
     let quoted = if value.is_empty() { String::new() } else { format!(": \"{name}:{value}\"") };
     format!(
-        "`{name}:` is not a field{meant}; the fields are {KNOWN_FIELDS}; to search for the text itself, put all of it \
+        "`{name}:` is not a field{hint}; the fields are {FIELDS}; to search for the text itself, put all of it \
          in quotes{quoted}"
     )
 }

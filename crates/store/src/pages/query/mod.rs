@@ -1,4 +1,4 @@
-//! The query language: what people type to find pages, the same for every backend.
+//! The query language, the same for every backend.
 //!
 //! | written | finds pages |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | `date:2026-01`, `date:2026` | crawled in this month, in this year |
 //! | `after:2026-01-01`, `before:2026-02-01` | crawled on this day or later, on this day or earlier |
 //!
-//! Days are days in UTC. Where a day may stand a time of ISO 8601 may stand too: `after:2026-01-01T12:00:00Z`. Case and accents do not count. Operators are written in capitals, so that *and*, *or* and
-//! *not* can be searched for; `&&` and `||` are `AND` and `OR`. A word that a backend reads as several (`e-mail`,
-//! `12:30`, a URL, text in a script without spaces) is a phrase of them. Signs alone say nothing and are passed
-//! over. What is in quotes is never an operator or a field.
+//! Days are in UTC. An ISO 8601 time may replace a day: `after:2026-01-01T12:00:00Z`. Case and accents are ignored.
+//! Operators are in capitals, so that *and*, *or* and *not* can be searched for; `&&` and `||` are `AND` and `OR`. A word
+//! that the tokenizer splits (`e-mail`, `12:30`, a URL, text in a script without spaces) is a phrase. Punctuation alone is
+//! skipped. Quoted text is never an operator or a field.
 
 mod day;
 mod lex;
@@ -30,59 +30,58 @@ pub use day::{Day, Moment};
 
 use super::SearchError;
 
-/// The longest query that is read, in characters.
-pub const MOST_CHARACTERS: usize = 1_000;
+/// Maximum length of a query, in characters.
+pub const MAX_CHARACTERS: usize = 1_000;
 
-/// The most words, phrases and filters in one query.
-pub const MOST_PARTS: usize = 100;
+/// Maximum number of words, phrases and filters in a query.
+pub const MAX_CLAUSES: usize = 100;
 
-/// How deeply parentheses and negations may be nested.
-pub const MOST_LEVELS: usize = 20;
+/// Maximum nesting of parentheses and negations.
+pub const MAX_DEPTH: usize = 20;
 
-/// A query that was read. It always has a part that pages must match, so it never means *all but*.
+/// Parsed query. It always has a positive part, so that it never means *all pages except*.
 ///
-/// `AND` and `OR` have at least two parts, and none of their own kind; a negation never negates a negation.
+/// `AND` and `OR` have at least two parts, none of them of the same kind; a negation is never negated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
-    /// A word, as it was typed, with at least one letter or digit. A backend may read it as several, which then
-    /// have to follow each other.
+    /// A word as typed, with at least one letter or digit. If the tokenizer splits it, it is a phrase.
     Word(String),
-    /// Words that follow each other, as they were typed between quotes.
+    /// A phrase, as typed between quotes.
     Phrase(String),
-    /// A word of the title.
+    /// A word in the title.
     TitleWord(String),
-    /// Words of the title that follow each other.
+    /// A phrase in the title.
     TitlePhrase(String),
-    /// A host and its subdomains, spelled as in a normal URL.
+    /// A host with its subdomains, in the form of a normalised URL.
     Host(String),
-    /// Crawled on these days or between these moments, the first and the last included.
+    /// Range of crawl times, both ends included.
     Crawled {
-        /// The first day or moment, if it does not go back without end.
+        /// First day or time; `None` for no lower bound.
         from: Option<Moment>,
-        /// The last day or moment, if it does not go on without end.
+        /// Last day or time; `None` for no upper bound.
         to: Option<Moment>,
     },
-    /// All of these.
+    /// Conjunction.
     All(Vec<Query>),
-    /// At least one of these.
+    /// Disjunction.
     Any(Vec<Query>),
-    /// Not this.
+    /// Negation.
     Not(Box<Query>),
 }
 
 impl Query {
-    /// Reads a query; the error says where it stops making sense and what to write instead.
+    /// Parses a query. The error has the position of the problem and what to write instead.
     pub fn parse(text: &str) -> Result<Self, SearchError> {
         parse::parse(text)
     }
 
-    /// What matches both.
+    /// Conjunction with another query.
     pub fn and(self, other: Self) -> Self {
         let both = vec![self.clone(), other];
         Self::all(both).unwrap_or(self)
     }
 
-    /// Whether it says what pages must have, rather than only what they must not.
+    /// Whether it requires something, instead of only excluding something.
     fn is_positive(&self) -> bool {
         match self {
             Self::Not(_) => false,
@@ -99,23 +98,26 @@ impl Query {
         }
     }
 
-    /// All of the parts, with those of the same kind taken in.
+    /// Conjunction of the parts, with nested conjunctions flattened.
     fn all(parts: Vec<Self>) -> Option<Self> {
         let flat = parts.into_iter().flat_map(|part| match part {
             Self::All(inner) => inner,
             other => vec![other],
         });
-        let mut flat: Vec<Self> = flat.collect();
-        if flat.len() > 1 { Some(Self::All(flat)) } else { flat.pop() }
+        one_or(flat.collect(), Self::All)
     }
 
-    /// Any of the parts, with those of the same kind taken in.
+    /// Disjunction of the parts, with nested disjunctions flattened.
     fn any(parts: Vec<Self>) -> Option<Self> {
         let flat = parts.into_iter().flat_map(|part| match part {
             Self::Any(inner) => inner,
             other => vec![other],
         });
-        let mut flat: Vec<Self> = flat.collect();
-        if flat.len() > 1 { Some(Self::Any(flat)) } else { flat.pop() }
+        one_or(flat.collect(), Self::Any)
     }
+}
+
+/// The only part, or the combination of several.
+fn one_or(mut parts: Vec<Query>, combine: fn(Vec<Query>) -> Query) -> Option<Query> {
+    if parts.len() > 1 { Some(combine(parts)) } else { parts.pop() }
 }

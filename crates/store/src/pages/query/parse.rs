@@ -1,28 +1,26 @@
-//! From tokens to a query: `NOT` binds closest, then `AND`, then `OR`.
+//! Parser: `NOT` binds closest, then `AND`, then `OR`.
 
 use super::{
     super::SearchError,
-    MOST_CHARACTERS, MOST_LEVELS, MOST_PARTS, Query,
+    MAX_CHARACTERS, MAX_CLAUSES, MAX_DEPTH, Query,
     day::parse_moments,
     lex::{Field, Kind, Token, lex, problem},
 };
 
 pub(super) fn parse(text: &str) -> Result<Query, SearchError> {
-    let length = text.chars().take(MOST_CHARACTERS + 1).count();
-    if length > MOST_CHARACTERS {
-        let fault = format!("the query is longer than {MOST_CHARACTERS} characters; search for fewer words");
-        return Err(problem(MOST_CHARACTERS + 1, fault));
+    let length = text.chars().take(MAX_CHARACTERS + 1).count();
+    if length > MAX_CHARACTERS {
+        let fault = format!("the query is longer than {MAX_CHARACTERS} characters; search for fewer words");
+        return Err(problem(MAX_CHARACTERS + 1, fault));
     }
     let tokens = lex(text)?;
     if tokens.is_empty() {
-        let fault = if text.trim().is_empty() {
-            "the query is empty; write a word to search for"
-        } else {
-            "the query has no letter and no digit in it; write a word to search for"
-        };
-        return Err(problem(1, fault));
+        if text.trim().is_empty() {
+            return Err(empty_query());
+        }
+        return Err(problem(1, "the query has no letter and no digit in it; write a word to search for"));
     }
-    let mut parser = Parser { tokens: &tokens, next: 0, level: 0, parts: 0 };
+    let mut parser = Parser { tokens: &tokens, next: 0, depth: 0, clauses: 0 };
     let query = parser.any()?;
     if let Some(Token { at, .. }) = parser.peek() {
         let fault = "this parenthesis was never opened; leave it out, or put it in quotes";
@@ -48,8 +46,8 @@ pub(super) fn parse(text: &str) -> Result<Query, SearchError> {
 struct Parser<'a> {
     tokens: &'a [Token],
     next: usize,
-    level: usize,
-    parts: usize,
+    depth: usize,
+    clauses: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -69,7 +67,7 @@ impl<'a> Parser<'a> {
             self.operand_follows(or, "OR")?;
             parts.push(self.all()?);
         }
-        Query::any(parts).ok_or_else(|| problem(1, "the query is empty; write a word to search for"))
+        Query::any(parts).ok_or_else(empty_query)
     }
 
     fn all(&mut self) -> Result<Query, SearchError> {
@@ -82,22 +80,20 @@ impl<'a> Parser<'a> {
             }
             parts.push(self.one()?);
         }
-        Query::all(parts).ok_or_else(|| problem(1, "the query is empty; write a word to search for"))
+        Query::all(parts).ok_or_else(empty_query)
     }
 
-    /// A part with the negations before it.
+    /// A clause or a group, with the negations before it.
     fn one(&mut self) -> Result<Query, SearchError> {
-        let Some(token) = self.peek() else {
-            return Err(problem(1, "the query is empty; write a word to search for"));
-        };
+        let Some(token) = self.peek() else { return Err(empty_query()) };
         self.next += 1;
         match &token.kind {
             Kind::Not | Kind::Minus => {
                 let name = if token.kind == Kind::Not { "NOT" } else { "-" };
                 self.operand_follows(token, name)?;
-                self.deeper(token)?;
+                self.descend(token)?;
                 let inner = self.one()?;
-                self.level -= 1;
+                self.depth -= 1;
                 Ok(inner.negated())
             }
             Kind::Open => self.group(token),
@@ -105,19 +101,19 @@ impl<'a> Parser<'a> {
                 token.at,
                 "there is nothing before this parenthesis; leave it out, or put it in quotes",
             )),
-            Kind::And => Err(lonely(token, "AND", "before")),
-            Kind::Or => Err(lonely(token, "OR", "before")),
-            Kind::Word(word) => self.part(token, Query::Word(word.clone())),
-            Kind::Phrase(phrase) => self.part(token, Query::Phrase(phrase.clone())),
+            Kind::And => Err(missing_operand(token, "AND", "before")),
+            Kind::Or => Err(missing_operand(token, "OR", "before")),
+            Kind::Word(word) => self.clause(token, Query::Word(word.clone())),
+            Kind::Phrase(phrase) => self.clause(token, Query::Phrase(phrase.clone())),
             Kind::Field(field, value, quoted) => {
                 let query = filter(*field, value, *quoted).map_err(|fault| problem(token.at, fault))?;
-                self.part(token, query)
+                self.clause(token, query)
             }
         }
     }
 
     fn group(&mut self, open: &Token) -> Result<Query, SearchError> {
-        self.deeper(open)?;
+        self.descend(open)?;
         if self.peek().is_some_and(|token| token.kind == Kind::Close) {
             return Err(problem(
                 open.at,
@@ -131,24 +127,24 @@ impl<'a> Parser<'a> {
         if self.take(&Kind::Close).is_none() {
             return Err(never_closed(open));
         }
-        self.level -= 1;
+        self.depth -= 1;
         Ok(inner)
     }
 
-    fn part(&mut self, token: &Token, query: Query) -> Result<Query, SearchError> {
-        self.parts += 1;
-        if self.parts > MOST_PARTS {
-            let fault = format!("the query has more than {MOST_PARTS} words and filters; search for fewer");
+    fn clause(&mut self, token: &Token, query: Query) -> Result<Query, SearchError> {
+        self.clauses += 1;
+        if self.clauses > MAX_CLAUSES {
+            let fault = format!("the query has more than {MAX_CLAUSES} words and filters; search for fewer");
             return Err(problem(token.at, fault));
         }
         Ok(query)
     }
 
-    fn deeper(&mut self, token: &Token) -> Result<(), SearchError> {
-        self.level += 1;
-        if self.level > MOST_LEVELS {
+    fn descend(&mut self, token: &Token) -> Result<(), SearchError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
             let fault =
-                format!("parentheses and negations go deeper than {MOST_LEVELS} levels; write it flatter");
+                format!("parentheses and negations go deeper than {MAX_DEPTH} levels; write it flatter");
             return Err(problem(token.at, fault));
         }
         Ok(())
@@ -156,13 +152,17 @@ impl<'a> Parser<'a> {
 
     fn operand_follows(&self, operator: &Token, name: &str) -> Result<(), SearchError> {
         match self.peek().map(|token| &token.kind) {
-            None | Some(Kind::And | Kind::Or | Kind::Close) => Err(lonely(operator, name, "after")),
+            None | Some(Kind::And | Kind::Or | Kind::Close) => Err(missing_operand(operator, name, "after")),
             Some(_) => Ok(()),
         }
     }
 }
 
-fn lonely(operator: &Token, name: &str, side: &str) -> SearchError {
+fn empty_query() -> SearchError {
+    problem(1, "the query is empty; write a word to search for")
+}
+
+fn missing_operand(operator: &Token, name: &str, side: &str) -> SearchError {
     let fault = format!(
         "there is nothing to search for {side} `{name}`; add it, or write \"{name}\" in quotes for the word itself"
     );
@@ -185,7 +185,7 @@ fn filter(field: Field, value: &str, quoted: bool) -> Result<Query, String> {
 }
 
 fn host(value: &str) -> Result<Query, String> {
-    // Read as in a URL, so that it is found by its usual spelling and by the one with `xn--`.
+    // Parsed as in a URL, so that Unicode and Punycode (`xn--`) forms are equal.
     let name = value.trim_start_matches("*.").trim_matches('.');
     let fits = !name.contains('*');
     url::Host::parse(name).ok().filter(|_| fits).map(|host| Query::Host(host.to_string())).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! A query as text again, which reads as the same query.
+//! Query as text, which parses to the same query.
 
 use super::Query;
 use std::fmt;
@@ -10,7 +10,7 @@ impl fmt::Display for Query {
             Self::Phrase(phrase) => write!(f, "\"{phrase}\""),
             Self::TitleWord(word) => write!(f, "title:{word}"),
             Self::TitlePhrase(phrase) => write!(f, "title:\"{phrase}\""),
-            // What a host may not contain includes spaces, but neither quotes nor parentheses.
+            // A host has no spaces, but may have quotes and parentheses.
             Self::Host(host) if host.contains(['"', '(', ')']) => write!(f, "host:\"{host}\""),
             Self::Host(host) => write!(f, "host:{host}"),
             Self::Crawled { from, to } => {

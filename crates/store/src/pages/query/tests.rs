@@ -1,4 +1,4 @@
-//! How queries are read, and what is said of those that cannot be.
+//! Tests of the query language and of its error messages.
 
 use super::{super::SearchError, *};
 use crate::Timestamp;
@@ -90,7 +90,7 @@ fn filters_read_every_spelling_of_iso_8601() {
 }
 
 #[test]
-fn what_people_paste_works() {
+fn pasted_text_is_accepted() {
     for text in [
         "C++",
         "e-mail@x.org",
@@ -112,7 +112,7 @@ fn what_people_paste_works() {
 }
 
 #[test]
-fn what_cannot_be_read_is_explained() {
+fn invalid_queries_are_explained() {
     let deep = format!("{}a{}", "(".repeat(21), ")".repeat(21));
     let many = "a ".repeat(101);
     let long = "a".repeat(1001);
@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_explained() {
 fn depth_is_bounded_whatever_makes_it_deep() {
     for unit in ["(", "NOT ", "(-", "-("] {
         let text: String = unit.repeat(2000 / unit.len());
-        let _ = refused(&text.chars().take(MOST_CHARACTERS - 1).chain(['a']).collect::<String>());
+        let _ = refused(&text.chars().take(MAX_CHARACTERS - 1).chain(['a']).collect::<String>());
     }
 }
 

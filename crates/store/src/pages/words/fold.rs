@@ -1,4 +1,4 @@
-//! Which characters make words, and the form in which they are compared: lower case, without accents.
+//! Character classes of the tokenizer, and case and accent folding.
 
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 
@@ -6,13 +6,13 @@ use unicode_normalization::char::{compose, decompose_compatible, is_combining_ma
 pub(super) enum Class {
     /// Part of a word.
     Word,
-    /// Part of a word that has begun: an accent, or a sign of a script that writes some of its letters as marks.
+    /// Part of a word that has begun: an accent, or a combining mark that is a letter of its script.
     Mark,
-    /// A word by itself, since its script is written without spaces, or words are too long to be searched whole.
-    Alone,
+    /// A token by itself, since its script has no spaces between words, or words with endings.
+    Unigram,
     /// Between words.
     Separator,
-    /// Neither in a word nor between two: soft hyphens and other invisible characters.
+    /// Skipped within a word: soft hyphens and other invisible characters.
     Ignored,
 }
 
@@ -32,7 +32,7 @@ pub(super) static ASCII: [u8; 256] = {
 pub(super) fn class(c: char) -> Class {
     let code = u32::from(c);
     match code {
-        // Latin, Greek and Cyrillic letters, where most text is.
+        // Fast path for Latin, Greek and Cyrillic letters.
         0xc0..=0x24f | 0x370..=0x481 if c.is_alphabetic() => Class::Word,
         0xad
         | 0x200b..=0x200f
@@ -41,9 +41,9 @@ pub(super) fn class(c: char) -> Class {
         | 0x2066..=0x2069
         | 0xfe00..=0xfe0f
         | 0xfeff => Class::Ignored,
-        _ if stands_alone(code) => {
+        _ if is_unigram_script(code) => {
             if c.is_alphanumeric() || is_combining_mark(c) {
-                Class::Alone
+                Class::Unigram
             } else {
                 Class::Separator
             }
@@ -55,7 +55,7 @@ pub(super) fn class(c: char) -> Class {
 }
 
 /// Thai, Lao, Burmese, Hangul, Khmer, kana and Han.
-fn stands_alone(code: u32) -> bool {
+fn is_unigram_script(code: u32) -> bool {
     matches!(
         code,
         0xe00..=0xeff
@@ -73,7 +73,7 @@ fn stands_alone(code: u32) -> bool {
     ) && !matches!(code, 0x10a0..=0x10ff)
 }
 
-/// Adds the letters that a character of a word is compared as; none for an accent.
+/// Appends the folded form of a character; nothing for an accent.
 pub(super) fn fold_into(c: char, folded: &mut String) {
     decompose_compatible(c, |part| {
         if is_accent(part) {
@@ -95,7 +95,7 @@ pub(super) fn fold_into(c: char, folded: &mut String) {
                 'ĸ' => folded.push('k'),
                 'ς' => folded.push('σ'),
                 other if is_accent(other) => {}
-                // A mark without a letter before it is no word.
+                // A mark without a base letter is not a word.
                 other if is_combining_mark(other) && folded.is_empty() => {}
                 other if other.is_alphanumeric() || is_combining_mark(other) => folded.push(other),
                 _ => {}
@@ -104,8 +104,8 @@ pub(super) fn fold_into(c: char, folded: &mut String) {
     });
 }
 
-/// Marks that people leave out when they type: accents, and the vowel points of Hebrew and Arabic. Marks of other
-/// scripts are letters.
+/// Marks that are usually not typed: accents, and the vowel points of Hebrew and Arabic. Marks of other scripts are
+/// letters.
 fn is_accent(c: char) -> bool {
     matches!(
         u32::from(c),
@@ -126,9 +126,8 @@ fn is_accent(c: char) -> bool {
     )
 }
 
-/// The form in which a character that stands alone is compared: the full-width one, and the usual one of two that
-/// look the same.
-pub(super) fn alone(c: char) -> char {
+/// Normal form of a unigram: full-width, and without compatibility variants.
+pub(super) fn normalize_unigram(c: char) -> char {
     let mut form = c;
     if matches!(u32::from(c), 0xff66..=0xffdc | 0xf900..=0xfaff | 0x2_f800..=0x2_fa1f) {
         decompose_compatible(c, |part| form = part);
@@ -136,9 +135,8 @@ pub(super) fn alone(c: char) -> char {
     form
 }
 
-/// A character joined with the one after it, if those two are one that was written in parts: kana with its sound
-/// mark, Hangul by its letters.
-pub(super) fn joined(c: char, next: char) -> Option<char> {
+/// Composition of a character with the next one: kana with its sound mark, Hangul from its letters.
+pub(super) fn compose_with(c: char, next: char) -> Option<char> {
     let mark = match next {
         '\u{3099}' | 'ﾞ' => '\u{3099}',
         '\u{309a}' | 'ﾟ' => '\u{309a}',

@@ -1,31 +1,31 @@
-//! From text to the words it is found by: the same for titles, texts and queries.
+//! Tokenizer for titles, texts and queries.
 //!
-//! A word is a run of letters and digits, in lower case and without accents; there is no stemming, since nobody says
-//! in which language a page is. Where a script has no spaces between words (and in Hangul, whose words carry their
-//! endings) every character is a word, and what is searched for is a phrase of them: so any part of a text is found.
+//! A token is a run of letters and digits, in lower case and without accents. There is no stemming, since the language of
+//! a page is unknown. In scripts without spaces between words (and in Hangul, whose words carry endings) every character
+//! is a token (unigrams), and a search for several is a phrase, so that any substring is found.
 
 mod fold;
 
-use fold::{ASCII, Class, alone, class, fold_into, joined};
+use fold::{ASCII, Class, class, compose_with, fold_into, normalize_unigram};
 use std::ops::Range;
 
-/// Longer words are cut into pieces of about this many bytes, which follow each other like words: so whoever
-/// searches for a long one finds it, and no word is too long for the index.
-const LONGEST: usize = 120;
+/// Maximum length of a token, about. A longer word becomes a sequence of tokens, so that it is found as a phrase and no
+/// token is too long for the index.
+const MAX_TOKEN_BYTES: usize = 120;
 
-/// The words of a text, in order.
+/// Tokenizer of a text.
 pub fn words(text: &str) -> Words<'_> {
     Words { text, at: 0 }
 }
 
-/// The words of a text, as a list.
+/// Tokens of a text.
 pub fn list(text: &str) -> Vec<String> {
     let mut words = words(text);
     let mut word = String::new();
     std::iter::from_fn(|| words.next_into(&mut word).map(|_| word.clone())).collect()
 }
 
-/// Goes through a text word by word.
+/// Tokenizer of a text, which reuses the buffer of the caller.
 #[derive(Debug, Clone)]
 pub struct Words<'a> {
     text: &'a str,
@@ -33,14 +33,14 @@ pub struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Writes the next word in place of what is there, and says where in the text it stands.
+    /// Replaces `word` by the next token. Returns its byte range in the text; `None` at the end.
     pub fn next_into(&mut self, word: &mut String) -> Option<Range<usize>> {
         word.clear();
         while let Some(start) = self.start() {
             let from = self.at;
             let to = match start {
                 Start::Word => self.word(word),
-                Start::Alone(c) => self.alone(c, word),
+                Start::Unigram(c) => self.unigram(c, word),
             };
             if !word.is_empty() {
                 return Some(from..to);
@@ -53,7 +53,7 @@ impl Words<'_> {
         self.text.get(at..).and_then(|rest| rest.chars().next())
     }
 
-    /// Passes over what is between words, and says what comes next.
+    /// Skips separators and returns the kind of the next token.
     fn start(&mut self) -> Option<Start> {
         let bytes = self.text.as_bytes();
         loop {
@@ -68,26 +68,27 @@ impl Words<'_> {
             let c = self.char_at(self.at)?;
             match class(c) {
                 Class::Word => return Some(Start::Word),
-                Class::Alone => return Some(Start::Alone(c)),
+                Class::Unigram => return Some(Start::Unigram(c)),
                 Class::Mark | Class::Separator | Class::Ignored => self.at += c.len_utf8(),
             }
         }
     }
 
-    /// Takes the word that begins here, and says where it ends.
+    /// Reads the word that begins here and returns its end.
     fn word(&mut self, word: &mut String) -> usize {
         let bytes = self.text.as_bytes();
         let mut end = self.at;
-        while word.len() < LONGEST {
+        while word.len() < MAX_TOKEN_BYTES {
             let Some(&byte) = bytes.get(self.at) else { break };
             if ASCII[usize::from(byte)] != 0 {
-                // As one piece, which is what nearly all words are.
-                let room = &bytes[self.at..bytes.len().min(self.at + LONGEST - word.len())];
-                let many = room.iter().position(|&byte| ASCII[usize::from(byte)] == 0).unwrap_or(room.len());
+                // Fast path for runs of ASCII.
+                let room = &bytes[self.at..bytes.len().min(self.at + MAX_TOKEN_BYTES - word.len())];
+                let length =
+                    room.iter().position(|&byte| ASCII[usize::from(byte)] == 0).unwrap_or(room.len());
                 let start = word.len();
-                word.push_str(&self.text[self.at..self.at + many]);
+                word.push_str(&self.text[self.at..self.at + length]);
                 word[start..].make_ascii_lowercase();
-                self.at += many;
+                self.at += length;
                 end = self.at;
                 continue;
             }
@@ -101,7 +102,7 @@ impl Words<'_> {
                     self.at += c.len_utf8();
                     continue;
                 }
-                Class::Alone | Class::Separator => break,
+                Class::Unigram | Class::Separator => break,
             }
             self.at += c.len_utf8();
             end = self.at;
@@ -109,12 +110,13 @@ impl Words<'_> {
         end
     }
 
-    fn alone(&mut self, c: char, word: &mut String) -> usize {
-        let mut form = alone(c);
+    /// Reads one character with the marks composed into it and returns its end.
+    fn unigram(&mut self, c: char, word: &mut String) -> usize {
+        let mut form = normalize_unigram(c);
         self.at += c.len_utf8();
         while let Some(next) = self.char_at(self.at) {
-            let Some(whole) = joined(form, next) else { break };
-            form = whole;
+            let Some(composed) = compose_with(form, next) else { break };
+            form = composed;
             self.at += next.len_utf8();
         }
         word.push(form);
@@ -124,7 +126,7 @@ impl Words<'_> {
 
 enum Start {
     Word,
-    Alone(char),
+    Unigram(char),
 }
 
 #[cfg(test)]
@@ -133,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn accents_and_case_do_not_count() {
+    fn accents_and_case_are_folded() {
         for (one, other) in [
             ("Élan CAFÉ", "elan cafe"),
             ("cafe\u{301}", "café"),
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn words_by_script() {
+    fn tokens_by_script() {
         assert_eq!(
             list("It's C++, e-mail@x.org at 12:30!"),
             ["it", "s", "c", "e", "mail", "x", "org", "at", "12", "30"]
@@ -171,27 +173,27 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_word_is_cut_into_pieces() {
+    fn a_very_long_word_is_split() {
         let pieces = list(&"x".repeat(100_000));
-        assert!(pieces.iter().all(|piece| piece.len() <= LONGEST));
+        assert!(pieces.iter().all(|piece| piece.len() <= MAX_TOKEN_BYTES));
         assert_eq!(pieces.concat().len(), 100_000);
     }
 
     proptest! {
         #[test]
-        fn offsets_lie_on_characters_and_go_forward(text in "(\\PC|[a-zé東한ﾊﾟ\u{301}\u{ad} ]){0,60}") {
+        fn ranges_are_character_boundaries_in_order(text in "(\\PC|[a-zé東한ﾊﾟ\u{301}\u{ad} ]){0,60}") {
             let mut stream = words(&text);
             let (mut end, mut word) = (0, String::new());
-            while let Some(place) = stream.next_into(&mut word) {
-                prop_assert!(place.start >= end && place.end > place.start);
-                prop_assert!(text.get(place.clone()).is_some());
-                prop_assert!(!word.is_empty() && word.len() <= LONGEST + 80);
-                end = place.end;
+            while let Some(range) = stream.next_into(&mut word) {
+                prop_assert!(range.start >= end && range.end > range.start);
+                prop_assert!(text.get(range.clone()).is_some());
+                prop_assert!(!word.is_empty() && word.len() <= MAX_TOKEN_BYTES + 80);
+                end = range.end;
             }
         }
 
         #[test]
-        fn folding_is_done_once(text in r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}0-9 ]{0,40}") {
+        fn folding_is_idempotent(text in r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}0-9 ]{0,40}") {
             let once = list(&text).join(" ");
             prop_assert_eq!(list(&once).join(" "), once);
         }

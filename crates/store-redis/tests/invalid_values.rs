@@ -1,4 +1,4 @@
-//! Values under the keys of seen URLs that another program has spoilt: each concerns its own URL alone.
+//! Invalid values under the keys of seen URLs, written by another program: each affects its own URL only.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -12,7 +12,7 @@ use crawlway_testkit::servers;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-const TERM: Duration = Duration::from_secs(300);
+const CLAIM_TTL: Duration = Duration::from_secs(300);
 
 /// The key of a URL, as the contract has it.
 fn key(prefix: &str, url: &str) -> String {
@@ -20,35 +20,35 @@ fn key(prefix: &str, url: &str) -> String {
     format!("{{{prefix}}}:seen:{hash}")
 }
 
-fn claim(url: &str) -> Claim {
-    Claim::new(url, "one")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_that_cannot_be_read_hold_up_their_own_urls_alone_and_are_replaced_when_they_expire() {
+async fn invalid_values_affect_their_own_urls_only_and_are_replaced_when_they_expire() {
     let options = harness::options(&servers::redis());
     let prefix = options.prefix.clone();
     let store = RedisStore::connect(options).await.unwrap();
     let client = redis::Client::open(servers::redis()).unwrap();
-    let mut stranger = client.get_multiplexed_async_connection().await.unwrap();
+    let mut other_client = client.get_multiplexed_async_connection().await.unwrap();
     let urls: Vec<String> = (0..30).map(|n| format!("https://a.example/{n}")).collect();
-    let spoilt: [&[u8]; 5] = [b"junk", b"", b"s:", b"c12x:owner", b"\xff\xfe:"];
-    for (url, value) in urls.iter().zip(spoilt) {
+    let invalid: [&[u8]; 5] = [b"junk", b"", b"s:", b"c12x:owner", b"\xff\xfe:"];
+    for (url, value) in urls.iter().zip(invalid) {
         let () =
-            redis::cmd("SET").arg(key(&prefix, url)).arg(value).query_async(&mut stranger).await.unwrap();
+            redis::cmd("SET").arg(key(&prefix, url)).arg(value).query_async(&mut other_client).await.unwrap();
     }
-    let () =
-        redis::cmd("RPUSH").arg(key(&prefix, &urls[5])).arg("a").query_async(&mut stranger).await.unwrap();
+    let () = redis::cmd("RPUSH")
+        .arg(key(&prefix, &urls[5]))
+        .arg("a")
+        .query_async(&mut other_client)
+        .await
+        .unwrap();
     let soon = redis::cmd("SET").arg(key(&prefix, &urls[6])).arg("x").arg("PX").arg(500).to_owned();
-    let () = soon.query_async(&mut stranger).await.unwrap();
+    let () = soon.query_async(&mut other_client).await.unwrap();
 
-    let claims: Vec<Claim> = urls.iter().map(|url| claim(url)).collect();
+    let claims: Vec<Claim> = urls.iter().map(|url| Claim::new(url, "one")).collect();
     let before = Timestamp::now();
-    let claimed = store.claim(&claims, TERM).await.unwrap();
+    let claimed = store.claim(&claims, CLAIM_TTL).await.unwrap();
     for (number, claimed) in claimed.iter().enumerate() {
         match claimed {
             Claimed::Seen { until, .. } if number < 6 => {
-                assert!(*until <= Timestamp::now() + TERM && *until >= before, "{number}: {claimed:?}");
+                assert!(*until <= Timestamp::now() + CLAIM_TTL && *until >= before, "{number}: {claimed:?}");
             }
             Claimed::Seen { .. } if number == 6 => {}
             Claimed::Ours if number > 6 => {}
@@ -56,18 +56,23 @@ async fn values_that_cannot_be_read_hold_up_their_own_urls_alone_and_are_replace
         }
     }
     for url in &urls[..6] {
-        let left: i64 = redis::cmd("PTTL").arg(key(&prefix, url)).query_async(&mut stranger).await.unwrap();
-        assert!((1..=300_000).contains(&left), "what had no end has one now: {left} ms");
+        let left: i64 =
+            redis::cmd("PTTL").arg(key(&prefix, url)).query_async(&mut other_client).await.unwrap();
+        assert!((1..=300_000).contains(&left), "a key without a TTL gets one: {left} ms");
     }
     let begun = Timestamp::now();
-    while store.claim(&claims[6..7], TERM).await.unwrap() != [Claimed::Ours] {
+    while store.claim(&claims[6..7], CLAIM_TTL).await.unwrap() != [Claimed::Ours] {
         assert!(Timestamp::now().since(begun) < Duration::from_secs(60), "an expired value is replaced");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let fresh = Claim { max_age: Duration::ZERO, ..claim(&urls[2]) };
-    assert_eq!(store.claim(&[fresh], TERM).await.unwrap(), [Claimed::Ours], "who heeds no mark replaces it");
-    // Neither other call trips over them.
+    let fresh = Claim { max_age: Duration::ZERO, ..Claim::new(&urls[2], "one") };
+    assert_eq!(
+        store.claim(&[fresh], CLAIM_TTL).await.unwrap(),
+        [Claimed::Ours],
+        "a claim that ignores marks replaces it"
+    );
+    // The other calls accept them too.
     store.release(&claims).await.unwrap();
     assert_eq!(store.forget(&urls[..2]).await, Ok(2));
-    assert_eq!(store.claim(&claims[..2], TERM).await.unwrap(), [Claimed::Ours, Claimed::Ours]);
+    assert_eq!(store.claim(&claims[..2], CLAIM_TTL).await.unwrap(), [Claimed::Ours, Claimed::Ours]);
 }

@@ -1,12 +1,12 @@
-//! The gate on Redis: one script does what a call does, by the server's clock, whoever asks.
+//! The rate limiter on Redis: one atomic script per call, on the server's clock.
 //!
-//! Per group there are four keys, which vanish when the group can be forgotten; `book.lua` says what is in them.
+//! Each group has four keys, which expire when the group can be removed; `state.lua` describes them.
 
 use crate::{
     RedisStore,
     fault::Fault,
     options::millis,
-    script::{Call, First, Script, nonsense, texts},
+    script::{BeforeLoad, Call, Script, texts, unexpected},
 };
 use crawlway_store::{
     Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn, Why, gate::Jitter,
@@ -14,40 +14,40 @@ use crawlway_store::{
 use redis::Value;
 use std::sync::Arc;
 
-/// How many permits one script extends. The server does nothing else meanwhile, so they are not many.
-const AT_ONCE: usize = 128;
+/// Maximum number of permits of one call, which blocks the server while it runs.
+const BATCH_SIZE: usize = 128;
 
-/// The gate on Redis, shared by all processes. Clones are handles on the same state.
+/// Rate limiter on Redis, shared by all processes. Clones are handles on the same state.
 #[derive(Debug, Clone)]
-pub struct RedisGate(Arc<State>);
+pub struct RedisRateLimiter(Arc<State>);
 
 #[derive(Debug)]
 struct State {
     store: RedisStore,
     policy: Policy,
     jitter: Jitter,
-    calls: Script,
-    new_life: Script,
+    commands: Script,
+    new_epoch: Script,
 }
 
-impl RedisGate {
+impl RedisRateLimiter {
     pub(crate) async fn open(store: RedisStore, policy: Policy) -> Result<Self, GateError> {
         policy.check()?;
-        let prefix = store.0.prefix();
-        let calls = Script::new(
+        let prefix = &store.0.prefix;
+        let commands = Script::new(
             prefix,
             &[
-                include_str!("book.lua"),
-                include_str!("line.lua"),
-                include_str!("lane.lua"),
-                include_str!("calls.lua"),
+                include_str!("state.lua"),
+                include_str!("slots.lua"),
+                include_str!("group.lua"),
+                include_str!("commands.lua"),
             ],
         );
-        let new_life = Script::new(prefix, &[include_str!("life.lua")]);
-        let gate = Self(Arc::new(State { store, policy, jitter: Jitter::random(), calls, new_life }));
-        // Now rather than at the first request: if the gate's life begins here, the gap from then on passes meanwhile.
-        gate.tracked().await?;
-        Ok(gate)
+        let new_epoch = Script::new(prefix, &[include_str!("epoch.lua")]);
+        let limiter = Self(Arc::new(State { store, policy, jitter: Jitter::random(), commands, new_epoch }));
+        // Begins a new epoch now if necessary, so that its minimum delay passes before the first request.
+        limiter.tracked().await?;
+        Ok(limiter)
     }
 }
 
@@ -56,28 +56,28 @@ impl State {
         self.store.0.key(&format!("gate:{rest}"))
     }
 
-    /// A call that says nothing yet of its groups.
+    /// A call with the common arguments, without groups.
     fn call(&self, name: &str) -> Call {
         let mut call = Call { keys: vec![self.key("life"), self.key("groups")], arguments: vec![] };
-        call.push(self.store.0.time.told());
+        call.push(self.store.0.clock.argument());
         call.push(name);
         let Policy { back_off, breaker, .. } = &self.policy;
-        let (failures, cool_down, longest_open) = breaker
+        let (failure_threshold, cooldown, max_cooldown) = breaker
             .map_or((0, 0, 0), |breaker| (breaker.failures, millis(breaker.cool_down), millis(breaker.most)));
         for number in [
             millis(self.policy.lease),
             millis(self.policy.grace),
             millis(back_off.first),
             millis(back_off.most),
-            u64::from(failures),
-            cool_down,
-            longest_open,
+            u64::from(failure_threshold),
+            cooldown,
+            max_cooldown,
             millis(self.policy.first_guess),
             millis(self.policy.idle),
             millis(self.policy.grudge),
             self.policy.most_groups as u64,
             self.policy.longest_line as u64,
-            self.store.0.time.spare(),
+            self.store.0.clock.ttl_margin(),
         ] {
             call.push(number);
         }
@@ -87,11 +87,11 @@ impl State {
     /// A call about one group.
     fn call_of(&self, name: &str, group: &Group) -> Call {
         let mut call = self.call(name);
-        self.name(group, &mut call);
+        self.add_group(group, &mut call);
         call
     }
 
-    fn name(&self, group: &Group, call: &mut Call) {
+    fn add_group(&self, group: &Group, call: &mut Call) {
         for kind in ["lane", "flight", "leases", "line"] {
             call.keys.push(self.key(&format!("{kind}:{group}")));
         }
@@ -99,19 +99,19 @@ impl State {
     }
 
     async fn ask(&self, call: Call) -> Result<Vec<String>, Fault> {
-        let mut life = Call { keys: vec![self.key("life")], arguments: vec![] };
-        life.push(self.store.0.time.told());
-        let first = First {
-            script: &self.new_life,
-            call: &life,
-            why: "Redis does not know the gate, as after each of its starts: every group waits one gap from now on",
+        let mut epoch = Call { keys: vec![self.key("life")], arguments: vec![] };
+        epoch.push(self.store.0.clock.argument());
+        let before_load = BeforeLoad {
+            script: &self.new_epoch,
+            call: &epoch,
+            message: "Redis has restarted or is new to the rate limiter: every group waits one minimum delay from now on",
         };
-        let answers = self.calls.call(&self.store.0.link, &[call], Some(first)).await?;
+        let answers = self.commands.call(&self.store.0.link, &[call], Some(before_load)).await?;
         let answer = answers.first().unwrap_or(&Value::Nil);
-        texts(answer).ok_or_else(|| nonsense(answer))
+        texts(answer).ok_or_else(|| unexpected(answer))
     }
 
-    /// By how much a back-off is off, in thousandths of a percent of itself.
+    /// Jitter of a back-off, in thousandths of a percent of its length.
     fn jitter(&self) -> u64 {
         let percent = u64::from(self.policy.back_off.jitter_percent);
         100_000 - percent * 1000 + self.jitter.number() % (2 * percent * 1000 + 1)
@@ -119,7 +119,7 @@ impl State {
 }
 
 #[async_trait::async_trait]
-impl Gate for RedisGate {
+impl Gate for RedisRateLimiter {
     fn policy(&self) -> &Policy {
         &self.0.policy
     }
@@ -133,11 +133,11 @@ impl Gate for RedisGate {
         call.push(self.0.jitter.number() % 1_000_000);
         call.push(format!("0.{:09}", self.0.jitter.number() % 1_000_000_000));
         let answer = self.0.ask(call).await?;
-        turn(group, &answer).ok_or_else(|| unclear(&answer))
+        reservation(group, &answer).ok_or_else(|| unexpected_texts(&answer))
     }
 
     async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError> {
-        let mut call = self.0.call_of("leave", group);
+        let mut call = self.0.call_of("cancel", group);
         call.push(format!("{:032x}", ticket.as_u128()));
         self.0.ask(call).await?;
         Ok(())
@@ -162,16 +162,16 @@ impl Gate for RedisGate {
         match answer.first().map(String::as_str) {
             Some("finished") => Ok(()),
             Some("fenced") => Err(GateError::Fenced { group: permit.group.clone() }),
-            _ => Err(unclear(&answer)),
+            _ => Err(unexpected_texts(&answer)),
         }
     }
 
     async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>> {
         let mut extended = Vec::with_capacity(permits.len());
-        for permits in permits.chunks(AT_ONCE) {
+        for permits in permits.chunks(BATCH_SIZE) {
             let mut call = self.0.call("extend");
             for permit in permits {
-                self.0.name(&permit.group, &mut call);
+                self.0.add_group(&permit.group, &mut call);
                 call.push(id(permit));
             }
             let answers = self.0.ask(call).await.map_err(GateError::from);
@@ -179,8 +179,8 @@ impl Gate for RedisGate {
                 let answers = answers.as_ref().map_err(Clone::clone)?;
                 match answers.get(number).map(String::as_str) {
                     Some("fenced") => Err(GateError::Fenced { group: permit.group.clone() }),
-                    Some(until) => time(until).ok_or_else(|| unclear(answers)),
-                    None => Err(unclear(answers)),
+                    Some(until) => time(until).ok_or_else(|| unexpected_texts(answers)),
+                    None => Err(unexpected_texts(answers)),
                 }
             }));
         }
@@ -189,27 +189,27 @@ impl Gate for RedisGate {
 
     async fn tracked(&self) -> Result<u64, GateError> {
         let answer = self.0.ask(self.0.call("tracked")).await?;
-        answer.first().and_then(|count| count.parse().ok()).ok_or_else(|| unclear(&answer))
+        answer.first().and_then(|count| count.parse().ok()).ok_or_else(|| unexpected_texts(&answer))
     }
 }
 
-/// The id of a permit as scripts have it: the time of its start, in milliseconds, and six more digits.
+/// Id of a permit as an argument of scripts: the start of its request in milliseconds, and six more digits.
 fn id(permit: &Permit) -> String {
     format!("{:019}", permit.id)
 }
 
-fn turn(group: &Group, answer: &[String]) -> Option<Turn> {
+fn reservation(group: &Group, answer: &[String]) -> Option<Turn> {
     let (word, rest) = answer.split_first()?;
     let why = match (word.as_str(), rest) {
-        ("go", [id, until]) => {
+        ("granted", [id, until]) => {
             let permit = Permit { group: group.clone(), id: id.parse().ok()?, until: time(until)? };
             return Some(Turn::Go(permit));
         }
-        ("pace", _) => Why::Pace,
-        ("busy", _) => Why::Busy,
-        ("back_off", _) => Why::BackOff,
-        ("open", _) => Why::Open,
-        ("crowded", _) => Why::Crowded,
+        ("min_delay", _) => Why::Pace,
+        ("concurrency", _) => Why::Busy,
+        ("backoff", _) => Why::BackOff,
+        ("circuit_open", _) => Why::Open,
+        ("overloaded", _) => Why::Crowded,
         _ => return None,
     };
     Some(Turn::NotBefore { at: time(rest.first()?)?, why })
@@ -219,6 +219,6 @@ fn time(text: &str) -> Option<Timestamp> {
     text.parse().ok().map(Timestamp::from_millis)
 }
 
-fn unclear(answer: &[String]) -> GateError {
-    nonsense(&Value::Array(answer.iter().cloned().map(Value::SimpleString).collect())).into()
+fn unexpected_texts(answer: &[String]) -> GateError {
+    unexpected(&Value::Array(answer.iter().cloned().map(Value::SimpleString).collect())).into()
 }

@@ -1,0 +1,279 @@
+//! Embedded rate limiter: groups in shards, each behind a mutex that is held briefly.
+//!
+//! With a directory it keeps its limits across restarts; see [`persistence`].
+//!
+//! Memory is bounded by [`Policy::most_groups`] times about 300 bytes, plus about 100 bytes for each slot, of which a group
+//! has [`Policy::longest_line`] at most, and 24 bytes for each request in flight. A group is removed once it is idle and
+//! past its minimum delay and its back-off; beyond the maximum new groups wait. With a directory, each group with failures
+//! takes another 40 bytes.
+
+mod failure_log;
+mod failures;
+mod group_state;
+mod persistence;
+mod shard;
+mod slots;
+mod warning;
+mod watermark;
+
+use crawlway_store::{
+    Clock, Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn, Why,
+    gate::Jitter,
+};
+use group_state::{Decision, GroupState};
+use parking_lot::{Mutex, MutexGuard};
+use persistence::{LastRequests, Persistence};
+use shard::Shard;
+use std::{
+    collections::hash_map::RandomState,
+    hash::BuildHasher,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// Number of shards, greater than the usual number of threads.
+const SHARDS: usize = 64;
+
+/// Minimum delay of new groups when the limiter is full.
+const FULL_DELAY: Duration = Duration::from_secs(1);
+
+/// Options of the embedded rate limiter.
+#[derive(Debug, Clone, Default)]
+pub struct GateOptions {
+    /// The policy.
+    pub policy: Policy,
+    /// The clock.
+    pub clock: Clock,
+    /// Seed of the jitter, for reproducible tests.
+    pub seed: Option<u64>,
+    /// Directory of the state that survives the process: the minimum delay since the last requests, and groups in
+    /// back-off. It is created if it is missing. `None` persists nothing.
+    pub directory: Option<PathBuf>,
+}
+
+/// Embedded rate limiter. Clones are handles on the same state.
+#[derive(Debug, Clone)]
+pub struct EmbeddedGate(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    policy: Policy,
+    clock: Clock,
+    jitter: Jitter,
+    hasher: RandomState,
+    shards: Vec<Mutex<Shard>>,
+    groups: AtomicUsize,
+    last_permit: AtomicU64,
+    persistence: Option<Persistence>,
+}
+
+impl EmbeddedGate {
+    /// Opens the rate limiter with the state of its directory. Refuses an invalid policy, and a directory that is in use
+    /// or unreadable.
+    pub fn open(options: GateOptions) -> Result<Self, GateError> {
+        let GateOptions { policy, clock, seed, directory } = options;
+        policy.check()?;
+        let now = clock.now();
+        let (persistence, last_id) = match directory {
+            Some(directory) => {
+                let (persistence, last_id) = Persistence::open(&directory, now, &policy)?;
+                (Some(persistence), last_id)
+            }
+            None => (None, 0),
+        };
+        // Ids start from the time, so that permits of earlier processes are fenced.
+        let last_permit = AtomicU64::new(last_id.max(now.as_millis() << 20));
+        let state = State {
+            policy,
+            clock,
+            jitter: seed.map_or_else(Jitter::random, Jitter::seeded),
+            hasher: RandomState::new(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            groups: AtomicUsize::new(0),
+            last_permit,
+            persistence,
+        };
+        state.restore(now);
+        Ok(Self(Arc::new(state)))
+    }
+}
+
+impl State {
+    fn shard(&self, group: &Group) -> MutexGuard<'_, Shard> {
+        let hash = self.hasher.hash_one(group);
+        self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or(0)].lock()
+    }
+
+    fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Turn {
+        let mut shard = self.shard(group);
+        // The clock is read under the lock, so that a group never sees it go back because of a race.
+        let now = self.clock.now();
+        self.uncount(shard.remove_some(now, &self.policy));
+        if let Some(state) = shard.get(group) {
+            return self.reserve_in(state, group, ticket, limits, now);
+        }
+        if !self.count_one_more() {
+            drop(shard);
+            if let Some(at) = self.make_room(now) {
+                return Turn::NotBefore { at, why: Why::Crowded };
+            }
+            shard = self.shard(group);
+        }
+        let (state, is_new) = shard.get_or_insert(group, now, self.earlier(now), &self.policy);
+        if !is_new {
+            // Another caller inserted it while the lock was free.
+            self.uncount(1);
+        }
+        self.reserve_in(state, group, ticket, limits, now)
+    }
+
+    fn reserve_in(
+        &self,
+        state: &mut GroupState,
+        group: &Group,
+        ticket: Ticket,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Turn {
+        let id = self.last_permit.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match state.reserve(ticket, limits, id, now, &self.policy, &self.jitter) {
+            Decision::Granted { until } => Turn::Go(Permit { group: group.clone(), id, until }),
+            Decision::NotBefore { at, why } => Turn::NotBefore { at, why },
+        }
+    }
+
+    /// Ends a request. Returns `false` if its lease was lost.
+    fn finish(&self, permit: &Permit, outcome: Outcome) -> bool {
+        let mut shard = self.shard(&permit.group);
+        let Some(state) = shard.get(&permit.group) else { return false };
+        let now = self.clock.now();
+        let before = state.failure_record();
+        let was_held = state.finish(permit.id, outcome, now, &self.policy, &self.jitter);
+        let after = state.failure_record();
+        if let Some(persistence) = &self.persistence
+            && after != before
+        {
+            // Under the lock, so that the lines of a group are in order.
+            persistence.write(&permit.group, after, now);
+        }
+        was_held
+    }
+
+    /// Restores the failures stored by earlier processes.
+    fn restore(&self, now: Timestamp) {
+        for (group, record) in self.persistence.iter().flat_map(Persistence::failures) {
+            let mut shard = self.shard(&group);
+            let (state, _) = shard.get_or_insert(&group, now, self.earlier(now), &self.policy);
+            state.restore(record, &self.policy);
+            self.groups.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Upper bounds of the requests of earlier processes.
+    fn earlier(&self, now: Timestamp) -> LastRequests {
+        self.persistence.as_ref().map(|persistence| persistence.earlier(now)).unwrap_or_default()
+    }
+
+    /// Makes sure that the next process takes a permit into account, before the permit is handed out.
+    fn cover(&self, id: u64, until: Timestamp) {
+        if let Some(persistence) = &self.persistence {
+            persistence.cover(until, id);
+        }
+    }
+
+    /// Counts one more group, unless the maximum is reached.
+    fn count_one_more(&self) -> bool {
+        let one_more = |groups: usize| (groups < self.policy.most_groups).then_some(groups + 1);
+        self.groups.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
+    }
+
+    /// Removes idle groups and counts one more group. Returns when to ask again if the limiter is still full.
+    fn make_room(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut next_check: Option<Timestamp> = None;
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            self.uncount(shard.remove_idle(now, &self.policy));
+            next_check = next_check.into_iter().chain(shard.next_check()).min();
+        }
+        if self.count_one_more() {
+            return None;
+        }
+        let at = next_check.unwrap_or(now).max(now + FULL_DELAY);
+        Some(at + self.jitter.up_to(FULL_DELAY))
+    }
+
+    fn uncount(&self, groups: usize) {
+        self.groups.fetch_sub(groups, Ordering::SeqCst);
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(persistence) = &self.persistence {
+            let last = self
+                .shards
+                .iter()
+                .fold(LastRequests::default(), |last, shard| last.max(shard.lock().last_requests()));
+            persistence.close(last, self.last_permit.load(Ordering::SeqCst), self.clock.now());
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Gate for EmbeddedGate {
+    fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    async fn reserve(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Result<Turn, GateError> {
+        limits.check(group)?;
+        let turn = self.0.reserve(group, ticket, limits);
+        if let Turn::Go(permit) = &turn {
+            self.0.cover(permit.id, permit.until);
+        }
+        Ok(turn)
+    }
+
+    async fn leave(&self, group: &Group, ticket: Ticket) -> Result<(), GateError> {
+        let State { clock, policy, .. } = &*self.0;
+        if let Some(state) = self.0.shard(group).get(group) {
+            state.cancel(ticket, clock.now(), policy);
+        }
+        Ok(())
+    }
+
+    async fn finish(&self, permit: &Permit, outcome: Outcome) -> Result<(), GateError> {
+        if self.0.finish(permit, outcome) {
+            Ok(())
+        } else {
+            Err(GateError::Fenced { group: permit.group.clone() })
+        }
+    }
+
+    async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>> {
+        let State { clock, policy, .. } = &*self.0;
+        let extended = |permit: &Permit| {
+            let mut shard = self.0.shard(&permit.group);
+            let until =
+                shard.get(&permit.group).and_then(|state| state.extend(permit.id, clock.now(), policy));
+            drop(shard);
+            until
+                .inspect(|until| self.0.cover(permit.id, *until))
+                .ok_or_else(|| GateError::Fenced { group: permit.group.clone() })
+        };
+        permits.iter().map(extended).collect()
+    }
+
+    async fn tracked(&self) -> Result<u64, GateError> {
+        let now = self.0.clock.now();
+        for shard in &self.0.shards {
+            let removed = shard.lock().remove_idle(now, &self.0.policy);
+            self.0.uncount(removed);
+        }
+        Ok(self.0.groups.load(Ordering::SeqCst) as u64)
+    }
+}

@@ -1,0 +1,108 @@
+//! Shard of the groups, with a queue for the removal of idle ones.
+
+use super::{
+    group_state::{CLOCK_TOLERANCE, GroupState},
+    persistence::LastRequests,
+};
+use crawlway_store::{Group, Policy, Timestamp};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, hash_map::Entry},
+};
+
+/// Number of groups checked for removal by each call: more than one, so that removals outpace additions.
+const CHECKS_PER_CALL: usize = 2;
+
+/// Shard of the groups.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// Boxed, since a hash table has about as many free entries as used ones.
+    groups: HashMap<Group, Box<GroupState>>,
+    /// Each group once, by the time of its next check.
+    checks: BinaryHeap<Reverse<(Timestamp, Group)>>,
+    /// Last reading of the clock.
+    clock: Timestamp,
+    /// Last requests of the removed groups.
+    removed: LastRequests,
+}
+
+impl Shard {
+    pub(super) fn get(&mut self, group: &Group) -> Option<&mut GroupState> {
+        self.groups.get_mut(group).map(|state| &mut **state)
+    }
+
+    /// State of this group, and whether it is new.
+    pub(super) fn get_or_insert(
+        &mut self,
+        group: &Group,
+        now: Timestamp,
+        earlier: LastRequests,
+        policy: &Policy,
+    ) -> (&mut GroupState, bool) {
+        match self.groups.entry(group.clone()) {
+            Entry::Occupied(entry) => (entry.into_mut(), false),
+            Entry::Vacant(entry) => {
+                self.checks.push(Reverse((now + policy.idle, group.clone())));
+                (entry.insert(Box::new(GroupState::new(now, earlier))), true)
+            }
+        }
+    }
+
+    /// Checks a few groups and returns the number of those removed.
+    pub(super) fn remove_some(&mut self, now: Timestamp, policy: &Policy) -> usize {
+        self.follow_clock(now);
+        (0..CHECKS_PER_CALL).map_while(|_| self.check_next(now, policy)).filter(|removed| *removed).count()
+    }
+
+    /// Removes all idle groups and returns their number.
+    pub(super) fn remove_idle(&mut self, now: Timestamp, policy: &Policy) -> usize {
+        self.follow_clock(now);
+        let removed = std::iter::from_fn(|| self.check_next(now, policy)).filter(|removed| *removed).count();
+        if removed > self.groups.len() {
+            self.groups.shrink_to_fit();
+            self.checks.shrink_to_fit();
+        }
+        removed
+    }
+
+    /// Time of the next check.
+    pub(super) fn next_check(&self) -> Option<Timestamp> {
+        self.checks.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// Times of the last requests to any of the groups.
+    pub(super) fn last_requests(&self) -> LastRequests {
+        self.groups.values().fold(self.removed, |last, state| last.max(state.last_requests()))
+    }
+
+    /// Checks the next group that is due. Returns whether it was removed; `None` if none is due.
+    fn check_next(&mut self, now: Timestamp, policy: &Policy) -> Option<bool> {
+        let Reverse((due, _)) = self.checks.peek()?;
+        if *due > now {
+            return None;
+        }
+        let Reverse((_, group)) = self.checks.pop()?;
+        let Some(state) = self.groups.get_mut(&group) else { return Some(false) };
+        match state.expires_at(now, policy) {
+            Some(time) if time <= now => {
+                self.removed = self.removed.max(state.last_requests());
+                self.groups.remove(&group);
+                Some(true)
+            }
+            time => {
+                let next = time.unwrap_or(now + policy.idle.max(CLOCK_TOLERANCE));
+                self.checks.push(Reverse((next, group)));
+                Some(false)
+            }
+        }
+    }
+
+    /// Checks every group again after the clock was set back, which would delay all checks by as much.
+    fn follow_clock(&mut self, now: Timestamp) {
+        if self.clock.since(now) > CLOCK_TOLERANCE {
+            let checks = std::mem::take(&mut self.checks).into_vec();
+            self.checks = checks.into_iter().map(|Reverse((_, group))| Reverse((now, group))).collect();
+        }
+        self.clock = now;
+    }
+}
