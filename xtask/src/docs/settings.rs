@@ -12,13 +12,13 @@ Everything has a default, so that nothing has to be configured. Later sources wi
 1. the defaults, [config/crawlway.toml](../config/crawlway.toml), which are built into the program;
 2. a file: the one named by `--config FILE`, else by `CRAWLWAY_CONFIG`, else `crawlway.toml` in the working directory;
 3. variables, whose names are in the tables below;
-4. flags: `--data` and `--gateway` of every command, and those of a command such as `crawl --gap`.
+4. flags: `--data` and `--gateway` of every command, and those of a command such as `crawl --min-delay`.
 
 ```sh
 crawlway config check                               # finds every mistake, and names file, line and key
 crawlway config show                                # every setting, and where its value comes from
-CRAWLWAY_FETCH__GAP=2s crawlway config show --json  # the same for programs
-CRAWLWAY_FETCH__GAP=soon crawlway config check      # exit code 2: the value is no duration
+CRAWLWAY_FETCH__MIN_DELAY=2s crawlway config show --json  # the same for programs
+CRAWLWAY_FETCH__MIN_DELAY=soon crawlway config check      # exit code 2: the value is no duration
 ```
 
 ";

@@ -50,7 +50,7 @@ pub(crate) fn allowed(site: &Site) -> String {
 }
 
 fn crawl_arguments(site: &Site) -> [String; 7] {
-    let [gap, in_flight, allow] = ["--gap", "--in-flight", "--allow"].map(str::to_owned);
+    let [gap, in_flight, allow] = ["--min-delay", "--per-host-concurrency", "--allow"].map(str::to_owned);
     [site.start.clone(), gap, "0s".to_owned(), in_flight, crate::IN_FLIGHT.to_string(), allow, allowed(site)]
 }
 

@@ -88,13 +88,13 @@ fn settings(site: &Site, database: &Database) -> Vec<(&'static str, String)> {
     settings.extend(postgres(database));
     settings.extend([
         ("CRAWLWAY_SEEN__KIND", "redis".to_owned()),
-        ("CRAWLWAY_GATE__KIND", "redis".to_owned()),
+        ("CRAWLWAY_RATE_LIMIT__KIND", "redis".to_owned()),
         ("CRAWLWAY_REDIS__URL", servers::redis()),
         ("CRAWLWAY_REDIS__PREFIX", database.name().to_owned()),
         ("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0".to_owned()),
         ("CRAWLWAY_FETCH__ALLOW", format!("[\"{}\"]", crawlway::allowed(site))),
-        ("CRAWLWAY_FETCH__IN_FLIGHT", crate::IN_FLIGHT.to_string()),
-        ("CRAWLWAY_FETCH__GAP", "0s".to_owned()),
+        ("CRAWLWAY_FETCH__PER_HOST_CONCURRENCY", crate::IN_FLIGHT.to_string()),
+        ("CRAWLWAY_FETCH__MIN_DELAY", "0s".to_owned()),
     ]);
     settings
 }

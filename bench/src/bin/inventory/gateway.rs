@@ -46,7 +46,7 @@ impl Gateway {
             ("CRAWLWAY_GATEWAY__LISTEN", "127.0.0.1:0".to_owned()),
             ("CRAWLWAY_INVENTORY__MAX_LENGTH", max_length.to_string()),
             ("CRAWLWAY_FETCH__ALLOW", format!("[\"{}/32:{}\"]", pages.ip(), pages.port())),
-            ("CRAWLWAY_FETCH__GAP", "0s".to_owned()),
+            ("CRAWLWAY_FETCH__MIN_DELAY", "0s".to_owned()),
             // Refused requests would be logged as warnings.
             ("CRAWLWAY_LOG__LEVEL", "error".to_owned()),
         ];
@@ -58,7 +58,7 @@ impl Gateway {
             let fresh = Database::create(&run)?;
             settings.extend(rabbitmq());
             settings.extend(postgres(&fresh));
-            settings.push(("CRAWLWAY_GATE__KIND", "postgresql".to_owned()));
+            settings.push(("CRAWLWAY_RATE_LIMIT__KIND", "postgresql".to_owned()));
             database = Some(fresh);
             only = &["--only", "gateway"];
         }

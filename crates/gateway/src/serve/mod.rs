@@ -75,7 +75,7 @@ pub enum BindError {
     /// Unauthenticated access from the network is not allowed.
     #[error(
         "`{setting}` is {address}, which is reachable from the network, and no token is set; set `gateway.token`, or \
-         listen on 127.0.0.1 (`gateway.serve_the_whole_network_unprotected = true` allows unauthenticated access)"
+         listen on 127.0.0.1 (`gateway.allow_unauthenticated = true` allows unauthenticated access)"
     )]
     Unprotected {
         /// Setting of the address.
