@@ -17,7 +17,7 @@
 //! pass the checksum.
 
 use bytes::Bytes;
-use crawlway_broker::{Cause, Failure, Headers, MessageId, Timestamp};
+use crawlway_broker::{Cause, Failure, Headers, Message, MessageId, Timestamp};
 
 pub(crate) const HEADER: usize = 24;
 /// Alignment of records in bytes.
@@ -215,6 +215,12 @@ pub(crate) struct PayloadParts<'a> {
 }
 
 impl StoredMessage {
+    /// The message as published.
+    pub(crate) fn into_message(self) -> Message {
+        let Self { id, key, group, headers, body, published_at, .. } = self;
+        Message { id, key, group, headers, body, published_at }
+    }
+
     pub(crate) fn parts(&self) -> PayloadParts<'_> {
         PayloadParts {
             published_at: self.published_at,

@@ -42,10 +42,6 @@ impl<B: Broker> LengthLimited<B> {
         &self.inner
     }
 
-    fn limit_of(&self, queue: &QueueName) -> Option<MaxLength> {
-        self.specs.read().get(queue)?.max_length
-    }
-
     /// Queues with a maximum length that a message is routed to, with that maximum.
     fn limited_queues(&self, message: &Outgoing) -> Vec<(QueueName, u64)> {
         let specs = self.specs.read();
@@ -176,8 +172,9 @@ impl<B: Broker> Broker for LengthLimited<B> {
 
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
         let mut queues = self.inner.queues().await?;
+        let specs = self.specs.read();
         for spec in &mut queues {
-            spec.max_length = self.limit_of(&spec.name);
+            spec.max_length = specs.get(&spec.name).and_then(|declared| declared.max_length);
         }
         Ok(queues)
     }

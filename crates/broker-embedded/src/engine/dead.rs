@@ -7,7 +7,7 @@ use crate::{
     record::{Kind, Losses, OWN_POSITION, StoredMessage},
 };
 use crawlway_broker::{
-    BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Message, PublishError, QueueName, Timestamp,
+    BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, PublishError, QueueName, Timestamp,
 };
 
 /// Limits of a batch of dead letters, so that the state is unlocked in between.
@@ -222,10 +222,12 @@ fn number_of(id: &DeadId) -> Option<u64> {
     id.0.strip_prefix('d')?.parse().ok()
 }
 
-fn letter(queue: &QueueName, number: u64, stored: StoredMessage) -> DeadLetter {
-    let history = stored.history;
-    let (cause, reason, dead_at) =
-        stored.dead_letter.map_or((Cause::Refused, String::new(), Timestamp::default()), |dead_letter| {
+fn letter(queue: &QueueName, number: u64, mut stored: StoredMessage) -> DeadLetter {
+    let history = stored.history.take();
+    let (cause, reason, dead_at) = stored
+        .dead_letter
+        .take()
+        .map_or((Cause::Refused, String::new(), Timestamp::default()), |dead_letter| {
             (dead_letter.cause, dead_letter.reason, dead_letter.at)
         });
     let (attempts, replays, first_error, last_error) = history.map_or((0, 0, None, None), |history| {
@@ -234,14 +236,7 @@ fn letter(queue: &QueueName, number: u64, stored: StoredMessage) -> DeadLetter {
     DeadLetter {
         id: DeadId(format!("d{number}")),
         queue: queue.clone(),
-        message: Message {
-            id: stored.id,
-            key: stored.key,
-            group: stored.group,
-            headers: stored.headers,
-            body: stored.body,
-            published_at: stored.published_at,
-        },
+        message: stored.into_message(),
         cause,
         reason,
         attempts,

@@ -12,9 +12,7 @@ use crate::{
     record::{Position, StoredMessage},
 };
 use bytes::Bytes;
-use crawlway_broker::{
-    BrokerError, Delivery, Failure, Message, QueueName, Receipt, Timestamp, suspects::Places,
-};
+use crawlway_broker::{BrokerError, Delivery, Failure, QueueName, Receipt, Timestamp, suspects::Places};
 use std::{io, sync::Arc};
 use tokio::sync::Notify;
 
@@ -234,23 +232,16 @@ fn read_bytes(taken: &TakenMessage, start: usize, length: usize) -> io::Result<B
 fn delivery(
     receipt: Receipt,
     taken: &TakenMessage,
-    stored: StoredMessage,
+    mut stored: StoredMessage,
     lease_until: Timestamp,
 ) -> Delivery {
-    let history = stored.history;
+    let history = stored.history.take();
     let replays = history.as_ref().map_or(0, |history| history.replays);
     let lost = taken.loss_history.since_record;
     let lost = lost.map(|(_, last)| Failure { error: super::copies::LOST.to_owned(), at: last });
     Delivery {
         receipt,
-        message: Message {
-            id: stored.id,
-            key: stored.key,
-            group: stored.group,
-            headers: stored.headers,
-            body: stored.body,
-            published_at: stored.published_at,
-        },
+        message: stored.into_message(),
         attempt: u32::from(taken.attempts) + 1,
         losses: u32::from(taken.loss_history.losses.all),
         last_error: lost.or(history.and_then(|history| history.last_error)),
