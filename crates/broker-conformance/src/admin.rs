@@ -97,9 +97,8 @@ pub(super) async fn two_hundred_queues_are_kept_apart(h: &mut dyn Harness) {
     t.declare_all(names.iter().cloned().map(QueueSpec::new).collect()).await;
     t.publish(names.iter().map(|name| Outgoing::to_queue(name, name.as_str().to_owned())).collect()).await;
     for name in &names {
-        let delivery = t.take(name).await;
+        let delivery = t.consume(name).await;
         assert_eq!(text(&delivery), name.as_str(), "each queue has its own message");
-        t.done(&delivery).await;
     }
 }
 
@@ -177,9 +176,8 @@ pub(super) async fn purging_takes_what_waits(h: &mut dyn Harness) {
     assert_eq!(t.broker().purge(&q).await, Ok(0), "nothing is left that waits");
     t.expect_none(&q, "it was purged").await;
     t.done(&held[1]).await;
-    let back = t.take(&q).await;
+    let back = t.consume(&q).await;
     assert_eq!(text(&back), text(&held[2]), "messages in flight are redelivered");
-    t.done(&back).await;
     assert_eq!(t.dead_bodies(&q).await, ["dead"], "dead letters are not touched");
     assert_eq!(t.drain(&other, 1).await, ["elsewhere"], "nor is another queue");
     t.restart().await;

@@ -45,9 +45,8 @@ pub(super) async fn a_deferral_and_a_requeue_count_no_attempt(h: &mut dyn Harnes
             let delivery = t.take(&q).await;
             t.settle(&delivery, retry(NOW, failure)).await;
         }
-        let last = t.take(&q).await;
+        let last = t.consume(&q).await;
         assert_eq!((last.attempt, error_of(&last)), (3, Some("failed twice")), "failures count as usual");
-        t.done(&last).await;
         assert!(t.dead_letters(&q).await.is_empty(), "it is never dead by being {stem}");
     }
 }
@@ -61,9 +60,8 @@ async fn take_solo(t: &mut Fixture<'_>, queue: &QueueName) -> Delivery {
 
 /// Takes and settles the only message, and asserts that there is no dead letter.
 async fn assert_not_dead(t: &mut Fixture<'_>, queue: &QueueName, attempt: u32) {
-    let delivery = t.take(queue).await;
+    let delivery = t.consume(queue).await;
     assert_eq!(delivery.attempt, attempt, "only failures are counted");
-    t.done(&delivery).await;
     assert!(t.dead_letters(queue).await.is_empty(), "without a solo crash there is no dead letter");
 }
 
@@ -181,8 +179,8 @@ pub(super) async fn what_crashes_its_worker_alone_ends_dead_until_it_is_replayed
         return assert_not_dead(&mut t, &q, 2).await;
     }
     assert_dead_after_crashes(&mut t, &q, 2).await;
-    let found_by_its_cause = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
-    t.assert_replays(&q, &found_by_its_cause, 1).await;
+    let crashed = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+    t.assert_replays(&q, &crashed, 1).await;
     let again = take_solo(&mut t, &q).await;
     assert_eq!((again.attempt, again.losses, again.replays), (1, 0, 1), "attempts start over");
     t.crash().await;

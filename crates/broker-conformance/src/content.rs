@@ -20,13 +20,12 @@ async fn assert_arrives(t: &mut Fixture<'_>, queue: &QueueName, sent: Outgoing) 
     let from = t.now() - Duration::from_secs(1);
     t.publish(vec![sent.clone()]).await;
     let to = t.now() + Duration::from_secs(1);
-    let delivery = t.take(queue).await;
+    let delivery = t.consume(queue).await;
     assert_unchanged(&delivery.message, &sent, "on arrival");
     let at = delivery.message.published_at;
     assert!(at >= from && at <= to, "published between {from:?} and {to:?}, but published_at is {at:?}");
     let history = (delivery.attempt, error_of(&delivery), delivery.losses, delivery.replays);
     assert_eq!(history, (1, None, 0, 0), "the first attempt, and nothing happened before");
-    t.done(&delivery).await;
 }
 
 pub(super) async fn every_field_arrives(h: &mut dyn Harness) {

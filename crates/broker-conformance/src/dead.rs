@@ -35,11 +35,7 @@ pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
         let letter = t.dead_letters(&q).await.remove(0);
         assert_eq!(letter.queue, q, "the queue it was taken from");
         assert_eq!(Some(&letter.message), message.as_ref(), "the message, whole");
-        assert_eq!(
-            (letter.attempts, letter.replays, letter.cause),
-            (3, 0, cause),
-            "attempts, replays and cause"
-        );
+        assert_eq!((letter.attempts, letter.replays, letter.cause), (3, 0, cause), "its history");
         assert_between(letter.dead_at, times[2], "the end");
         let first = letter.first_error.expect("the first error is kept");
         assert_eq!(first.error, "the first", "the first error");

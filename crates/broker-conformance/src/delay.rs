@@ -99,11 +99,7 @@ pub(super) async fn a_waiting_receive_returns_when_a_delay_ends(h: &mut dyn Harn
     t.settle(&delivery, defer(t.now() + SOON)).await;
     let receiving = t.start_receive(&q, 1, "nothing is ready yet").await;
     t.advance(SOON + t.guarantees().late_by).await;
-    assert_eq!(
-        t.await_bodies(receiving, "the delay has ended").await,
-        ["a"],
-        "what became ready is returned"
-    );
+    assert_eq!(t.await_bodies(receiving, "the delay has ended").await, ["a"], "the ready message");
 }
 
 pub(super) async fn a_retry_gets_its_turn_in_a_queue_that_never_runs_empty(h: &mut dyn Harness) {

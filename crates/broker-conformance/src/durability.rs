@@ -76,10 +76,9 @@ pub(super) async fn what_is_in_flight_comes_back_after_an_outage_and_what_is_set
             numbered(10).into_iter().filter(|body| !settled.contains(body)).collect();
         let (mut seen, strict) = (BTreeSet::new(), t.native(Aspect::SettleDurability));
         while !seen.is_superset(&expected) {
-            let delivery = t.take(&q).await;
+            let delivery = t.consume(&q).await;
             assert_eq!(delivery.attempt, 1, "a lost worker counts no attempt, after a {outage:?}");
             assert_ne!(delivery.message, held[5].message, "a dead letter is not delivered");
-            t.done(&delivery).await;
             assert!(seen.insert(text(&delivery)) || !strict, "{delivery:?} is settled and redelivered");
         }
         t.advance(LEASE + t.guarantees().late_by).await;
@@ -125,9 +124,8 @@ pub(super) async fn a_retry_and_a_replay_survive_an_outage_with_their_body(h: &m
         t.assert_replays(&q, &DeadFilter::all(), 1).await;
         t.outage(after_replay).await;
         assert!(t.dead_letters(&q).await.is_empty(), "dead again after a {after_replay:?}");
-        let third = t.take(&q).await;
+        let third = t.consume(&q).await;
         assert_eq!((third.attempt, third.replays), (1, 1), "a replay survives a {after_replay:?}");
         assert!(third.message.body == body, "the body of {} bytes went all the way", body.len());
-        t.done(&third).await;
     }
 }

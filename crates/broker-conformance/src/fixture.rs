@@ -238,6 +238,13 @@ impl<'h> Fixture<'h> {
         self.receive_some(queue, 1, "a delivery").await.remove(0)
     }
 
+    /// Takes the next message and settles it as done.
+    pub(super) async fn consume(&mut self, queue: &QueueName) -> Delivery {
+        let delivery = self.take(queue).await;
+        self.done(&delivery).await;
+        delivery
+    }
+
     /// Takes this many messages, all in flight together.
     pub(super) async fn take_all(&mut self, queue: &QueueName, count: usize) -> Vec<Delivery> {
         let mut held = Vec::new();
@@ -280,9 +287,7 @@ impl<'h> Fixture<'h> {
     ) -> BTreeSet<String> {
         let mut seen = BTreeSet::new();
         while !seen.is_superset(expected) {
-            let delivery = self.take(queue).await;
-            seen.insert(text(&delivery));
-            self.done(&delivery).await;
+            seen.insert(text(&self.consume(queue).await));
         }
         seen
     }

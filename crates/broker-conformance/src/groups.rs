@@ -22,13 +22,6 @@ async fn heads(t: &mut Fixture<'_>, queue: &QueueName) -> [Delivery; 2] {
     held.try_into().expect("two were taken")
 }
 
-/// Takes and settles the next message.
-async fn next(t: &mut Fixture<'_>, queue: &QueueName) -> String {
-    let delivery = t.take(queue).await;
-    t.done(&delivery).await;
-    text(&delivery)
-}
-
 pub(super) async fn a_head_that_waits_holds_up_its_group_alone(h: &mut dyn Harness) {
     let Some((mut t, _)) = grouped(h, &[]).await else { return };
     for head in ["retried", "deferred", "lost with its lease", "held back"] {
@@ -52,13 +45,13 @@ pub(super) async fn a_head_that_waits_holds_up_its_group_alone(h: &mut dyn Harne
         }
         send(&t, &q, &["b1", "b2"]).await;
         for expected in ["b1", "b2"] {
-            assert_eq!(next(&mut t, &q).await, expected, "group b continues, though the head of a is {head}");
+            assert_eq!(text(&t.consume(&q).await), expected, "the head of a is {head}");
         }
         let first = t.take_at(&q, due, &format!("the head that was {head}")).await;
         assert_eq!(text(&first), "a1", "the head that was {head} comes before the rest of its group");
         t.expect_none(&q, "the head of the only group is in flight").await;
         t.done(&first).await;
-        assert_eq!(next(&mut t, &q).await, "a2", "then the group continues");
+        assert_eq!(text(&t.consume(&q).await), "a2", "then the group continues");
     }
 }
 
@@ -66,8 +59,8 @@ pub(super) async fn a_group_goes_on_after_a_dead_head(h: &mut dyn Harness) {
     let Some((mut t, q)) = grouped(h, &["a1", "a2", "a3"]).await else { return };
     let head = t.take(&q).await;
     t.settle(&head, dead("hopeless")).await;
-    assert_eq!(next(&mut t, &q).await, "a2", "a dead head makes way");
-    assert_eq!(next(&mut t, &q).await, "a3", "and the group continues");
+    assert_eq!(text(&t.consume(&q).await), "a2", "a dead head makes way");
+    assert_eq!(text(&t.consume(&q).await), "a3", "and the group continues");
     t.assert_replays(&q, &DeadFilter::all(), 1).await;
     let again = t.take(&q).await;
     let found = (text(&again), again.message.group);
@@ -91,7 +84,7 @@ pub(super) async fn order_within_a_group_survives_a_crash(h: &mut dyn Harness) {
     t.crash().await;
     let mut seen = Vec::new();
     for _ in 0..4 {
-        seen.push(next(&mut t, &q).await);
+        seen.push(text(&t.consume(&q).await));
     }
     seen.sort_by_key(|body| body[..1].to_owned());
     assert_eq!(seen, ["a2", "a3", "b1", "b2"], "each group in order, what was in flight first");
@@ -106,5 +99,5 @@ pub(super) async fn a_purged_group_goes_on(h: &mut dyn Harness) {
     send(&t, &q, &["a4"]).await;
     t.expect_none(&q, "group a is still in flight").await;
     t.done(&a).await;
-    assert_eq!(next(&mut t, &q).await, "a4", "the group continues with messages published after the purge");
+    assert_eq!(text(&t.consume(&q).await), "a4", "the group continues after the purge");
 }
