@@ -3,9 +3,9 @@
 use crate::prelude::*;
 
 pub(super) async fn the_core_of_the_contract_is_held(h: &mut dyn Harness) {
-    let guarantees = Trial::open(h).await.guarantees();
+    let guarantees = Fixture::open(h).await.guarantees();
     assert!(!guarantees.broker.is_empty(), "a broker has a name");
-    // Without these a backend is no queue for the flows, whatever it states about the rest.
+    // The minimum that flows need of any backend.
     use Aspect::{
         Bodies, Confirm, DeadLetters, Defer, Fencing, Headers, Lease, Names, Restart, RetryCount, RetryDelay,
     };
@@ -18,7 +18,7 @@ pub(super) async fn the_core_of_the_contract_is_held(h: &mut dyn Harness) {
 
 pub(super) async fn another_spec_is_not_quietly_ignored(h: &mut dyn Harness) {
     let spec = queue("other");
-    let (mut t, q) = Trial::with(h, spec.clone()).await;
+    let (mut t, q) = Fixture::with(h, spec.clone()).await;
     t.send(&q, "a").await;
     let changes = [
         spec.clone().max_attempts(9),
@@ -40,13 +40,13 @@ pub(super) async fn another_spec_is_not_quietly_ignored(h: &mut dyn Harness) {
     assert_eq!(text(&t.take(&q).await), "a", "what was in the queue is still there");
 }
 
-async fn listed(t: &Trial<'_>, queue: &QueueName) -> QueueSpec {
+async fn listed(t: &Fixture<'_>, queue: &QueueName) -> QueueSpec {
     let specs = t.broker().queues().await.expect("listing the queues");
     specs.into_iter().find(|spec| spec.name == *queue).unwrap_or_else(|| panic!("`{queue}` must be listed"))
 }
 
 pub(super) async fn invalid_specs_are_refused(h: &mut dyn Harness) {
-    let t = Trial::open(h).await;
+    let t = Fixture::open(h).await;
     for bad in [
         queue("no-prefetch").prefetch(0),
         queue("no-lease").lease(NOW),
@@ -64,7 +64,7 @@ pub(super) async fn invalid_specs_are_refused(h: &mut dyn Harness) {
 }
 
 pub(super) async fn declaring_again_changes_nothing_and_queues_are_listed_by_name(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     let mut specs = vec![
         queue("list-c").prefetch(3).lease(Duration::from_secs(90)).max_attempts(9),
         queue("list-a"),
@@ -75,11 +75,8 @@ pub(super) async fn declaring_again_changes_nothing_and_queues_are_listed_by_nam
     t.send_dead(&q, "dead", "hopeless").await;
     t.send_all(&q, &["a", "b"]).await;
     let letters = t.dead_letters(&q).await;
-    assert_eq!(
-        t.broker().declare(&[specs.clone(), specs.clone()].concat()).await,
-        Ok(()),
-        "declaring them again"
-    );
+    let twice = [specs.clone(), specs.clone()].concat();
+    assert_eq!(t.broker().declare(&twice).await, Ok(()), "declaring them again");
     assert_eq!(t.dead_letters(&q).await, letters, "the dead letters are still there");
     assert_eq!(sorted(t.drain(&q, 2).await), ["a", "b"], "the messages are still there");
     specs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -89,7 +86,7 @@ pub(super) async fn declaring_again_changes_nothing_and_queues_are_listed_by_nam
 }
 
 pub(super) async fn two_hundred_queues_are_kept_apart(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     let tail = unique("n");
     let long = format!("{}.{tail}", "l".repeat(198 - tail.len()));
     let longer = format!("l{long}");
@@ -100,13 +97,12 @@ pub(super) async fn two_hundred_queues_are_kept_apart(h: &mut dyn Harness) {
     t.declare_all(names.iter().cloned().map(QueueSpec::new).collect()).await;
     t.publish(names.iter().map(|name| Outgoing::to_queue(name, name.as_str().to_owned())).collect()).await;
     for name in &names {
-        let delivery = t.take(name).await;
+        let delivery = t.consume(name).await;
         assert_eq!(text(&delivery), name.as_str(), "each queue has its own message");
-        t.done(&delivery).await;
     }
 }
 
-/// The answers of all calls that name a queue and answer with an error of the broker.
+/// Results of all calls that take a queue and return a `BrokerError`.
 async fn calls(b: &dyn Broker, queue: &QueueName) -> [(&'static str, Result<(), BrokerError>); 8] {
     let all = DeadFilter::all();
     [
@@ -122,14 +118,14 @@ async fn calls(b: &dyn Broker, queue: &QueueName) -> [(&'static str, Result<(), 
 }
 
 pub(super) async fn unknown_queues_are_named(h: &mut dyn Harness) {
-    let t = Trial::open(h).await;
+    let t = Fixture::open(h).await;
     let nowhere = queue("nowhere").name;
     for (call, answer) in calls(&**t.broker(), &nowhere).await {
         match answer {
             Err(BrokerError::UnknownQueue { queue, .. }) => {
                 assert_eq!(queue, nowhere, "{call} names the queue");
             }
-            // What a broker cannot do at all it may say first.
+            // An unsupported operation may be refused first.
             Err(BrokerError::Refused { .. }) => {}
             other => panic!("{call} on an unknown queue must say so, the answer was {other:?}"),
         }
@@ -137,103 +133,102 @@ pub(super) async fn unknown_queues_are_named(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_pause_stops_deliveries_only(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("paused").lease(LEASE)).await;
+    let (mut t, q) = Fixture::with(h, queue("paused").lease(LEASE)).await;
     let other = t.declare(queue("running")).await;
     t.send_all(&q, &["a", "b", "c", "d"]).await;
     let held = t.take_all(&q, 4).await;
-    let Some(()) = t.held(Aspect::Pause, t.broker().pause(&q).await) else { return };
+    let Some(()) = t.supported(Aspect::Pause, t.broker().pause(&q).await) else { return };
     assert_eq!(t.broker().pause(&q).await, Ok(()), "pausing what is paused does nothing");
     t.send(&q, "e").await;
-    t.nothing(&q, "the queue is paused, though publishing goes on").await;
+    t.expect_none(&q, "the queue is paused, though publishing continues").await;
     t.done(&held[0]).await;
-    t.retry(&held[1], NOW, "failed").await;
-    t.defer(&held[2], t.now()).await;
-    t.pass_until(held[3].lease_until + SOON).await;
-    t.nothing(&q, "what comes back to a paused queue waits there").await;
+    t.settle(&held[1], retry(NOW, "failed")).await;
+    t.settle(&held[2], defer(t.now())).await;
+    t.advance_past(held[3].lease_until + SOON).await;
+    t.expect_none(&q, "redeliveries wait in a paused queue").await;
     t.depth_that(&q, "the depth must say that it is paused", |depth| depth.paused).await;
     let elsewhere = t.send_and_take(&other, "elsewhere").await;
     assert_eq!(text(&elsewhere), "elsewhere", "another queue is not paused");
 
-    let receiving = t.receiving(&q, 1, "the queue is paused").await;
+    let receiving = t.start_receive(&q, 1, "the queue is paused").await;
     assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming");
-    let mut came = t.delivered(receiving, "the queue is resumed").await;
+    let mut came = t.await_bodies(receiving, "the queue is resumed").await;
     came.extend(t.take_all(&q, 3).await.iter().map(text));
     let expected = held[1..].iter().map(text).chain(["e".to_owned()]).collect();
-    assert_eq!(sorted(came), sorted(expected), "all that came and came back meanwhile is there");
+    assert_eq!(sorted(came), sorted(expected), "all new and returned messages are delivered");
     assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming what is not paused does nothing");
     t.depth_that(&q, "the depth must say that it is not paused", |depth| !depth.paused).await;
 }
 
 pub(super) async fn purging_takes_what_waits(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("purged").lease(LEASE)).await;
-    let Some(none) = t.held(Aspect::Purge, t.broker().purge(&q).await) else { return };
+    let (mut t, q) = Fixture::with(h, queue("purged").lease(LEASE)).await;
+    let Some(none) = t.supported(Aspect::Purge, t.broker().purge(&q).await) else { return };
     assert_eq!(none, 0, "nothing waits yet");
     let other = t.declare(queue("untouched")).await;
     t.send(&other, "elsewhere").await;
     t.send_dead(&q, "dead", "hopeless").await;
     t.send_all(&q, &["delayed", "flying", "lost"]).await;
     let held = t.take_all(&q, 3).await;
-    t.retry(&held[0], LONG, "failed").await;
+    t.settle(&held[0], retry(LONG, "failed")).await;
     t.send_all(&q, &["ready", "ready too"]).await;
 
     assert_eq!(t.broker().purge(&q).await, Ok(3), "two ready and one delayed");
     assert_eq!(t.broker().purge(&q).await, Ok(0), "nothing is left that waits");
-    t.nothing(&q, "it was purged").await;
+    t.expect_none(&q, "it was purged").await;
     t.done(&held[1]).await;
-    let back = t.take(&q).await;
-    assert_eq!(text(&back), text(&held[2]), "what was in flight comes back");
-    t.done(&back).await;
+    let back = t.consume(&q).await;
+    assert_eq!(text(&back), text(&held[2]), "messages in flight are redelivered");
     assert_eq!(t.dead_bodies(&q).await, ["dead"], "dead letters are not touched");
     assert_eq!(t.drain(&other, 1).await, ["elsewhere"], "nor is another queue");
     t.restart().await;
     let purged = [text(&held[0]), "ready".into(), "ready too".into()];
     for delivery in t.poll(&q, 10).await {
-        // Where acknowledgements can be undone, what was settled may come back; what was purged may not.
+        // Without settle durability, settled messages may be redelivered, but purged ones may not.
         assert!(!t.native(Aspect::SettleDurability), "nothing was left, but {} came", text(&delivery));
-        assert!(!purged.contains(&text(&delivery)), "{} was purged and came back", text(&delivery));
+        assert!(!purged.contains(&text(&delivery)), "{} was purged and redelivered", text(&delivery));
     }
 }
 
 pub(super) async fn depth_shows_each_state_and_the_oldest_age(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
-    // Depths that lag behind must show what is in flight while it is.
+    let mut t = Fixture::open(h).await;
+    // A lagging depth must have time to show deliveries in flight.
     let lag = t.guarantees().depth_lag;
     let q = t.declare(queue("depth").lease(LEASE + 2 * lag)).await;
     t.depth_is(&q, (0, 0, 0, 0), "in an empty queue").await;
     let published = t.now();
     t.send(&q, "a").await;
-    t.pass(SOON).await;
+    t.advance(SOON).await;
     t.send_all(&q, &["b", "c", "d", "e"]).await;
     t.depth_is(&q, (5, 0, 0, 0), "after publishing").await;
-    // A broker that cannot say how old they are says nothing; one that can must not say anything else.
+    // The age is optional, but must be correct if present.
     if let Some(age) = t.depth(&q).await.and_then(|depth| depth.oldest_age) {
-        // Where times are kept in whole seconds, a message seems older by up to one.
+        // With times in whole seconds, a message seems up to one second older.
         let second = Duration::from_secs(1);
         let (least, most) = (SOON.saturating_sub(second), t.now().since(published) + second);
         assert!(age >= least && age <= most, "the oldest is between {least:?} and {most:?} old, not {age:?}");
     }
     let held = t.take_all(&q, 4).await;
     t.depth_is(&q, (1, 4, 0, 0), "after taking four").await;
-    t.retry(&held[0], LONG, "failed").await;
-    t.defer(&held[1], t.now() + LONG).await;
-    t.reject(&held[2], "hopeless").await;
+    t.settle(&held[0], retry(LONG, "failed")).await;
+    t.settle(&held[1], defer(t.now() + LONG)).await;
+    t.settle(&held[2], dead("hopeless")).await;
     t.depth_is(&q, (1, 1, 2, 1), "after a retry, a deferral and a dead letter").await;
-    t.pass_until(held[3].lease_until).await;
+    t.advance_past(held[3].lease_until).await;
     t.depth_is(&q, (2, 0, 2, 1), "after a lease was lost").await;
     t.drain(&q, 2).await;
     t.depth_is(&q, (0, 0, 2, 1), "after all that was ready is done").await;
 }
 
 pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("rates")).await;
-    // What is under way may not be counted yet, nor told.
+    let (mut t, q) = Fixture::with(h, queue("rates")).await;
+    // The current second may not be counted yet.
     let lag = t.guarantees().depth_lag + SOON;
     let (start, mut sent) = (t.now(), 0);
     loop {
         let held = t.send_and_take(&q, "a").await;
         sent += 1;
         t.done(&held).await;
-        t.pass(STEP).await;
+        t.advance(STEP).await;
         let Some(depth) = t.depth(&q).await else { return };
         if let Some(rates) = depth.rates
             && rates.published > 0.0
@@ -244,7 +239,7 @@ pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
             break;
         }
         if t.now().since(start) > lag {
-            // A broker that cannot say how fast they are says nothing; one that can must not say anything else.
+            // Rates are optional, but must be correct if present.
             assert_eq!(depth.rates, None, "after {sent} were published and settled within {lag:?}");
             return;
         }
@@ -256,18 +251,18 @@ pub(super) async fn rates_follow_the_traffic(h: &mut dyn Harness) {
             return;
         }
         assert!(t.now().since(stopped) < lag, "{lag:?} after the last one the rates are {rates:?}");
-        t.pass(STEP * 10).await;
+        t.advance(STEP * 10).await;
     }
 }
 
 pub(super) async fn closing_is_final(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("closed").lease(LEASE)).await;
+    let (mut t, q) = Fixture::with(h, queue("closed").lease(LEASE)).await;
     let empty = t.declare(queue("empty")).await;
     let held = t.send_and_take(&q, "a").await;
-    let receiving = t.receiving(&empty, 1, "there is nothing").await;
+    let receiving = t.start_receive(&empty, 1, "there is nothing").await;
     let b = t.broker().clone();
     assert_eq!(b.close().await, Ok(()), "closing");
-    let answer = t.returned(receiving, "the broker is closed").await;
+    let answer = t.await_receive(receiving, "the broker is closed").await;
     let ended = matches!(&answer, Err(BrokerError::Closed)) || answer.as_ref().is_ok_and(Vec::is_empty);
     assert!(ended, "a receive that was waiting ends with nothing or as closed, not with {answer:?}");
 
@@ -286,6 +281,6 @@ pub(super) async fn closing_is_final(h: &mut dyn Harness) {
     assert_eq!(waiting, Err(BrokerError::Closed), "a closed broker is not waited for");
     drop(b);
     t.restart().await;
-    assert_eq!(text(&t.take(&q).await), "a", "what was in flight comes back");
-    t.nothing(&q, "nothing was published after closing").await;
+    assert_eq!(text(&t.take(&q).await), "a", "messages in flight are redelivered");
+    t.expect_none(&q, "nothing was published after closing").await;
 }

@@ -1,22 +1,22 @@
-//! Cases: dead letters keep what happened, and can be listed, dropped and replayed.
+//! Cases: dead letters keep their history, and can be listed, dropped and replayed.
 
 use crate::prelude::*;
 
-/// Asserts that it happened between these times.
-fn happened(at: Timestamp, between: (Timestamp, Timestamp), what: &str) {
+/// Asserts that a time lies in an interval.
+fn assert_between(at: Timestamp, between: (Timestamp, Timestamp), what: &str) {
     assert!(at >= between.0 && at <= between.1, "{what} happened within {between:?}, not at {at:?}");
 }
 
-/// A filter by reason.
+/// Filter by reason.
 fn because(reason: &str) -> DeadFilter {
     DeadFilter { reason: Some(reason.into()), ..DeadFilter::all() }
 }
 
 pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("detail").max_attempts(3)).await;
+    let (mut t, q) = Fixture::with(h, queue("detail").max_attempts(3)).await;
     let sent =
         Outgoing::to_queue(&q, "a body").id("item-1").key("k").group("g").header("email", "u@example.org");
-    // One ends by a verdict, the other one by its last failure.
+    // One is rejected, the other uses up its attempts.
     for (end, cause) in [(dead("not JSON"), Cause::Refused), (retry(NOW, "the last"), Cause::AttemptsUsedUp)]
     {
         t.publish(vec![sent.clone()]).await;
@@ -25,41 +25,42 @@ pub(super) async fn a_dead_letter_keeps_the_detail(h: &mut dyn Harness) {
         for verdict in [retry(NOW, "the first"), retry(NOW, "in between"), end] {
             let delivery = t.take(&q).await;
             let before = t.now();
-            let settled = t.settle(&delivery, verdict).await;
+            let attempt = delivery.attempt + 1;
+            let expected = if times.len() == 2 { Settled::Dead } else { Settled::Retrying { attempt } };
+            t.settles_as(&delivery, verdict, expected).await;
             times.push((before, t.now()));
-            assert_eq!(settled == Settled::Dead, times.len() == 3, "dead at the third attempt, not before");
             message = Some(delivery.message);
-            t.pass(SOON).await;
+            t.advance(SOON).await;
         }
         let letter = t.dead_letters(&q).await.remove(0);
         assert_eq!(letter.queue, q, "the queue it was taken from");
         assert_eq!(Some(&letter.message), message.as_ref(), "the message, whole");
-        assert_eq!((letter.attempts, letter.replays, letter.cause), (3, 0, cause), "how it came to its end");
-        happened(letter.dead_at, times[2], "the end");
+        assert_eq!((letter.attempts, letter.replays, letter.cause), (3, 0, cause), "its history");
+        assert_between(letter.dead_at, times[2], "the end");
         let first = letter.first_error.expect("the first error is kept");
         assert_eq!(first.error, "the first", "the first error");
-        happened(first.at, times[0], "the first error");
+        assert_between(first.at, times[0], "the first error");
         let last = letter.last_error.expect("the last error is kept");
         if cause == Cause::Refused {
             assert_eq!(letter.reason, "not JSON", "the reason that was given");
         } else {
-            assert!(!letter.reason.is_empty(), "the reason says that the attempts are used up");
+            assert!(!letter.reason.is_empty(), "the reason is not empty");
             assert_eq!(last.error, "the last", "the last error");
-            happened(last.at, times[2], "the last error");
+            assert_between(last.at, times[2], "the last error");
         }
-        t.nothing(&q, "its only message is dead").await;
+        t.expect_none(&q, "its only message is dead").await;
         assert_eq!(t.broker().drop_dead(&q, &DeadFilter::all()).await, Ok(1), "making way for the other one");
     }
 }
 
 pub(super) async fn long_texts_are_cut(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("long")).await;
+    let (mut t, q) = Fixture::with(h, queue("long")).await;
     // Three bytes per character, so that a cut at the limit would split one.
     let long = "日".repeat(limits::MAX_ERROR);
     let delivery = t.send_and_take(&q, "a").await;
-    t.retry(&delivery, NOW, &long).await;
+    t.settle(&delivery, retry(NOW, &long)).await;
     let delivery = t.take(&q).await;
-    t.reject(&delivery, &long).await;
+    t.settle(&delivery, dead(&long)).await;
     let letter = t.dead_letter(&q).await;
     let cut = limits::truncated(&long, limits::MAX_ERROR);
     for (what, text) in
@@ -69,30 +70,19 @@ pub(super) async fn long_texts_are_cut(h: &mut dyn Harness) {
     }
 }
 
-/// So many dead letters, one after the other, with some time between them.
-async fn dead_letters<'h>(h: &'h mut dyn Harness, stem: &str, count: usize) -> (Trial<'h>, QueueName) {
-    let (mut t, q) = Trial::with(h, queue(stem).lease(LEASE)).await;
+/// A queue with this many dead letters, some time apart.
+async fn dead_letters<'h>(h: &'h mut dyn Harness, stem: &str, count: usize) -> (Fixture<'h>, QueueName) {
+    let (mut t, q) = Fixture::with(h, queue(stem).lease(LEASE)).await;
     for body in numbered(count) {
         t.send_dead(&q, &body, &format!("reason of {body}")).await;
-        t.pass(Duration::from_millis(5)).await;
+        t.advance(Duration::from_millis(5)).await;
     }
     (t, q)
 }
 
 pub(super) async fn listing_is_oldest_first_and_pages(h: &mut dyn Harness) {
     let (mut t, q) = dead_letters(h, "pages", 12).await;
-    let mut seen: Vec<DeadLetter> = Vec::new();
-    let mut after = None;
-    for pages in 0.. {
-        let page = t.broker().dead_letters(&q, &DeadFilter::all(), after.as_ref(), 4).await;
-        let page = page.expect("listing a page of dead letters");
-        assert!(page.letters.len() <= 4, "at most 4 were asked for, got {}", page.letters.len());
-        seen.extend(page.letters);
-        let Some(next) = page.next else { break };
-        assert_eq!(Some(&next), seen.last().map(|letter| &letter.id), "a page begins after the last seen");
-        assert!(pages < 10, "paging must end");
-        after = Some(next);
-    }
+    let seen = t.dead_letters(&q).await;
     assert_eq!(bodies(&seen), numbered(12), "each once, oldest first");
     let ids: BTreeSet<_> = seen.iter().map(|letter| &letter.id).collect();
     assert_eq!(ids.len(), 12, "each has an id of its own");
@@ -100,7 +90,7 @@ pub(super) async fn listing_is_oldest_first_and_pages(h: &mut dyn Harness) {
     assert_eq!(t.dead_letters(&q).await, seen, "listing changes nothing");
     t.depth_is(&q, (0, 0, 0, 12), "after listing").await;
 
-    // Pages are filled with what matches.
+    // Pages contain matching letters only.
     let mut after = None;
     for (limit, expected) in [(0, &[][..]), (2, &["m001", "m010"]), (2, &["m011"])] {
         let page = t.broker().dead_letters(&q, &because("1"), after.as_ref(), limit).await;
@@ -111,17 +101,17 @@ pub(super) async fn listing_is_oldest_first_and_pages(h: &mut dyn Harness) {
 }
 
 pub(super) async fn filters_select(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("filters")).await;
+    let (mut t, q) = Fixture::with(h, queue("filters")).await;
     let rows = [("one", "Timeout", "gave up"), ("two", "refused", "Not JSON"), ("three", "", "gave up")];
     for (id, error, reason) in rows {
         t.publish(vec![Outgoing::to_queue(&q, id).id(id)]).await;
         let mut delivery = t.take(&q).await;
         if !error.is_empty() {
-            t.retry(&delivery, NOW, error).await;
+            t.settle(&delivery, retry(NOW, error)).await;
             delivery = t.take(&q).await;
         }
-        t.reject(&delivery, reason).await;
-        t.pass(Duration::from_millis(5)).await;
+        t.settle(&delivery, dead(reason)).await;
+        t.advance(Duration::from_millis(5)).await;
     }
     let letters = t.dead_letters(&q).await;
     let times: Vec<Timestamp> = letters.iter().map(|letter| letter.dead_at).collect();
@@ -150,13 +140,13 @@ pub(super) async fn filters_select(h: &mut dyn Harness) {
 
 pub(super) async fn dead_letters_stay_dead_and_survive_an_outage(h: &mut dyn Harness) {
     let (mut t, q) = dead_letters(h, "remain", 9).await;
-    t.pass(2 * LEASE).await;
-    t.nothing(&q, "dead letters are not delivered when their lease has ended").await;
+    t.advance(2 * LEASE).await;
+    t.expect_none(&q, "dead letters are not delivered when their lease has ended").await;
     for (outage, next) in Outage::BOTH.into_iter().zip(9..) {
         let before = t.dead_letters(&q).await;
         t.outage(outage).await;
         assert_eq!(t.dead_letters(&q).await, before, "as they were, ids included, after a {outage:?}");
-        t.nothing(&q, &format!("dead letters are not delivered after a {outage:?}")).await;
+        t.expect_none(&q, &format!("dead letters are not delivered after a {outage:?}")).await;
         t.send_dead(&q, &format!("m{next:03}"), "later").await;
         assert_eq!(t.dead_bodies(&q).await, numbered(next + 1), "one that dies later comes after them");
     }
@@ -178,13 +168,13 @@ pub(super) async fn dropping_takes_what_matches_and_nothing_else(h: &mut dyn Har
         assert_eq!(t.dead_bodies(&q).await, left, "what did not match {filter:?} stays");
     }
     t.restart().await;
-    assert!(t.dead_letters(&q).await.is_empty(), "what was dropped does not come back");
+    assert!(t.dead_letters(&q).await.is_empty(), "dropped letters stay dropped");
     assert_eq!(t.dead_bodies(&other).await, ["mine"], "another queue's dead letters are its own");
     assert_eq!(t.drain(&q, 1).await, ["alive"], "what is alive, and nothing that was dropped");
 }
 
 pub(super) async fn what_matches_is_replayed_and_nothing_else(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("some")).await;
+    let (mut t, q) = Fixture::with(h, queue("some")).await;
     let other = t.declare(queue("untouched")).await;
     t.send_dead(&other, "mine", "hopeless").await;
     for (i, body) in numbered(18).iter().enumerate() {
@@ -196,46 +186,41 @@ pub(super) async fn what_matches_is_replayed_and_nothing_else(h: &mut dyn Harnes
     let mut left = numbered(18);
     for (filter, expected) in [(one.clone(), vec![1]), (timeouts, vec![3, 5]), (one, vec![])] {
         let expected: Vec<String> = expected.into_iter().map(|i: usize| format!("m{i:03}")).collect();
-        t.replays(&q, &filter, expected.len() as u64).await;
+        t.assert_replays(&q, &filter, expected.len() as u64).await;
         left.retain(|body| !expected.contains(body));
         assert_eq!(t.dead_bodies(&q).await, left, "what {filter:?} replayed is not dead any more");
         assert_eq!(sorted(t.drain(&q, expected.len()).await), expected, "delivered by {filter:?}");
     }
-    t.replays(&q, &DeadFilter::all(), 15).await;
+    t.assert_replays(&q, &DeadFilter::all(), 15).await;
     assert!(t.dead_letters(&q).await.is_empty(), "none are dead any more");
     t.depth_is(&q, (15, 0, 0, 0), "after the replay").await;
     assert_eq!(sorted(t.drain(&q, 15).await), left, "all are delivered, each once");
     assert_eq!(t.dead_bodies(&other).await, ["mine"], "another queue's dead letters are its own");
-    t.replays(&q, &DeadFilter::all(), 0).await;
+    t.assert_replays(&q, &DeadFilter::all(), 0).await;
 }
 
 pub(super) async fn a_replayed_message_starts_over(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("afresh").max_attempts(2)).await;
+    let (mut t, q) = Fixture::with(h, queue("afresh").max_attempts(2)).await;
     let sent = Outgoing::to_queue(&q, "body").id("item").key("k").group("g").header("h", "v");
     t.publish(vec![sent.clone()]).await;
     for replays in 0..3 {
         let first = t.take(&q).await;
         let found = (first.attempt, first.last_error.clone(), first.replays);
         assert_eq!(found, (1, None, replays), "the attempts start over after {replays} replays");
-        let got = &first.message;
-        assert_eq!(
-            (&got.id, &got.key, &got.group, &got.headers, &got.body),
-            (&sent.id, &sent.key, &sent.group, &sent.headers, &sent.body),
-            "the message is as it was published"
-        );
-        t.retry(&first, NOW, "failed").await;
+        assert_unchanged(&first.message, &sent, "after a replay");
+        t.settle(&first, retry(NOW, "failed")).await;
         let last = t.take(&q).await;
         assert_eq!((last.attempt, last.replays), (2, replays), "all its attempts are there again");
-        t.reject(&last, "gave up").await;
+        t.settle(&last, dead("gave up")).await;
         let letter = t.dead_letter(&q).await;
         assert_eq!((letter.attempts, letter.replays), (2, replays), "replays, and attempts since");
-        t.replays(&q, &DeadFilter::all(), 1).await;
+        t.assert_replays(&q, &DeadFilter::all(), 1).await;
     }
 }
 
 pub(super) async fn a_full_queue_stops_a_replay(h: &mut dyn Harness) {
     let spec = queue("full").max_length(MaxLength::Exact(3));
-    let Some((mut t, q)) = Trial::asking(h, Aspect::LimitExact, spec).await else { return };
+    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::LimitExact, spec).await else { return };
     for body in numbered(5) {
         t.send_dead(&q, &body, "hopeless").await;
     }
@@ -247,10 +232,10 @@ pub(super) async fn a_full_queue_stops_a_replay(h: &mut dyn Harness) {
         assert_eq!(found, (room, Some(full.clone())), "a replay into room for {room}");
         assert_eq!(t.dead_bodies(&q).await, ["m002", "m003", "m004"], "the oldest went first");
     }
-    assert_eq!(sorted(t.drain(&q, 3).await), ["m000", "m001", "waiting"], "what went back is delivered");
-    t.replays(&q, &DeadFilter::all(), 3).await;
+    assert_eq!(sorted(t.drain(&q, 3).await), ["m000", "m001", "waiting"], "replayed messages are delivered");
+    t.assert_replays(&q, &DeadFilter::all(), 3).await;
     for delivery in t.take_all(&q, 3).await {
-        t.defer(&delivery, t.now() + LONG).await;
+        t.settle(&delivery, defer(t.now() + LONG)).await;
     }
-    assert!(t.dead_letters(&q).await.is_empty(), "all went back in the end");
+    assert!(t.dead_letters(&q).await.is_empty(), "all are replayed in the end");
 }

@@ -1,15 +1,15 @@
-//! Cases: what waits for its time is never early, not much late, and holds up nothing else.
+//! Cases: delayed messages are never early, at most slightly late, and block no others.
 
 use crate::prelude::*;
 
 pub(super) async fn a_retry_and_a_deferral_wait_for_their_time(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("waits")).await;
+    let (mut t, q) = Fixture::with(h, queue("waits")).await;
     let first = [t.send_and_take(&q, "retried").await, t.send_and_take(&q, "deferred").await];
-    // A depth that lags behind must have time to show them.
+    // A lagging depth must have time to show them.
     let delay = SOON + t.guarantees().depth_lag;
     let due = t.now() + delay;
-    t.retry(&first[0], delay, "failed").await;
-    t.defer(&first[1], due).await;
+    t.settle(&first[0], retry(delay, "failed")).await;
+    t.settle(&first[1], defer(due)).await;
     t.depth_is(&q, (0, 0, 2, 0), "while they wait").await;
     for _ in 0..2 {
         let again = t.take_at(&q, due, "what was delayed").await;
@@ -20,18 +20,16 @@ pub(super) async fn a_retry_and_a_deferral_wait_for_their_time(h: &mut dyn Harne
 }
 
 pub(super) async fn what_is_not_delayed_comes_at_once(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("at-once")).await;
+    let (mut t, q) = Fixture::with(h, queue("at-once")).await;
     let past = t.now() - LONG;
-    for (verdict, attempt) in
-        [(retry(NOW, "failed"), 2), (Verdict::Requeue, 1), (Verdict::Defer { until: past }, 1)]
-    {
+    for (verdict, attempt) in [(retry(NOW, "failed"), 2), (Verdict::Requeue, 1), (defer(past), 1)] {
         let first = t.send_and_take(&q, "a").await;
         let due = t.now();
         t.settle(&first, verdict.clone()).await;
         let again = t.take_at(&q, due, &format!("what was settled with {verdict:?}")).await;
         assert_eq!((again.attempt, &again.message), (attempt, &first.message), "after {verdict:?}");
         t.done(&again).await;
-        t.nothing(&q, "its only message is done").await;
+        t.expect_none(&q, "its only message is done").await;
     }
     if refuses_not_before(&t, &q).await {
         return;
@@ -42,10 +40,10 @@ pub(super) async fn what_is_not_delayed_comes_at_once(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_long_delay_holds_up_no_other_message(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("delays")).await;
+    let (mut t, q) = Fixture::with(h, queue("delays")).await;
     t.send_all(&q, &["slow", "behind"]).await;
     let slow = t.take(&q).await;
-    t.retry(&slow, LONG, "failed").await;
+    t.settle(&slow, retry(LONG, "failed")).await;
     let now = t.now();
     let behind = t.take_at(&q, now, "what was published before the retry").await;
     assert_ne!(text(&behind), text(&slow), "the retried one waits");
@@ -54,33 +52,31 @@ pub(super) async fn a_long_delay_holds_up_no_other_message(h: &mut dyn Harness) 
     for (delay, retried, deferred) in [(LONG, "long retry", "long deferral"), (SOON, "retry", "deferral")] {
         let delivery = t.send_and_take(&q, retried).await;
         due = t.now() + delay;
-        t.retry(&delivery, delay, "failed").await;
+        t.settle(&delivery, retry(delay, "failed")).await;
         let delivery = t.send_and_take(&q, deferred).await;
-        t.defer(&delivery, due).await;
+        t.settle(&delivery, defer(due)).await;
     }
     let first = t.take_at(&q, due, "one of the short delays").await;
     let second = t.take_at(&q, due, "the other short delay").await;
     let came = sorted(vec![text(&first), text(&second)]);
     assert_eq!(came, ["deferral", "retry"], "the long ones still wait");
-    t.nothing(&q, "the others wait much longer").await;
+    t.expect_none(&q, "the others wait much longer").await;
 }
 
-/// Where messages cannot be held back, publishing one must say so.
-pub(super) async fn refuses_not_before(t: &Trial<'_>, queue: &QueueName) -> bool {
+/// Asserts that publishing with `not_before` is refused, where it is not supported.
+pub(super) async fn refuses_not_before(t: &Fixture<'_>, queue: &QueueName) -> bool {
     if t.has(Aspect::NotBefore) {
         return false;
     }
     let held_back = Outgoing::to_queue(queue, "a").group("a").not_before(t.now() + LONG);
     let outcomes = t.broker().publish(vec![held_back]).await;
-    assert!(
-        matches!(outcomes[..], [Err(PublishError::Invalid { .. })]),
-        "a broker that cannot hold a message back must refuse it, the answer was {outcomes:?}"
-    );
+    let is_invalid = matches!(outcomes[..], [Err(PublishError::Invalid { .. })]);
+    assert!(is_invalid, "without support, not_before is invalid: {outcomes:?}");
     true
 }
 
 pub(super) async fn not_before_is_kept(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("held")).await;
+    let (mut t, q) = Fixture::with(h, queue("held")).await;
     if refuses_not_before(&t, &q).await {
         return;
     }
@@ -98,42 +94,38 @@ pub(super) async fn not_before_is_kept(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_waiting_receive_returns_when_a_delay_ends(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("wake")).await;
+    let (mut t, q) = Fixture::with(h, queue("wake")).await;
     let delivery = t.send_and_take(&q, "a").await;
-    t.defer(&delivery, t.now() + SOON).await;
-    let receiving = t.receiving(&q, 1, "nothing is ready yet").await;
-    t.pass(SOON + t.guarantees().late_by).await;
-    assert_eq!(t.delivered(receiving, "the delay has ended").await, ["a"], "what became ready is returned");
+    t.settle(&delivery, defer(t.now() + SOON)).await;
+    let receiving = t.start_receive(&q, 1, "nothing is ready yet").await;
+    t.advance(SOON + t.guarantees().late_by).await;
+    assert_eq!(t.await_bodies(receiving, "the delay has ended").await, ["a"], "the ready message");
 }
 
 pub(super) async fn a_retry_gets_its_turn_in_a_queue_that_never_runs_empty(h: &mut dyn Harness) {
     const BACKLOG: usize = 200;
-    let (mut t, q) = Trial::with(h, queue("busy").prefetch(100)).await;
+    let (mut t, q) = Fixture::with(h, queue("busy").prefetch(100)).await;
     if !t.has(Aspect::Order) {
-        // Where the newest may always come first, no message is promised a turn.
+        // Without order, a message may be overtaken forever.
         return;
     }
     let delivery = t.send_and_take(&q, "retried").await;
     t.send_all(&q, &["other"; BACKLOG]).await;
     let due = t.now() + SOON;
-    t.retry(&delivery, SOON, "failed").await;
+    t.settle(&delivery, retry(SOON, "failed")).await;
     let mut since_due = 0;
     loop {
         let is_due = t.now() > due + t.guarantees().late_by;
-        let got = t.some(&q, 10, "some of the backlog").await;
+        let got = t.receive_some(&q, 10, "some of the backlog").await;
         t.all_done(&got).await;
         if got.iter().any(|delivery| text(delivery) == "retried") {
             break;
         }
         since_due += if is_due { got.len() } else { 0 };
-        // Behind all that was there when its time came, perhaps, and what was prefetched; not behind all that came
-        // after it.
-        assert!(
-            since_due <= 4 * BACKLOG,
-            "a retry whose time has come waits while {since_due} others pass it"
-        );
+        // It may be behind the backlog at its due time and prefetched messages, but not behind all later ones.
+        assert!(since_due <= 4 * BACKLOG, "{since_due} messages overtake a retry that is due");
         t.send_all(&q, &vec!["other"; got.len()]).await;
-        t.pass(STEP).await;
+        t.advance(STEP).await;
     }
     assert!(t.now() >= due, "and not before its time");
 }

@@ -1,9 +1,9 @@
-//! Cases: what is published arrives whole, once while it is held, and no more than prefetch allows.
+//! Cases: messages are delivered once while leased, within the prefetch.
 
 use crate::prelude::*;
 
 pub(super) async fn publishes_are_answered_in_order_and_ids_are_not_keys(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("outcomes")).await;
+    let (mut t, q) = Fixture::with(h, queue("outcomes")).await;
     assert_eq!(t.broker().publish(Vec::new()).await, [], "publishing nothing");
     let nowhere = queue("nowhere").name;
     let batch = vec![
@@ -25,24 +25,24 @@ pub(super) async fn publishes_are_answered_in_order_and_ids_are_not_keys(h: &mut
 }
 
 pub(super) async fn no_more_than_asked_for(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("max")).await;
+    let (mut t, q) = Fixture::with(h, queue("max")).await;
     for there in [0, 10] {
         t.send_all(&q, &numbered(there)).await;
         let started = Instant::now();
         let got = t.broker().receive(&q, 0, LONG).await;
         assert_eq!(got, Ok(Vec::new()), "none were asked for, {there} are there");
-        assert!(started.elapsed() < t.harness.deadline(), "asking for none must not wait");
+        assert!(started.elapsed() < t.harness.deadline(), "with_aspect for none must not wait");
     }
     let mut seen = Vec::new();
     while seen.len() < 10 {
-        // The bound is checked at every poll.
-        seen.extend(t.some(&q, 3, "the rest").await.iter().map(text));
+        // Each poll checks the bound.
+        seen.extend(t.receive_some(&q, 3, "the rest").await.iter().map(text));
     }
     assert_eq!(sorted(seen), numbered(10), "each of them once");
 }
 
 pub(super) async fn a_receive_waits_for_a_message_and_no_longer(h: &mut dyn Harness) {
-    let (t, q) = Trial::with(h, queue("wait")).await;
+    let (t, q) = Fixture::with(h, queue("wait")).await;
     let wait = Duration::from_millis(100);
     let started = Instant::now();
     let got = t.broker().receive(&q, 10, wait).await;
@@ -51,13 +51,13 @@ pub(super) async fn a_receive_waits_for_a_message_and_no_longer(h: &mut dyn Harn
     assert!(waited >= wait, "a receive must wait {wait:?} for a message, it waited {waited:?}");
     assert!(waited < wait + t.harness.deadline(), "a receive must return after {wait:?}, it took {waited:?}");
 
-    let receiving = t.receiving(&q, 10, "there is nothing").await;
+    let receiving = t.start_receive(&q, 10, "there is nothing").await;
     t.send(&q, "a").await;
-    assert_eq!(t.delivered(receiving, "a message arrived").await, ["a"], "what arrived is returned");
+    assert_eq!(t.await_bodies(receiving, "a message arrived").await, ["a"], "what arrived is returned");
 }
 
 pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("cancelled").prefetch(100).lease(LONG)).await;
+    let (mut t, q) = Fixture::with(h, queue("cancelled").prefetch(100).lease(LONG)).await;
     let (broker, name) = (t.broker().clone(), q.clone());
     let publishing = tokio::spawn(async move {
         for body in numbered(40) {
@@ -67,11 +67,11 @@ pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harnes
         }
     });
     let mut seen = Vec::new();
-    // Cancelled at many moments: before a message comes, just as it comes, and after.
+    // Cancelled at many moments: before, during and after an arrival.
     for turn in 0.. {
-        let patience = Duration::from_micros(turn * 137 % 3_000);
+        let timeout = Duration::from_micros(turn * 137 % 3_000);
         let receiving = t.broker().receive(&q, 3, LONG);
-        if let Ok(got) = tokio::time::timeout(patience, receiving).await {
+        if let Ok(got) = tokio::time::timeout(timeout, receiving).await {
             for delivery in got.expect("receiving for a moment") {
                 seen.push(text(&delivery));
                 t.done(&delivery).await;
@@ -82,13 +82,13 @@ pub(super) async fn a_receive_that_is_cancelled_takes_nothing(h: &mut dyn Harnes
         }
     }
     publishing.await.expect("the publishing task");
-    // Far sooner than an abandoned lease would end.
+    // Much earlier than an abandoned lease would end.
     seen.extend(t.drain(&q, 40 - seen.len()).await);
     assert_eq!(sorted(seen), numbered(40), "each of them once");
 }
 
 pub(super) async fn the_order_of_one_publisher_is_kept(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("order")).await;
+    let (mut t, q) = Fixture::with(h, queue("order")).await;
     let all = numbered(60);
     for part in all.chunks(7) {
         t.send_all(&q, part).await;
@@ -102,50 +102,45 @@ pub(super) async fn the_order_of_one_publisher_is_kept(h: &mut dyn Harness) {
 }
 
 pub(super) async fn prefetch_bounds_what_is_unsettled(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("prefetch").prefetch(3)).await;
+    let (mut t, q) = Fixture::with(h, queue("prefetch").prefetch(3)).await;
     t.send_all(&q, &numbered(8)).await;
     let mut held = t.poll(&q, 100).await;
     assert!(held.len() <= 3, "prefetch is 3, got {} at once", held.len());
     let missing = 3 - held.len();
     held.extend(t.take_all(&q, missing).await);
-    t.nothing(&q, "as many as prefetch allows are unsettled").await;
+    t.expect_none(&q, "as many as prefetch allows are unsettled").await;
 
     t.done(&held[0]).await;
     let next = t.take(&q).await;
-    t.nothing(&q, "the place that became free is taken again").await;
-    t.retry(&held[1], LONG, "later").await;
-    t.reject(&held[2], "never").await;
-    t.defer(&next, t.now() + LONG).await;
+    t.expect_none(&q, "the place that became free is taken again").await;
+    t.settle(&held[1], retry(LONG, "later")).await;
+    t.settle(&held[2], dead("never")).await;
+    t.settle(&next, defer(t.now() + LONG)).await;
     let more = t.take_all(&q, 3).await;
     assert_eq!(more.len(), 3, "every kind of verdict frees its place");
-    t.nothing(&q, "the allowance is used up again").await;
+    t.expect_none(&q, "the allowance is used up again").await;
 }
 
 pub(super) async fn a_settled_delivery_or_a_lost_lease_frees_its_place(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("allowance").prefetch(1).lease(LEASE)).await;
+    let (mut t, q) = Fixture::with(h, queue("allowance").prefetch(1).lease(LEASE)).await;
     let other = t.declare(queue("other")).await;
     t.send_all(&q, &["a", "b"]).await;
     let first = t.take(&q).await;
-    let receiving = t.receiving(&q, 10, "the allowance is used up").await;
+    let receiving = t.start_receive(&q, 10, "the allowance is used up").await;
     let publishing = tokio::time::timeout(t.harness.deadline(), t.send_all(&q, &["more"; 100])).await;
     assert!(publishing.is_ok(), "a slow consumer must not block publishers");
     let elsewhere = t.send_and_take(&other, "elsewhere").await;
     assert_eq!(text(&elsewhere), "elsewhere", "nor another queue");
     t.done(&first).await;
-    let got = t.delivered(receiving, "the allowance is free again").await;
+    let got = t.await_bodies(receiving, "the allowance is free again").await;
     assert_eq!(got.len(), 1, "the one that was waiting is delivered");
 
-    // Now the lease of that one is lost.
-    let mut seen = BTreeSet::new();
-    while !got.iter().all(|body| seen.contains(body)) {
-        let delivery = t.take(&q).await;
-        seen.insert(text(&delivery));
-        t.done(&delivery).await;
-    }
+    // Now its lease ends.
+    t.drain_until(&q, &got.into_iter().collect()).await;
 }
 
 pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("share").prefetch(50)).await;
+    let (mut t, q) = Fixture::with(h, queue("share").prefetch(50)).await;
     let handles = [t.broker().clone(), t.another_handle().await];
     t.send_all(&q, &numbered(100)).await;
     let wait = t.harness.poll_wait();
@@ -168,18 +163,18 @@ pub(super) async fn receivers_share_without_overlap(h: &mut dyn Harness) {
 }
 
 pub(super) async fn settles_are_answered_in_order(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("verdicts")).await;
+    let (mut t, q) = Fixture::with(h, queue("verdicts")).await;
     assert_eq!(t.broker().settle(Vec::new()).await, [], "settling nothing");
     t.send_all(&q, &numbered(5)).await;
     let held = t.take_all(&q, 5).await;
     let until = t.now() + LONG;
     t.done(&held[4]).await;
-    // The third is settled already, and the last repeats the first.
+    // The third is already settled, and the last repeats the first.
     let rows = [
         (0, Verdict::Done, Ok(Settled::Done)),
         (1, retry(SOON, "failed"), Ok(Settled::Retrying { attempt: 2 })),
         (4, Verdict::Done, Err(fenced(&q))),
-        (2, Verdict::Defer { until }, Ok(Settled::Deferred)),
+        (2, defer(until), Ok(Settled::Deferred)),
         (3, dead("hopeless"), Ok(Settled::Dead)),
         (0, Verdict::Done, Err(fenced(&q))),
     ];

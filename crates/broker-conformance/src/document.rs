@@ -1,13 +1,13 @@
-//! The document and the code say the same of a broker.
+//! Comparison of `docs/guarantees.md` with the code.
 
 use crawlway_broker::{Aspect, Guarantees, Support};
 
 const DOCUMENT: &str = include_str!("../../../docs/guarantees.md");
 
-/// Sees that the broker's column in `docs/guarantees.md` has the word for each aspect that the broker says itself.
+/// Asserts that the broker's column in `docs/guarantees.md` agrees with its guarantees.
 ///
 /// # Panics
-/// If it has not.
+/// If it does not.
 pub fn is_documented(guarantees: &Guarantees) {
     let from_head = DOCUMENT.lines().skip_while(|line| !line.starts_with("| aspect |"));
     let rows = from_head.take_while(|line| !line.is_empty()).filter(|line| line.starts_with("| "));
@@ -27,7 +27,7 @@ pub fn is_documented(guarantees: &Guarantees) {
         Support::Emulated { .. } => "emulated",
         Support::Refused { .. } => "refused",
     };
-    let said: Vec<(String, &str)> =
+    let declared: Vec<(String, &str)> =
         Aspect::ALL.iter().map(|aspect| (aspect.to_string(), word(aspect))).collect();
-    assert_eq!(written, said, "the document and the code of {}", guarantees.broker);
+    assert_eq!(written, declared, "the document and the code of {}", guarantees.broker);
 }

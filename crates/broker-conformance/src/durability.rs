@@ -1,9 +1,9 @@
-//! Cases: what was accepted outlives a restart and a crash; what was in flight comes back.
+//! Cases: accepted messages survive a restart and a crash; messages in flight are redelivered.
 
 use crate::{content::noise, prelude::*};
 
 pub(super) async fn ready_messages_survive_an_outage(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     for outage in Outage::BOTH {
         let q = t.declare(queue("ready")).await;
         let other = t.declare(queue("ready-too")).await;
@@ -16,20 +16,19 @@ pub(super) async fn ready_messages_survive_an_outage(h: &mut dyn Harness) {
         assert_eq!(got, numbered(50), "each of them, in order where that is held, after a {outage:?}");
         let whole = t.take(&other).await;
         assert_eq!(whole.attempt, 1, "it was never delivered before the {outage:?}");
-        let got = whole.message;
-        assert_eq!((got.id, got.key, got.headers), (sent.id, sent.key, sent.headers), "with all its parts");
+        assert_unchanged(&whole.message, &sent, &format!("after a {outage:?}"));
     }
 }
 
 pub(super) async fn delayed_messages_survive_an_outage(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     for outage in Outage::BOTH {
         let q = t.declare(queue("delayed")).await;
         let due = t.now() + 2 * SOON;
         let retried = t.send_and_take(&q, "retry").await;
-        t.retry(&retried, due.since(t.now()), "failed").await;
+        t.settle(&retried, retry(due.since(t.now()), "failed")).await;
         let deferred = t.send_and_take(&q, "defer").await;
-        t.defer(&deferred, due).await;
+        t.settle(&deferred, defer(due)).await;
         let mut expected = vec!["defer 1 None", "retry 2 Some(\"failed\")"];
         if t.has(Aspect::NotBefore) {
             t.publish(vec![Outgoing::to_queue(&q, "held").not_before(due)]).await;
@@ -47,12 +46,12 @@ pub(super) async fn delayed_messages_survive_an_outage(h: &mut dyn Harness) {
 }
 
 pub(super) async fn a_pause_survives_an_outage(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("paused")).await;
-    let Some(()) = t.held(Aspect::Pause, t.broker().pause(&q).await) else { return };
+    let (mut t, q) = Fixture::with(h, queue("paused")).await;
+    let Some(()) = t.supported(Aspect::Pause, t.broker().pause(&q).await) else { return };
     t.send(&q, "a").await;
     for outage in Outage::BOTH {
         t.outage(outage).await;
-        t.nothing(&q, &format!("the queue is still paused after a {outage:?}")).await;
+        t.expect_none(&q, &format!("the queue is still paused after a {outage:?}")).await;
     }
     assert_eq!(t.broker().resume(&q).await, Ok(()), "resuming");
     assert_eq!(text(&t.take(&q).await), "a", "what waited is delivered");
@@ -63,13 +62,13 @@ pub(super) async fn a_pause_survives_an_outage(h: &mut dyn Harness) {
 pub(super) async fn what_is_in_flight_comes_back_after_an_outage_and_what_is_settled_does_not(
     h: &mut dyn Harness,
 ) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     for outage in Outage::BOTH {
         let q = t.declare(queue("flying").lease(LEASE)).await;
         t.send_all(&q, &numbered(10)).await;
         let held = t.take_all(&q, 8).await;
         t.all_done(&held[..5]).await;
-        t.reject(&held[5], "hopeless").await;
+        t.settle(&held[5], dead("hopeless")).await;
         t.outage(outage).await;
         assert_eq!(t.dead_bodies(&q).await, [text(&held[5])], "the dead one is dead after a {outage:?}");
         let settled: Vec<String> = held[..6].iter().map(text).collect();
@@ -77,28 +76,20 @@ pub(super) async fn what_is_in_flight_comes_back_after_an_outage_and_what_is_set
             numbered(10).into_iter().filter(|body| !settled.contains(body)).collect();
         let (mut seen, strict) = (BTreeSet::new(), t.native(Aspect::SettleDurability));
         while !seen.is_superset(&expected) {
-            let delivery = t.take(&q).await;
+            let delivery = t.consume(&q).await;
             assert_eq!(delivery.attempt, 1, "a lost worker counts no attempt, after a {outage:?}");
             assert_ne!(delivery.message, held[5].message, "a dead letter is not delivered");
-            t.done(&delivery).await;
-            assert!(
-                seen.insert(text(&delivery)) || !strict,
-                "{} came twice, though settled",
-                text(&delivery)
-            );
+            assert!(seen.insert(text(&delivery)) || !strict, "{delivery:?} is settled and redelivered");
         }
-        t.pass(LEASE + t.guarantees().late_by).await;
+        t.advance(LEASE + t.guarantees().late_by).await;
         let again = t.poll(&q, 10).await;
-        let only_expected = seen == expected && again.is_empty();
-        assert!(
-            only_expected || !strict,
-            "what was settled came back after a {outage:?}: {seen:?} and {again:?}"
-        );
+        let is_exact = seen == expected && again.is_empty();
+        assert!(is_exact || !strict, "settled messages redelivered after a {outage:?}: {seen:?} {again:?}");
     }
 }
 
 pub(super) async fn many_outages_lose_nothing(h: &mut dyn Harness) {
-    let (mut t, q) = Trial::with(h, queue("rounds").lease(LEASE).max_attempts(100)).await;
+    let (mut t, q) = Fixture::with(h, queue("rounds").lease(LEASE).max_attempts(100)).await;
     let mut expected = BTreeSet::new();
     for round in 0..8 {
         let bodies: Vec<String> = (0..5).map(|i| format!("r{round}-{i}")).collect();
@@ -110,17 +101,12 @@ pub(super) async fn many_outages_lose_nothing(h: &mut dyn Harness) {
         expected.remove(&text(&delivery));
         t.outage(if round % 3 == 2 { Outage::Restart } else { Outage::Crash }).await;
     }
-    let mut seen = BTreeSet::new();
-    while !seen.is_superset(&expected) {
-        let delivery = t.take(&q).await;
-        seen.insert(text(&delivery));
-        t.done(&delivery).await;
-    }
+    let seen = t.drain_until(&q, &expected).await;
     assert!(seen == expected || !t.native(Aspect::SettleDurability), "only what was not settled: {seen:?}");
 }
 
 pub(super) async fn a_retry_and_a_replay_survive_an_outage_with_their_body(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     let [restart, crash] = Outage::BOTH;
     for (body, after_retry, after_replay) in
         [(Bytes::new(), restart, crash), (noise(100_000), crash, restart)]
@@ -128,19 +114,18 @@ pub(super) async fn a_retry_and_a_replay_survive_an_outage_with_their_body(h: &m
         let q = t.declare(queue("travelled")).await;
         t.publish(vec![Outgoing::to_queue(&q, body.clone())]).await;
         let first = t.take(&q).await;
-        t.retry(&first, NOW, "failed").await;
+        t.settle(&first, retry(NOW, "failed")).await;
         t.outage(after_retry).await;
         let second = t.take(&q).await;
         assert_eq!(second.attempt, 2, "a retry survives a {after_retry:?}");
-        t.reject(&second, "hopeless").await;
+        t.settle(&second, dead("hopeless")).await;
         let letter = t.dead_letter(&q).await;
         assert!(letter.message.body == body, "the dead letter has the body of {} bytes", body.len());
-        t.replays(&q, &DeadFilter::all(), 1).await;
+        t.assert_replays(&q, &DeadFilter::all(), 1).await;
         t.outage(after_replay).await;
         assert!(t.dead_letters(&q).await.is_empty(), "dead again after a {after_replay:?}");
-        let third = t.take(&q).await;
+        let third = t.consume(&q).await;
         assert_eq!((third.attempt, third.replays), (1, 1), "a replay survives a {after_replay:?}");
         assert!(third.message.body == body, "the body of {} bytes went all the way", body.len());
-        t.done(&third).await;
     }
 }

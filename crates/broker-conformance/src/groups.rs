@@ -1,32 +1,25 @@
-//! Cases: one in flight per group, in order, and a group that waits holds up no other.
+//! Cases: one message in flight per group, in order; a blocked group blocks no other.
 
 use crate::{delay::refuses_not_before, prelude::*};
 
-/// A queue with groups, where the broker can have one, holding these messages: `a1` is of group `a`.
-async fn grouped<'h>(h: &'h mut dyn Harness, bodies: &[&str]) -> Option<(Trial<'h>, QueueName)> {
+/// A queue with groups and these messages, where groups are supported. `a1` belongs to group `a`.
+async fn grouped<'h>(h: &'h mut dyn Harness, bodies: &[&str]) -> Option<(Fixture<'h>, QueueName)> {
     let spec = queue("grouped").groups().lease(LEASE).max_attempts(10);
-    let (t, q) = Trial::asking(h, Aspect::Groups, spec).await?;
+    let (t, q) = Fixture::with_aspect(h, Aspect::Groups, spec).await?;
     send(&t, &q, bodies).await;
     Some((t, q))
 }
 
-async fn send(t: &Trial<'_>, queue: &QueueName, bodies: &[&str]) {
+async fn send(t: &Fixture<'_>, queue: &QueueName, bodies: &[&str]) {
     let message = |body: &&str| Outgoing::to_queue(queue, (*body).to_owned()).group(&body[..1]);
     t.publish(bodies.iter().map(message).collect()).await;
 }
 
-/// The deliveries of `a` and `b` by group, whichever comes first.
-async fn heads(t: &mut Trial<'_>, queue: &QueueName) -> [Delivery; 2] {
+/// The heads of groups `a` and `b`.
+async fn heads(t: &mut Fixture<'_>, queue: &QueueName) -> [Delivery; 2] {
     let mut held = t.take_all(queue, 2).await;
     held.sort_by_key(text);
     held.try_into().expect("two were taken")
-}
-
-/// What comes next, done at once.
-async fn next(t: &mut Trial<'_>, queue: &QueueName) -> String {
-    let delivery = t.take(queue).await;
-    t.done(&delivery).await;
-    text(&delivery)
 }
 
 pub(super) async fn a_head_that_waits_holds_up_its_group_alone(h: &mut dyn Harness) {
@@ -46,30 +39,29 @@ pub(super) async fn a_head_that_waits_holds_up_its_group_alone(h: &mut dyn Harne
             let first = t.take(&q).await;
             if head != "lost with its lease" {
                 due = t.now() + SOON;
-                let verdict =
-                    if head == "retried" { retry(SOON, "failed") } else { Verdict::Defer { until: due } };
+                let verdict = if head == "retried" { retry(SOON, "failed") } else { defer(due) };
                 t.settle(&first, verdict).await;
             }
         }
         send(&t, &q, &["b1", "b2"]).await;
         for expected in ["b1", "b2"] {
-            assert_eq!(next(&mut t, &q).await, expected, "group b goes on, though the head of a is {head}");
+            assert_eq!(text(&t.consume(&q).await), expected, "the head of a is {head}");
         }
         let first = t.take_at(&q, due, &format!("the head that was {head}")).await;
         assert_eq!(text(&first), "a1", "the head that was {head} comes before the rest of its group");
-        t.nothing(&q, "the head of the only group is in flight").await;
+        t.expect_none(&q, "the head of the only group is in flight").await;
         t.done(&first).await;
-        assert_eq!(next(&mut t, &q).await, "a2", "then the group goes on");
+        assert_eq!(text(&t.consume(&q).await), "a2", "then the group continues");
     }
 }
 
 pub(super) async fn a_group_goes_on_after_a_dead_head(h: &mut dyn Harness) {
     let Some((mut t, q)) = grouped(h, &["a1", "a2", "a3"]).await else { return };
     let head = t.take(&q).await;
-    t.reject(&head, "hopeless").await;
-    assert_eq!(next(&mut t, &q).await, "a2", "a dead head makes way");
-    assert_eq!(next(&mut t, &q).await, "a3", "and the group goes on");
-    t.replays(&q, &DeadFilter::all(), 1).await;
+    t.settle(&head, dead("hopeless")).await;
+    assert_eq!(text(&t.consume(&q).await), "a2", "a dead head makes way");
+    assert_eq!(text(&t.consume(&q).await), "a3", "and the group continues");
+    t.assert_replays(&q, &DeadFilter::all(), 1).await;
     let again = t.take(&q).await;
     let found = (text(&again), again.message.group);
     assert_eq!(found, ("a1".into(), Some("a".into())), "the dead head is replayed into its own group");
@@ -79,10 +71,8 @@ pub(super) async fn a_message_without_a_group_is_invalid(h: &mut dyn Harness) {
     let Some((mut t, q)) = grouped(h, &[]).await else { return };
     let batch = vec![Outgoing::to_queue(&q, "none"), Outgoing::to_queue(&q, "some").group("g")];
     let outcomes = t.broker().publish(batch).await;
-    assert!(
-        matches!(outcomes[..], [Err(PublishError::Invalid { .. }), Ok(())]),
-        "a queue with groups needs a group in every message, the answer was {outcomes:?}"
-    );
+    let only_first = matches!(outcomes[..], [Err(PublishError::Invalid { .. }), Ok(())]);
+    assert!(only_first, "a message without a group is invalid: {outcomes:?}");
     assert_eq!(t.drain(&q, 1).await, ["some"], "only the message with a group is there");
 }
 
@@ -94,7 +84,7 @@ pub(super) async fn order_within_a_group_survives_a_crash(h: &mut dyn Harness) {
     t.crash().await;
     let mut seen = Vec::new();
     for _ in 0..4 {
-        seen.push(next(&mut t, &q).await);
+        seen.push(text(&t.consume(&q).await));
     }
     seen.sort_by_key(|body| body[..1].to_owned());
     assert_eq!(seen, ["a2", "a3", "b1", "b2"], "each group in order, what was in flight first");
@@ -104,10 +94,10 @@ pub(super) async fn a_purged_group_goes_on(h: &mut dyn Harness) {
     let Some((mut t, q)) = grouped(h, &["a1", "a2", "a3", "b1"]).await else { return };
     let [a, b] = heads(&mut t, &q).await;
     t.done(&b).await;
-    let Some(purged) = t.held(Aspect::Purge, t.broker().purge(&q).await) else { return };
+    let Some(purged) = t.supported(Aspect::Purge, t.broker().purge(&q).await) else { return };
     assert_eq!(purged, 2, "two wait behind the one in flight");
     send(&t, &q, &["a4"]).await;
-    t.nothing(&q, "group a is still in flight").await;
+    t.expect_none(&q, "group a is still in flight").await;
     t.done(&a).await;
-    assert_eq!(next(&mut t, &q).await, "a4", "the group goes on with what came after the purge");
+    assert_eq!(text(&t.consume(&q).await), "a4", "the group continues after the purge");
 }

@@ -1,16 +1,16 @@
-//! Cases: back-pressure. A full queue rejects publishes, exactly or within the stated slack, and nothing that comes back.
+//! Cases: maximum length. A full queue rejects publishes, exactly or within its slack, but accepts redeliveries.
 
 use crate::prelude::*;
 
 const LIMIT: u64 = 5;
 
-/// A queue that takes [`LIMIT`] messages exactly, where the broker can do that.
-async fn exact<'h>(h: &'h mut dyn Harness, stem: &str) -> Option<(Trial<'h>, QueueName)> {
+/// A queue with a maximum length of exactly [`LIMIT`], where that is supported.
+async fn exact<'h>(h: &'h mut dyn Harness, stem: &str) -> Option<(Fixture<'h>, QueueName)> {
     let spec = queue(stem).lease(LEASE).max_length(MaxLength::Exact(LIMIT));
-    Trial::asking(h, Aspect::LimitExact, spec).await
+    Fixture::with_aspect(h, Aspect::LimitExact, spec).await
 }
 
-async fn is_full(t: &Trial<'_>, queue: &QueueName, when: &str) {
+async fn assert_full(t: &Fixture<'_>, queue: &QueueName, when: &str) {
     let outcomes = t.broker().publish(batch(queue, &["one too many"])).await;
     let full = PublishError::QueueFull { queue: queue.clone(), limit: LIMIT };
     assert_eq!(outcomes, [Err(full)], "{when}, one more must be rejected");
@@ -18,12 +18,12 @@ async fn is_full(t: &Trial<'_>, queue: &QueueName, when: &str) {
 
 pub(super) async fn exactly_the_limit_is_accepted(h: &mut dyn Harness) {
     let Some((mut t, q)) = exact(h, "exact").await else { return };
-    // One by one, in one batch that is cut off, and in a race.
+    // One by one, in one batch that exceeds the limit, and concurrently.
     for body in numbered(5) {
         t.send(&q, &body).await;
     }
     for _ in 0..3 {
-        is_full(&t, &q, "with as many as the limit").await;
+        assert_full(&t, &q, "with as many as the limit").await;
     }
     assert_eq!(sorted(t.drain(&q, 5).await), numbered(5), "what was accepted, and nothing that was rejected");
 
@@ -44,8 +44,8 @@ pub(super) async fn exactly_the_limit_is_accepted(h: &mut dyn Harness) {
     t.drain(&q, 5).await;
 }
 
-/// Publishes so many from each of four tasks at once, and says how many were accepted.
-async fn race(t: &Trial<'_>, queue: &QueueName, each: usize) -> u64 {
+/// Publishes this many from each of four tasks; returns how many were accepted.
+async fn race(t: &Fixture<'_>, queue: &QueueName, each: usize) -> u64 {
     let publisher = |_| {
         let (broker, batch) = (t.broker().clone(), batch(queue, &vec!["racing"; each]));
         tokio::spawn(async move {
@@ -70,20 +70,20 @@ async fn race(t: &Trial<'_>, queue: &QueueName, each: usize) -> u64 {
 pub(super) async fn what_waits_counts_and_what_is_in_flight_does_not(h: &mut dyn Harness) {
     let Some((mut t, q)) = exact(h, "room").await else { return };
     t.send_all(&q, &numbered(5)).await;
-    is_full(&t, &q, "with as many as the limit").await;
+    assert_full(&t, &q, "with as many as the limit").await;
     let held = t.take_all(&q, 2).await;
     t.send_all(&q, &["n1", "n2"]).await;
-    is_full(&t, &q, "with two in flight and the limit waiting again").await;
+    assert_full(&t, &q, "with two in flight and the limit waiting again").await;
     t.all_done(&held).await;
-    is_full(&t, &q, "settling what was in flight makes no room among those that wait").await;
+    assert_full(&t, &q, "settling what was in flight makes no room among those that wait").await;
     t.drain(&q, 5).await;
 
     t.send_all(&q, &numbered(2)).await;
     let held = t.take_all(&q, 2).await;
-    t.retry(&held[0], LONG, "failed").await;
-    t.defer(&held[1], t.now() + LONG).await;
+    t.settle(&held[0], retry(LONG, "failed")).await;
+    t.settle(&held[1], defer(t.now() + LONG)).await;
     t.send_all(&q, &numbered(3)).await;
-    is_full(&t, &q, "with a retry and a deferral among those that wait").await;
+    assert_full(&t, &q, "with a retry and a deferral among those that wait").await;
 }
 
 pub(super) async fn what_comes_back_is_taken_by_a_full_queue(h: &mut dyn Harness) {
@@ -94,16 +94,16 @@ pub(super) async fn what_comes_back_is_taken_by_a_full_queue(h: &mut dyn Harness
         t.send_all(&q, &numbered(5)).await;
         let delivery = t.take(&q).await;
         t.send(&q, "refill").await;
-        is_full(&t, &q, "with its place filled").await;
+        assert_full(&t, &q, "with its place filled").await;
         match verdict.clone() {
-            Some(verdict) => drop(t.settle(&delivery, verdict).await),
-            None => t.pass_until(delivery.lease_until).await,
+            Some(verdict) => t.settle(&delivery, verdict).await,
+            None => t.advance_past(delivery.lease_until).await,
         }
         let row = verdict.map_or("a lost lease".to_owned(), |verdict| format!("{verdict:?}"));
-        is_full(&t, &q, &format!("with one more than the limit, after {row}")).await;
+        assert_full(&t, &q, &format!("with one more than the limit, after {row}")).await;
         let mut expected = numbered(5);
         expected.push("refill".into());
-        assert_eq!(sorted(t.drain(&q, 6).await), expected, "nothing gave way after {row}");
+        assert_eq!(sorted(t.drain(&q, 6).await), expected, "no message is dropped after {row}");
         t.send(&q, "after").await;
     }
 }
@@ -115,28 +115,26 @@ pub(super) async fn the_limit_holds_after_an_outage(h: &mut dyn Harness) {
         t.outage(outage).await;
         t.send(&q, "one more").await;
     }
-    is_full(&t, &q, "with three from before two outages and one from after each").await;
+    assert_full(&t, &q, "with three from before two outages and one from after each").await;
     t.crash().await;
-    is_full(&t, &q, "after a crash").await;
+    assert_full(&t, &q, "after a crash").await;
     t.drain(&q, 5).await;
 }
 
 pub(super) async fn an_approximate_limit_stays_within_its_slack(h: &mut dyn Harness) {
-    let mut t = Trial::open(h).await;
+    let mut t = Fixture::open(h).await;
     let slack = t.guarantees().limit_slack;
     let spec = |slack| queue("about").max_length(MaxLength::Approximate { limit: 10, slack });
-    let Some(q) = t.ask(Aspect::LimitApproximate, spec(slack)).await else { return };
+    let Some(q) = t.declare_if_supported(Aspect::LimitApproximate, spec(slack)).await else { return };
     if slack > 0 {
-        t.refuses(Aspect::LimitApproximate, &spec(slack - 1)).await;
+        t.assert_refused(Aspect::LimitApproximate, &spec(slack - 1)).await;
     }
     let each = usize::try_from(slack).unwrap_or(usize::MAX).saturating_add(10);
     let accepted = race(&t, &q, each).await;
-    assert!(
-        (10..=10 + slack).contains(&accepted),
-        "a limit of 10 with a slack of {slack} took {accepted} from four racing publishers"
-    );
+    let range = 10..=10 + slack;
+    assert!(range.contains(&accepted), "a limit of 10 with slack {slack} accepted {accepted}");
     t.drain(&q, usize::try_from(accepted).unwrap_or(usize::MAX)).await;
-    t.pass(t.guarantees().depth_lag).await;
+    t.advance(t.guarantees().depth_lag).await;
     let again = t.send_and_take(&q, "again").await;
     assert_eq!(text(&again), "again", "a drained queue takes messages again");
 }

@@ -1,13 +1,13 @@
-//! The case list, in one place: from it come the suite's table and every backend's tests.
+//! List of all test cases, from which the table of cases and every backend's tests are generated.
 
 use crate::{
     Harness, admin, attempts, content, dead, delay, delivery, durability, groups, leases, limit, load,
     routing,
 };
 
-/// Writes one test per conformance case, in modules by theme below a module `conformance`.
+/// Generates one test per case, in modules by theme below a module `conformance`.
 ///
-/// The expression makes a [`Harness`]; it is evaluated once per case and may `await`.
+/// The expression creates a [`Harness`]; it is evaluated once per case and may `await`.
 ///
 /// ```text
 /// crawlway_broker_conformance::conformance_suite!(EmbeddedHarness::new());

@@ -1,13 +1,13 @@
-//! Cases: a conservation check under concurrency and outages.
+//! Cases: conservation of messages under concurrency and outages.
 
 use crate::prelude::*;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-/// How many messages each publisher sends.
+/// Number of messages per publisher.
 const EACH: usize = 60;
 
-/// What publishers and receivers were told.
+/// Results that publishers and consumers got.
 #[derive(Debug, Default)]
 struct Ledger {
     accepted: BTreeSet<String>,
@@ -15,13 +15,13 @@ struct Ledger {
     done: BTreeSet<String>,
 }
 
-/// A publisher or a consumer on a task of its own.
+/// A publisher or consumer in a background task.
 #[derive(Debug, Clone)]
 struct Worker {
     broker: Arc<dyn Broker>,
     queue: QueueName,
     ledger: Arc<Mutex<Ledger>>,
-    /// Whether what is done can never come back.
+    /// Whether settled messages are never redelivered.
     strict: bool,
 }
 
@@ -38,11 +38,11 @@ impl Worker {
         }
     }
 
-    /// Acknowledges most deliveries, retries or defers some, and leaves a few to their lease.
+    /// Settles most deliveries as done, retries or defers some, and leaves a few to their lease.
     async fn consume(self, mut turn: usize) {
         let soon = Duration::from_millis(100);
         loop {
-            // A broker that always has an answer at hand must not keep the task from being stopped.
+            // Lets the task be aborted even if the broker always answers at once.
             tokio::task::yield_now().await;
             let got = self.broker.receive(&self.queue, 5, Duration::from_millis(20)).await;
             for delivery in got.expect("receiving beside other consumers") {
@@ -50,7 +50,7 @@ impl Worker {
                 turn += 1;
                 let verdict = match turn % 20 {
                     0..3 => retry(soon, "failed"),
-                    // The lease tells the broker's time, which a task cannot ask the harness for.
+                    // Derives the broker's time from the lease, since the harness is not available here.
                     3..6 => Verdict::Defer { until: delivery.lease_until - LEASE + soon },
                     6..8 => continue,
                     _ => Verdict::Done,
@@ -65,7 +65,7 @@ impl Worker {
         }
     }
 
-    /// Checks a delivery and says which message it is of.
+    /// Checks a delivery and returns its message id.
     fn note(&self, delivery: &Delivery) -> String {
         let id = delivery.message.id.to_string();
         assert_eq!(text(delivery), id, "each message has its own body");
@@ -77,30 +77,30 @@ impl Worker {
 async fn stop(tasks: Vec<JoinHandle<()>>) {
     for task in tasks {
         task.abort();
-        // An aborted task answers with its cancellation; one that panicked must not pass for it.
+        // An aborted task returns a cancellation; a panic must not be mistaken for it.
         if let Err(error) = task.await {
             assert!(error.is_cancelled(), "a worker failed: {error}");
         }
     }
 }
 
-/// Publishes and consumes from several tasks, through an outage or not, and expects that every message ends once.
-async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
-    let (mut t, q) = Trial::with(h, queue("busy").lease(LEASE).prefetch(50).max_attempts(4)).await;
+/// Publishes and consumes concurrently, with an outage or without, and asserts that every message ends once.
+async fn check_conservation(h: &mut dyn Harness, outage: Option<Outage>) {
+    let (mut t, q) = Fixture::with(h, queue("busy").lease(LEASE).prefetch(50).max_attempts(4)).await;
     let (ledger, strict) = (Arc::<Mutex<Ledger>>::default(), t.native(Aspect::SettleDurability));
-    let worker = |t: &Trial<'_>| Worker {
+    let worker = |t: &Fixture<'_>| Worker {
         broker: t.broker().clone(),
         queue: q.clone(),
         ledger: ledger.clone(),
         strict,
     };
-    let start = |t: &Trial<'_>, round: usize| -> Vec<JoinHandle<()>> {
+    let start = |t: &Fixture<'_>, round: usize| -> Vec<JoinHandle<()>> {
         let publish = (0..4).map(|i| tokio::spawn(worker(t).publish(format!("r{round}p{i}"))));
         publish.chain((0..4).map(|i| tokio::spawn(worker(t).consume(5 * i)))).collect()
     };
-    // Time goes on for the broker while tasks work in real time.
-    let tick = async |t: &mut Trial<'_>| {
-        t.pass(STEP).await;
+    // Advances the broker's clock while tasks run in real time.
+    let tick = async |t: &mut Fixture<'_>| {
+        t.advance(STEP).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     if let Some(outage) = outage {
@@ -109,26 +109,26 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
             assert!(started.elapsed() < 2 * t.harness.deadline(), "publishers must get on");
             tick(&mut t).await;
         }
-        // Whatever call is under way is dropped half done, as when a process dies.
+        // Drops all calls in progress, as when a process dies.
         stop(tasks).await;
-        // Fast consumers may have left nothing; some must wait and some be in flight when the broker goes down.
+        // Some messages must be pending and some in flight at the outage, however fast the consumers are.
         let ids: Vec<String> = (0..20).map(|i| format!("waiting-{i}")).collect();
         t.publish(ids.iter().map(|id| Outgoing::to_queue(&q, id.clone()).id(id.as_str())).collect()).await;
         ledger.lock().accepted.extend(ids);
-        for delivery in t.some(&q, 5, "what waits").await {
+        for delivery in t.receive_some(&q, 5, "pending messages").await {
             worker(&t).note(&delivery);
         }
         t.outage(outage).await;
     }
     let (tasks, started) = (start(&t, 1), Instant::now());
-    let dead_ids = async |t: &Trial<'_>| -> BTreeSet<String> {
+    let dead_ids = async |t: &Fixture<'_>| -> BTreeSet<String> {
         t.dead_letters(&q).await.iter().map(|letter| letter.message.id.to_string()).collect()
     };
     let missing = loop {
         tick(&mut t).await;
         let dead = dead_ids(&t).await;
         let known = ledger.lock();
-        // A done whose answer was lost with its task may have counted.
+        // A settle without a reply may have taken effect.
         let finishing = |id: &String| outage.is_some() && known.finishing.contains(id);
         let ended = |id: &String| known.done.contains(id) || dead.contains(id) || finishing(id);
         let missing: Vec<String> = known.accepted.iter().filter(|id| !ended(id)).cloned().collect();
@@ -142,8 +142,8 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
     };
     stop(tasks).await;
     assert!(missing.is_empty(), "accepted, and neither done nor dead: {missing:?}");
-    // Stopped consumers may have left deliveries; those and what is undecided come once more and no more.
-    t.pass(LEASE + t.guarantees().late_by).await;
+    // Unsettled deliveries of aborted consumers are redelivered once.
+    t.advance(LEASE + t.guarantees().late_by).await;
     for _ in 0..5 {
         for delivery in t.poll(&q, 10).await {
             worker(&t).note(&delivery);
@@ -157,19 +157,19 @@ async fn conserved(h: &mut dyn Harness, outage: Option<Outage>) {
 }
 
 pub(super) async fn nothing_is_lost_or_repeated(h: &mut dyn Harness) {
-    conserved(h, None).await;
+    check_conservation(h, None).await;
 }
 
 pub(super) async fn nothing_is_lost_or_repeated_across_a_crash(h: &mut dyn Harness) {
-    conserved(h, Some(Outage::Crash)).await;
+    check_conservation(h, Some(Outage::Crash)).await;
 }
 
 pub(super) async fn nothing_is_lost_or_repeated_across_a_restart(h: &mut dyn Harness) {
-    conserved(h, Some(Outage::Restart)).await;
+    check_conservation(h, Some(Outage::Restart)).await;
 }
 
-/// What came of the groups: how many of each and whether one is in flight, and how many of the large group came before
-/// every group had its turn.
+/// Progress per group: number delivered and whether one is in flight; and how many of the large group were delivered
+/// before every group had one.
 #[derive(Debug, Default)]
 struct Groups {
     seen: BTreeMap<String, (usize, bool)>,
@@ -178,8 +178,8 @@ struct Groups {
 
 pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &mut dyn Harness) {
     let spec = queue("busy-groups").groups().prefetch(10);
-    let Some((mut t, q)) = Trial::asking(h, Aspect::Groups, spec).await else { return };
-    // A hundred groups of which the first is far ahead: it must not keep the others waiting.
+    let Some((mut t, q)) = Fixture::with_aspect(h, Aspect::Groups, spec).await else { return };
+    // A hundred groups; the first and largest must not starve the others.
     let message = |group, number| Outgoing::to_queue(&q, format!("{number}")).group(format!("g{group}"));
     let large = (0..200).map(|number| message(0, number));
     let small = (1..100).flat_map(|group| (0..2).map(move |number| (group, number)));
@@ -198,7 +198,7 @@ pub(super) async fn every_group_gets_its_turn_and_stays_in_order_under_load(h: &
     assert_eq!(done(), 398, "each message of each group, once");
     let ahead = groups.lock().ahead;
     assert!(ahead < Some(200), "{ahead:?} of the large group came before every other group had a turn");
-    t.nothing(&q, "every message is settled").await;
+    t.expect_none(&q, "every message is settled").await;
 }
 
 async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<Mutex<Groups>>) {
@@ -215,7 +215,7 @@ async fn consume_groups(broker: Arc<dyn Broker>, queue: QueueName, groups: Arc<M
                 groups.ahead = Some(groups.seen["g0"].0);
             }
         }
-        // Others get a chance to be given what they must not have.
+        // Time for other consumers to receive a message they must not get.
         tokio::time::sleep(Duration::from_millis(1)).await;
         for delivery in got {
             let group = delivery.message.group.clone().unwrap_or_default();

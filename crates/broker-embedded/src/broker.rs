@@ -1,9 +1,9 @@
-//! The engine behind the contract: a writer thread for group commit, a keeper thread for housekeeping, and
-//! receivers that wait.
+//! `Broker` implementation on top of the engine: a writer thread for group commit, a housekeeping thread, and waiting
+//! receivers.
 
 use crate::{
     disk::RealDisk,
-    engine::{CommitError, Engine, LARGEST_FILE, Request, Sizes},
+    engine::{CommitError, Engine, MAX_FILE_SIZE, Request, Sizes},
     error::OpenError,
     guarantees,
     recover::{Recovery, recover, refuse_foreign_files},
@@ -24,19 +24,19 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// How the embedded queue is set up.
+/// Options of the embedded queue.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the time is taken from.
+    /// Clock for leases, delays and timestamps.
     pub clock: Clock,
-    /// How the clock stands now, to see at opening whether it was set since the queue was last open.
+    /// Anchor of the clock, compared on open with the stored one to detect a clock that was set in between.
     pub anchor: Anchor,
-    /// The largest message, headers included, in bytes; 1 GiB at most.
+    /// Maximum message size in bytes, headers included; at most 1 GiB.
     pub max_message: u64,
-    /// The largest segment file in bytes, unless a single message needs more; 64 KiB to 1 GiB.
+    /// Maximum size of a segment file in bytes, unless one message needs more; 64 KiB to 1 GiB.
     pub max_segment: u64,
-    /// How often journals are synced, spare segments prepared and stragglers moved: also how much of what
-    /// was settled a power cut may undo.
+    /// Interval of housekeeping (journal sync, spare segments, compaction). Also the time span of settles that a power
+    /// cut may undo.
     pub housekeeping: Duration,
 }
 
@@ -52,13 +52,13 @@ impl Default for Options {
     }
 }
 
-/// When the queue was not looked at for so long, the process was suspended.
-const FROZEN: Duration = Duration::from_secs(3);
+/// Minimum time without a lease check that counts as a suspension of the process.
+const MIN_SUSPENSION: Duration = Duration::from_secs(3);
 
-/// The first segment of a run; small, so that a short run writes little.
+/// Size of the first segment of a run. Small, so that a short run writes little.
 const FIRST_SEGMENT: u64 = 4 << 20;
 
-/// The queue contract on a directory of its own.
+/// Embedded queue: a [`Broker`] on a directory of its own.
 #[derive(Debug)]
 pub struct EmbeddedBroker {
     shared: Arc<Shared>,
@@ -66,11 +66,11 @@ pub struct EmbeddedBroker {
     running: Mutex<Option<Running>>,
 }
 
-/// What must end in order when the broker is closed.
+/// Threads and lock, released in order on close.
 #[derive(Debug)]
 struct Running {
     writer: JoinHandle<()>,
-    keeper: JoinHandle<()>,
+    housekeeper: JoinHandle<()>,
     _lock: DirectoryLock,
 }
 
@@ -80,49 +80,49 @@ struct Shared {
     clock: Clock,
     housekeeping: Duration,
     inbox: Mutex<Inbox>,
-    /// Wakes the writer.
-    filled: Condvar,
-    /// Wakes the keeper before its time, to stop.
-    stopping: Condvar,
+    /// Wakes the writer thread.
+    writer_wakeup: Condvar,
+    /// Wakes the housekeeping thread early, to stop it.
+    housekeeping_wakeup: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Inbox {
     requests: Vec<Request>,
-    /// The writer sleeps; waking one that does not costs a system call for nothing.
+    /// Whether the writer waits. Notifying a busy writer would cost a needless system call.
     writer_sleeps: bool,
     stopped: bool,
 }
 
 impl EmbeddedBroker {
-    /// Opens the queue directory, creating it if need be, and recovers what is in it.
+    /// Opens a queue directory, creates it if missing, and runs recovery.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
         fs::create_dir_all(directory).map_err(|error| OpenError::io("create", directory, error))?;
         let disk = Arc::new(RealDisk::new(directory.to_owned()));
-        // Before anything is written into a directory that may be somebody else's.
+        // Checked before the first write, since the directory may belong to another program.
         refuse_foreign_files(&*disk)?;
         let directory_lock =
             DirectoryLock::take(directory).map_err(|error| OpenError::locking(directory, error))?;
-        let largest_segment = options.max_segment.clamp(64 << 10, 1 << 30);
+        let max_segment = options.max_segment.clamp(64 << 10, 1 << 30);
         let sizes = Sizes {
-            first_segment: FIRST_SEGMENT.min(largest_segment),
-            largest_segment,
-            largest_message: options.max_message.min(LARGEST_FILE - (1 << 20)),
+            first_segment: FIRST_SEGMENT.min(max_segment),
+            max_segment,
+            max_message: options.max_message.min(MAX_FILE_SIZE - (1 << 20)),
             reserve: 1 << 20,
-            large_journal: 16 << 20,
+            journal_threshold: 16 << 20,
         };
         let now = options.clock.now();
         let mut recovered = recover(disk, sizes, now, Some(options.anchor))?;
         if matches!(options.clock, Clock::System) {
-            recovered.engine.notice_freezes((3 * options.housekeeping).max(FROZEN), now);
+            recovered.engine.detect_suspensions((3 * options.housekeeping).max(MIN_SUSPENSION), now);
         }
         let shared = Arc::new(Shared {
             engine: recovered.engine,
             clock: options.clock,
             housekeeping: options.housekeeping,
             inbox: Mutex::default(),
-            filled: Condvar::new(),
-            stopping: Condvar::new(),
+            writer_wakeup: Condvar::new(),
+            housekeeping_wakeup: Condvar::new(),
         });
         let spawn = |name: &str, work: fn(&Shared)| {
             let shared = shared.clone();
@@ -130,27 +130,27 @@ impl EmbeddedBroker {
             spawned.map_err(|error| OpenError::io("start a thread for", directory, error))
         };
         let running = Running {
-            writer: spawn("queue-writer", Shared::write)?,
-            keeper: spawn("queue-keeper", Shared::keep)?,
+            writer: spawn("queue-writer", Shared::run_writer)?,
+            housekeeper: spawn("queue-keeper", Shared::run_housekeeping)?,
             _lock: directory_lock,
         };
         Ok(Self { shared, recovery: recovered.report, running: Mutex::new(Some(running)) })
     }
 
-    /// What was found when the directory was opened.
+    /// Report of the recovery on open.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Stops the threads, once all that was accepted is written, and lets go of the directory.
+    /// Stops both threads after all accepted requests are written, and releases the directory.
     fn stop(&self) {
         self.shared.engine.close();
         self.shared.inbox.lock().stopped = true;
-        self.shared.filled.notify_all();
-        self.shared.stopping.notify_all();
+        self.shared.writer_wakeup.notify_all();
+        self.shared.housekeeping_wakeup.notify_all();
         if let Some(running) = self.running.lock().take() {
             let _ = running.writer.join();
-            let _ = running.keeper.join();
+            let _ = running.housekeeper.join();
             self.shared.engine.finish();
         }
     }
@@ -162,10 +162,10 @@ impl Drop for EmbeddedBroker {
     }
 }
 
-/// When the writer is gone, be it by a bug, nobody must wait for it.
-struct Farewell<'a>(&'a Shared);
+/// Drop guard of the writer thread: fails all queued requests if the thread ends, even by a panic.
+struct WriterGuard<'a>(&'a Shared);
 
-impl Drop for Farewell<'_> {
+impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
         let mut inbox = self.0.inbox.lock();
         inbox.stopped = true;
@@ -174,9 +174,9 @@ impl Drop for Farewell<'_> {
 }
 
 impl Shared {
-    /// Writes whatever has come in since the last write, all of it together.
-    fn write(&self) {
-        let _farewell = Farewell(self);
+    /// Writer loop: commits all queued requests together.
+    fn run_writer(&self) {
+        let _guard = WriterGuard(self);
         loop {
             let mut inbox = self.inbox.lock();
             while inbox.requests.is_empty() {
@@ -184,7 +184,7 @@ impl Shared {
                     return;
                 }
                 inbox.writer_sleeps = true;
-                self.filled.wait(&mut inbox);
+                self.writer_wakeup.wait(&mut inbox);
             }
             inbox.writer_sleeps = false;
             let requests = std::mem::take(&mut inbox.requests);
@@ -193,43 +193,43 @@ impl Shared {
         }
     }
 
-    fn keep(&self) {
+    fn run_housekeeping(&self) {
         loop {
             let mut inbox = self.inbox.lock();
-            self.stopping.wait_while_for(&mut inbox, |inbox| !inbox.stopped, self.housekeeping);
+            self.housekeeping_wakeup.wait_while_for(&mut inbox, |inbox| !inbox.stopped, self.housekeeping);
             if inbox.stopped {
                 return;
             }
             drop(inbox);
-            self.engine.look(self.clock.now());
-            self.submit_burials();
+            self.engine.expire_leases(self.clock.now());
+            self.submit_dead_letters();
             self.engine.sync_journals();
-            self.engine.prepare();
-            self.engine.look_whether_it_is_over();
-            self.engine.reserve_deaths();
-            self.engine.bound_active_journal();
+            self.engine.prepare_spare();
+            self.engine.probe_disk();
+            self.engine.reserve_dead_letter_numbers();
+            self.engine.seal_oversized_journal();
             self.engine.recycle();
-            self.engine.start_relocating();
-            // One at a time, so that memory is bounded and publishers get their turn.
-            while let Some(request) = self.engine.relocate_stragglers() {
-                if !self.write_and_wait(request) {
+            self.engine.start_compaction();
+            // One batch at a time bounds memory and lets publishers in between.
+            while let Some(request) = self.engine.next_compaction_batch() {
+                if !self.commit_blocking(request) {
                     break;
                 }
             }
         }
     }
 
-    /// Has the request written and waits for it, on a thread that may; `false` if it was not.
-    fn write_and_wait(&self, mut request: Request) -> bool {
+    /// Commits a request and blocks until it is durable; `false` on failure.
+    fn commit_blocking(&self, mut request: Request) -> bool {
         if request.is_empty() {
             return true;
         }
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         request.on_reply(move |results| {
-            let _ = tell.send(results.iter().all(Result::is_ok));
+            let _ = sender.send(results.iter().all(Result::is_ok));
         });
         self.submit(request);
-        told.recv().unwrap_or(false)
+        receiver.recv().unwrap_or(false)
     }
 
     fn submit(&self, request: Request) {
@@ -240,37 +240,33 @@ impl Shared {
         if !inbox.stopped {
             inbox.requests.push(request);
             if std::mem::take(&mut inbox.writer_sleeps) {
-                self.filled.notify_one();
+                self.writer_wakeup.notify_one();
             }
         }
     }
 
-    /// Has messages that ran out of attempts written as dead letters.
-    fn submit_burials(&self) {
-        self.submit_all(self.engine.take_burials());
-    }
-
-    fn submit_all(&self, requests: Vec<Request>) {
-        for request in requests {
+    /// Submits the dead letters of messages that crashed their workers too often.
+    fn submit_dead_letters(&self) {
+        for request in self.engine.take_dead_letter_requests() {
             self.submit(request);
         }
     }
 
-    /// Has the request written and waits for it. An empty answer means that the broker is closed.
-    async fn written(&self, mut request: Request) -> Vec<Result<(), CommitError>> {
+    /// Commits a request and waits for it. An empty result means that the broker is closed.
+    async fn commit(&self, mut request: Request) -> Vec<Result<(), CommitError>> {
         if request.is_empty() {
             return Vec::new();
         }
-        let (tell, told) = oneshot::channel();
-        request.on_reply(move |results| drop(tell.send(results)));
+        let (sender, receiver) = oneshot::channel();
+        request.on_reply(move |results| drop(sender.send(results)));
         self.submit(request);
-        told.await.unwrap_or_default()
+        receiver.await.unwrap_or_default()
     }
 }
 
 impl EmbeddedBroker {
-    /// Does what waits for the disk away from the threads that everything else waits for.
-    async fn aside<T: Send + 'static>(
+    /// Runs disk I/O on the blocking thread pool.
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared) -> Result<T, BrokerError> + Send + 'static,
     ) -> Result<T, BrokerError> {
@@ -283,12 +279,12 @@ impl EmbeddedBroker {
 #[async_trait::async_trait]
 impl Broker for EmbeddedBroker {
     fn guarantees(&self) -> Guarantees {
-        guarantees::guarantees(self.shared.engine.largest_message())
+        guarantees::guarantees(self.shared.engine.max_message())
     }
 
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError> {
         let queues = queues.to_vec();
-        self.aside(move |shared| shared.engine.declare(&queues)).await
+        self.run_blocking(move |shared| shared.engine.declare(&queues)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
@@ -300,10 +296,9 @@ impl Broker for EmbeddedBroker {
     }
 
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
-        let (request, routes) = self.shared.engine.route(&batch, self.shared.clock.now()).into_parts();
+        let (request, routes) = self.shared.engine.route(&batch, self.shared.clock.now());
         drop(batch);
-        let records = self.shared.written(request).await;
-        crate::engine::Prepared::outcomes(routes, records)
+        routes.outcomes(self.shared.commit(request).await)
     }
 
     async fn receive(
@@ -322,84 +317,82 @@ impl Broker for EmbeddedBroker {
         loop {
             let arrived = arrivals.notified();
             tokio::pin!(arrived);
-            // From here on no arrival is missed, also while we look.
+            // Registered before looking, so that no arrival is missed.
             arrived.as_mut().enable();
             let received = engine.receive(queue, max, self.shared.clock.now());
-            self.shared.submit_burials();
+            self.shared.submit_dead_letters();
             let received = received?;
             if !received.deliveries.is_empty() || wait.is_zero() {
                 return Ok(received.deliveries);
             }
-            let look_again = async {
-                match received.look_again {
+            let wake_at = async {
+                match received.wake_at {
                     Some(time) => self.shared.clock.sleep_until(time).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = &mut arrived => {}
-                () = look_again => {}
+                () = wake_at => {}
                 () = &mut deadline => return Ok(Vec::new()),
             }
         }
     }
 
     async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>> {
-        let is_copied = |(_, verdict): &(Receipt, Verdict)| {
+        let needs_copy = |(_, verdict): &(Receipt, Verdict)| {
             matches!(verdict, Verdict::Retry { .. } | Verdict::Dead { .. })
         };
-        let settling = if verdicts.iter().any(is_copied) {
-            // The messages are read for their copies.
-            let many = verdicts.len();
-            let settling = self.aside(move |shared| Ok(shared.engine.settle(verdicts, shared.clock.now())));
-            match settling.await {
-                Ok(settling) => settling,
+        let (request, outcomes) = if verdicts.iter().any(needs_copy) {
+            // Copies need the stored messages, which is disk I/O.
+            let count = verdicts.len();
+            let settle =
+                self.run_blocking(move |shared| Ok(shared.engine.settle(verdicts, shared.clock.now())));
+            match settle.await {
+                Ok(settled) => settled,
                 Err(error) => {
                     let detail = error.to_string();
-                    return (0..many)
-                        .map(|_| Err(SettleError::Unavailable { detail: detail.clone() }))
-                        .collect();
+                    return vec![Err(SettleError::Unavailable { detail }); count];
                 }
             }
         } else {
             self.shared.engine.settle(verdicts, self.shared.clock.now())
         };
-        self.shared.submit_burials();
-        let (request, outcomes) = settling.into_parts();
-        outcomes.resolve(self.shared.written(request).await)
+        self.shared.submit_dead_letters();
+        outcomes.resolve(self.shared.commit(request).await)
     }
 
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>> {
         let extended = self.shared.engine.extend(receipts, lease, self.shared.clock.now());
-        self.shared.submit_burials();
+        self.shared.submit_dead_letters();
         extended
     }
 
     async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError> {
-        self.shared.engine.alone(receipt, self.shared.clock.now())
+        self.shared.engine.mark_solo(receipt, self.shared.clock.now())
     }
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let depth = self.shared.engine.depth(queue, self.shared.clock.now());
-        self.shared.submit_burials();
+        self.shared.submit_dead_letters();
         depth
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         let queue = queue.clone();
-        let purged = self.aside(move |shared| shared.engine.purge(&queue, shared.clock.now())).await;
-        self.shared.submit_burials();
+        let purged = self.run_blocking(move |shared| shared.engine.purge(&queue, shared.clock.now())).await;
+        self.shared.submit_dead_letters();
         purged
     }
 
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError> {
         let queue = queue.clone();
-        self.aside(move |shared| shared.engine.set_paused(&queue, true)).await
+        self.run_blocking(move |shared| shared.engine.set_paused(&queue, true)).await
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError> {
         let queue = queue.clone();
-        self.aside(move |shared| shared.engine.set_paused(&queue, false)).await
+        self.run_blocking(move |shared| shared.engine.set_paused(&queue, false)).await
     }
 
     async fn dead_letters(
@@ -410,17 +403,19 @@ impl Broker for EmbeddedBroker {
         limit: usize,
     ) -> Result<DeadPage, BrokerError> {
         let (queue, filter, after) = (queue.clone(), filter.clone(), after.cloned());
-        self.aside(move |shared| shared.engine.dead_letters(&queue, &filter, after.as_ref(), limit)).await
+        self.run_blocking(move |shared| shared.engine.dead_letters(&queue, &filter, after.as_ref(), limit))
+            .await
     }
 
     async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError> {
         let mut replayed = Replayed::default();
         let mut after = None;
-        let below = self.shared.engine.deaths_so_far();
+        let below = self.shared.engine.next_dead_letter_number();
         loop {
             let (name, which) = (queue.clone(), filter.clone());
-            let step = self.aside(move |shared| shared.engine.replay(&name, &which, after, below)).await?;
-            for record in self.shared.written(step.request).await {
+            let step =
+                self.run_blocking(move |shared| shared.engine.replay(&name, &which, after, below)).await?;
+            for record in self.shared.commit(step.request).await {
                 match record {
                     Ok(()) => replayed.count += 1,
                     Err(error) => drop(replayed.stopped.get_or_insert(error.into())),
@@ -436,11 +431,11 @@ impl Broker for EmbeddedBroker {
 
     async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
         let (queue, filter) = (queue.clone(), filter.clone());
-        self.aside(move |shared| shared.engine.drop_dead(&queue, &filter)).await
+        self.run_blocking(move |shared| shared.engine.drop_dead(&queue, &filter)).await
     }
 
     async fn close(&self) -> Result<(), BrokerError> {
-        self.shared.engine.hand_back_all(self.shared.clock.now());
+        self.shared.engine.return_all(self.shared.clock.now());
         self.stop();
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! The catalog: which queues there are, under which number the log knows them, and which are paused.
+//! Catalog: declared queues, their numbers in the log, and their pauses.
 
 use crate::{
-    disk::{Disk, DiskFile},
+    disk::{Disk, read_whole},
     error::OpenError,
 };
 use crawlway_broker::QueueSpec;
@@ -13,19 +13,18 @@ pub(crate) const FILE: &str = "queues.json";
 pub(crate) const NEW_FILE: &str = "queues.json.new";
 const FORMAT: u32 = 1;
 
-/// Everything about the directory that is not in the log.
+/// Metadata of the directory, kept outside the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Catalog {
     format: u32,
-    /// Tells this directory's segments from any other's.
+    /// Random id of the directory, part of every segment's preamble and salt.
     pub(crate) directory: u64,
-    /// No segment has had this number or a higher one. Numbers are never given twice: a record is known
-    /// by its place for as long as a copy of it names that place.
+    /// Lowest segment number that was never used. Numbers are not reused, because copies refer to records by position.
     pub(crate) unused_segment: u32,
-    /// No dead letter has had this number or a higher one. Numbers are never given twice: an id that was written down names one letter.
-    #[serde(default)]
-    pub(crate) unused_death: u64,
-    /// How the clock stood when the times in the log were written.
+    /// Lowest dead-letter number that was never used. Numbers are not reused, because ids of dead letters are permanent.
+    #[serde(default, rename = "unused_death")]
+    pub(crate) unused_dead_letter: u64,
+    /// Clock anchor at the time when the due times in the log were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) anchor: Option<Anchor>,
     pub(crate) queues: Vec<CatalogQueue>,
@@ -44,7 +43,7 @@ impl Catalog {
             format: FORMAT,
             directory,
             unused_segment: 1,
-            unused_death: 0,
+            unused_dead_letter: 0,
             anchor: None,
             queues: Vec::new(),
         }
@@ -54,7 +53,7 @@ impl Catalog {
     pub(crate) fn load(disk: &dyn Disk) -> Result<Option<Self>, OpenError> {
         let path = disk.path().join(FILE);
         let damaged = |problem: String| OpenError::Catalog { path: path.clone(), problem };
-        let text = match read_all(disk) {
+        let text = match disk.open(FILE).and_then(|file| read_whole(&*file)) {
             Ok(bytes) => String::from_utf8(bytes).map_err(|_| damaged("it is not text".into()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(OpenError::io("read", &path, error)),
@@ -73,7 +72,7 @@ impl Catalog {
         Ok(Some(catalog))
     }
 
-    /// Replaces the catalog on disk, durably and all at once.
+    /// Replaces the catalog on disk atomically and durably.
     pub(crate) fn save(&self, disk: &dyn Disk) -> io::Result<()> {
         let json = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
         let text = format!("{json}\n{}\n", checksum_line(&json));
@@ -83,14 +82,6 @@ impl Catalog {
         disk.rename(NEW_FILE, FILE)?;
         disk.sync_dir()
     }
-}
-
-fn read_all(disk: &dyn Disk) -> io::Result<Vec<u8>> {
-    let file = disk.open(FILE)?;
-    let mut bytes = vec![0; usize::try_from(DiskFile::len(&*file)?).unwrap_or(usize::MAX)];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
 }
 
 fn checksum_line(json: &str) -> String {

@@ -1,4 +1,4 @@
-//! The few things the queue asks of a file system, behind a trait so that tests can crash it.
+//! File system abstraction, so that tests can simulate crashes.
 
 use std::{
     fmt::Debug,
@@ -23,9 +23,9 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
-    /// How many bytes more the disk would take.
+    /// Free space in bytes.
     fn free(&self) -> io::Result<u64>;
-    /// Where the directory is, for messages to people.
+    /// Path of the directory, for messages.
     fn path(&self) -> &Path;
 }
 
@@ -41,7 +41,7 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Writes this many zeros, so that later writes and their syncs touch no file system metadata.
+/// Fills a file with zeros, so that later writes and syncs change no file system metadata.
 pub(crate) fn preallocate(file: &dyn DiskFile, length: u64) -> io::Result<()> {
     let zeros = vec![0; 1 << 20];
     let mut at = 0;
@@ -53,7 +53,15 @@ pub(crate) fn preallocate(file: &dyn DiskFile, length: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the error means that the disk, or the user's share of it, is full.
+/// Reads a whole file.
+pub(crate) fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Whether the error means a full disk or an exceeded quota.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -61,7 +69,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// A real directory.
+/// A directory of the real file system.
 #[derive(Debug)]
 pub(crate) struct RealDisk {
     root: PathBuf,

@@ -1,4 +1,4 @@
-//! Why a queue directory could not be opened.
+//! Errors of opening a queue directory.
 
 use crawlway_lock::LockError;
 use std::{
@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a queue directory could not be opened. Each says what was expected and what to do.
+/// Error of opening a queue directory. Each message names the expected state and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it open.
+    /// Another process has the directory open.
     #[error(
         "queue directory `{}` is in use by {}; stop that process first, or choose another data directory",
         directory.display(),
@@ -19,10 +19,10 @@ pub enum OpenError {
     InUse {
         /// The directory.
         directory: PathBuf,
-        /// The process that has it, as far as is known.
+        /// Process id of the holder, if known.
         holder: Option<u32>,
     },
-    /// A file is there that the queue did not make.
+    /// A file in the directory does not belong to the queue.
     #[error("`{}` is not a file of the queue; move it away, or choose another data directory", path.display())]
     ForeignFile {
         /// The file.
@@ -37,9 +37,9 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The list of queues cannot be read.
+    /// The catalog cannot be read.
     #[error(
-        "`{}` cannot be used: {problem}; restore it from a backup: without it, messages cannot be told apart by queue",
+        "`{}` cannot be used: {problem}; restore it from a backup: without it, messages cannot be assigned to queues",
         path.display()
     )]
     Catalog {
@@ -48,14 +48,14 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The file system said no.
+    /// An error of the file system.
     #[error("cannot {action} `{}`: {error}{}", path.display(), hint(error))]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         error: io::Error,
     },
 }
@@ -65,7 +65,7 @@ impl OpenError {
         OpenError::Io { action, path: path.to_owned(), error }
     }
 
-    /// A directory that could not be locked.
+    /// Converts an error of the directory lock.
     pub(crate) fn locking(directory: &Path, error: LockError) -> Self {
         match error {
             LockError::InUse { holder } => Self::InUse { directory: directory.to_owned(), holder },

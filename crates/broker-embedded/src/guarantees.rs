@@ -1,9 +1,9 @@
-//! The embedded column of `docs/guarantees.md`.
+//! Guarantees of the embedded queue: its column in `docs/guarantees.md`.
 
 use crawlway_broker::{Aspect, Guarantees, Support};
 use std::time::Duration;
 
-/// What the embedded queue holds: everything, by its own means.
+/// Guarantees of the embedded queue: every aspect is native.
 pub(crate) fn guarantees(max_message: u64) -> Guarantees {
     fn support(_: Aspect) -> Support {
         Support::Native

@@ -1,46 +1,46 @@
-//! The journal beside each segment: what has happened to its records since they were written.
+//! Settle journal: one file per segment with the events of its records since they were written.
 //!
-//! Slots of 16 bytes, appended, each with its own checksum, so that a damaged slot costs that slot only:
+//! Append-only slots of 16 bytes, each with its own checksum, so that damage is limited to one slot:
 //!
 //! ```text
-//! 0   1   what happened
-//! 1   7   an argument: a time in milliseconds, or a place (29 bits of segment, 27 of offset in units of 8)
-//! 8   4   the record's offset in the segment
+//! 0   1   event code
+//! 1   7   argument: a time in milliseconds, or a position (29 bits of segment, 27 bits of offset in units of 8)
+//! 8   4   offset of the record in the segment
 //! 12  4   checksum, salted like the segment's records
 //! ```
 //!
-//! Journals are written through to the operating system before a call returns, which a killed process
-//! cannot undo; they are synced about once a second, so a power cut may undo the last second of them.
+//! A call returns after its journal write reached the operating system, so that a killed process loses none. Journals
+//! are synced about once a second, so that a power cut may undo the last second.
 
 use crate::{
     disk::DiskFile,
-    record::{ALIGN, Place},
+    record::{ALIGN, Position},
 };
 use crawlway_broker::Timestamp;
 use std::{collections::HashMap, io, sync::Arc};
 
 pub(crate) const SLOT: usize = 16;
 
-/// What happened to a record.
+/// Event of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Handed to a receiver.
+    /// Delivered to a consumer.
     Delivered,
-    /// Settled, purged, dropped or set aside: never needed again.
+    /// Settled, purged, dropped or quarantined: not needed any more.
     Done,
-    /// Its receiver was lost at this time.
-    Lost { at: Timestamp },
-    /// Its receiver runs nothing else from now on.
-    Alone,
-    /// Its receiver was lost at this time, with its process, which ran nothing else.
+    /// Its worker was lost at this time.
+    WorkerLost { at: Timestamp },
+    /// Its worker runs it solo from now on.
+    Solo,
+    /// Its worker's process crashed at this time while running it solo.
     SoloCrash { at: Timestamp },
-    /// Waits until this time.
+    /// Pending until this time.
     Deferred { until: Timestamp },
-    /// The copy at this place, and no other, has taken over.
-    Moved { to: Place },
-    /// Not a record's: this many unreadable bytes were set aside, and their loss reported.
-    SetAside { bytes: u64 },
-    /// Not a record's: the segment is finished, its records end at this offset and are all synced.
+    /// Superseded by the copy at this position, and by no other copy.
+    Moved { to: Position },
+    /// Unreadable bytes from this offset on were quarantined and reported. Not about a record.
+    Quarantined { bytes: u64 },
+    /// The segment is sealed: its records end at this offset and are all synced. Not about a record.
     Sealed,
 }
 
@@ -49,16 +49,16 @@ impl Event {
         let (code, argument) = match self {
             Event::Delivered => (1, 0),
             Event::Done => (2, 0),
-            Event::Lost { at } => (3, at.as_millis()),
+            Event::WorkerLost { at } => (3, at.as_millis()),
             Event::Deferred { until } => (4, until.as_millis()),
             Event::Moved { to } => (5, u64::from(to.segment) << 27 | u64::from(to.offset / ALIGN as u32)),
             Event::Sealed => (6, 0),
-            Event::SetAside { bytes } => (7, bytes),
-            Event::Alone => (8, 0),
+            Event::Quarantined { bytes } => (7, bytes),
+            Event::Solo => (8, 0),
             Event::SoloCrash { at } => (9, at.as_millis()),
         };
         let mut slot = [0; SLOT];
-        // Times beyond 56 bits lie two million years ahead.
+        // 56 bits of milliseconds last for two million years.
         slot[..8].copy_from_slice(&argument.min((1 << 56) - 1).to_le_bytes());
         slot.copy_within(0..7, 1);
         slot[0] = code;
@@ -77,19 +77,19 @@ impl Event {
         argument[..7].copy_from_slice(&slot[1..8]);
         let argument = u64::from_le_bytes(argument);
         let time = Timestamp::from_millis(argument);
-        let place = || Place {
+        let position = || Position {
             segment: (argument >> 27) as u32,
             offset: (argument & ((1 << 27) - 1)) as u32 * ALIGN as u32,
         };
         let event = match slot[0] {
             1 => Event::Delivered,
             2 => Event::Done,
-            3 => Event::Lost { at: time },
+            3 => Event::WorkerLost { at: time },
             4 => Event::Deferred { until: time },
-            5 => Event::Moved { to: place() },
+            5 => Event::Moved { to: position() },
             6 => Event::Sealed,
-            7 => Event::SetAside { bytes: argument },
-            8 => Event::Alone,
+            7 => Event::Quarantined { bytes: argument },
+            8 => Event::Solo,
             9 => Event::SoloCrash { at: time },
             _ => return None,
         };
@@ -113,12 +113,12 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Goes on at this offset, behind what was read.
+    /// Opens a journal for appending at this offset.
     pub(crate) fn open(file: Arc<dyn DiskFile>, salt: u32, end: u64) -> Self {
         Self { file, end, salt, unsynced: false }
     }
 
-    /// Writes the events through to the operating system, all or none of them as far as we can tell.
+    /// Appends events and writes them through to the operating system.
     pub(crate) fn append(&mut self, events: impl IntoIterator<Item = (u32, Event)>) -> io::Result<()> {
         let mut slots = Vec::new();
         for (offset, event) in events {
@@ -130,82 +130,82 @@ impl Journal {
         Ok(())
     }
 
-    /// How many bytes it has.
+    /// Size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.end
     }
 
-    /// What was asked for could not be synced after all.
+    /// Marks the journal as unsynced again after a failed sync.
     pub(crate) fn note_unsynced(&mut self) {
         self.unsynced = true;
     }
 
-    /// The file to sync, if something was written since this was last asked.
+    /// The file to sync, if it was written to since the last call.
     pub(crate) fn take_unsynced(&mut self) -> Option<Arc<dyn DiskFile>> {
         std::mem::take(&mut self.unsynced).then(|| self.file.clone())
     }
 }
 
-/// What a journal says of one record.
+/// State of a record according to its journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct History {
+pub(crate) struct JournaledState {
     pub(crate) done: bool,
-    pub(crate) moved: Option<Place>,
+    pub(crate) moved: Option<Position>,
     pub(crate) in_flight: bool,
-    /// Its receiver runs nothing else.
-    pub(crate) alone: bool,
-    /// How many receivers were lost, and how many of them ran nothing else.
+    /// Whether its worker runs it solo.
+    pub(crate) solo: bool,
+    /// Lost workers, and those of them that ran it solo.
     pub(crate) lost: u16,
     pub(crate) solo_crashes: u16,
     pub(crate) first_lost: Timestamp,
     pub(crate) last_lost: Timestamp,
-    /// Overrides the record's own time when set.
+    /// Due time that overrides the one in the record.
     pub(crate) deferred: Option<Timestamp>,
-    /// How many unreadable bytes from here on were set aside.
-    pub(crate) set_aside: Option<u64>,
+    /// Number of unreadable bytes quarantined from this offset on.
+    pub(crate) quarantined: Option<u64>,
 }
 
-impl History {
-    /// Whether the record is needed no more.
-    pub(crate) fn is_over(&self) -> bool {
+impl JournaledState {
+    /// Whether the record is settled or superseded.
+    pub(crate) fn is_obsolete(&self) -> bool {
         self.done || self.moved.is_some()
     }
 
-    /// Its receiver was lost at this time.
-    pub(crate) fn lose(&mut self, at: Timestamp) {
+    /// Records a lost worker.
+    pub(crate) fn record_loss(&mut self, at: Timestamp) {
         if self.lost == 0 {
             self.first_lost = at;
         }
         self.lost = self.lost.saturating_add(1);
         self.last_lost = at;
-        (self.in_flight, self.alone) = (false, false);
+        (self.in_flight, self.solo) = (false, false);
     }
 
-    /// Whether the record was ever more than a copy waiting to count.
+    /// Whether the record was ever in use. A copy that was not used never became valid.
     pub(crate) fn was_used(&self) -> bool {
         self.in_flight || self.lost > 0 || self.deferred.is_some() || self.moved.is_some()
     }
 }
 
-/// Everything a journal says, and how many slots were unreadable.
+/// Contents of a journal, by record.
 #[derive(Debug, Default)]
-pub(crate) struct Histories {
-    pub(crate) by_offset: HashMap<u32, History>,
-    /// Where the records ended when the segment was finished, if it was.
+pub(crate) struct JournalContents {
+    pub(crate) by_offset: HashMap<u32, JournaledState>,
+    /// End of the records, if the segment is sealed.
     pub(crate) sealed: Option<u32>,
     pub(crate) damaged_slots: u64,
-    /// Where the journal ends; zeros behind it never were written.
+    /// End of the journal. Zeros after it were never written.
     pub(crate) end: u64,
 }
 
-impl Histories {
-    /// Reads a whole journal. Unreadable slots are counted and passed over.
+impl JournalContents {
+    /// Reads a whole journal. Unreadable slots are counted and skipped.
     pub(crate) fn read(file: &dyn DiskFile, salt: u32) -> io::Result<Self> {
-        let mut histories = Histories::default();
+        let mut contents = JournalContents::default();
         let length = file.len()?;
         let mut buffer = vec![0; 64 * 1024];
         let mut at = 0;
-        // Zeros at the very end are a tail that never reached the disk, not damage.
+        // Zeros at the end are an unwritten tail, not damage.
         let mut zeros = 0;
         while at < length {
             let read = file.read_at(&mut buffer, at)?;
@@ -215,20 +215,20 @@ impl Histories {
             let whole = read / SLOT * SLOT;
             for (n, slot) in buffer[..whole].as_chunks::<SLOT>().0.iter().enumerate() {
                 if *slot != [0; SLOT] {
-                    histories.end = at + ((n + 1) * SLOT) as u64;
+                    contents.end = at + ((n + 1) * SLOT) as u64;
                 }
                 if let Some((offset, event)) = Event::decode(slot, salt) {
-                    histories.note(offset, event);
-                    histories.damaged_slots += std::mem::take(&mut zeros);
+                    contents.note(offset, event);
+                    contents.damaged_slots += std::mem::take(&mut zeros);
                 } else if *slot == [0; SLOT] {
                     zeros += 1;
                 } else {
-                    histories.damaged_slots += 1;
+                    contents.damaged_slots += 1;
                 }
             }
             at += whole as u64;
         }
-        Ok(histories)
+        Ok(contents)
     }
 
     fn note(&mut self, offset: u32, event: Event) {
@@ -236,22 +236,22 @@ impl Histories {
             self.sealed = Some(offset);
             return;
         }
-        let history = self.by_offset.entry(offset).or_default();
+        let journaled = self.by_offset.entry(offset).or_default();
         match event {
-            Event::Delivered => (history.in_flight, history.alone) = (true, false),
-            Event::Alone => history.alone = true,
-            Event::Done => history.done = true,
-            Event::Moved { to } => history.moved = Some(to),
-            Event::SetAside { bytes } => history.set_aside = Some(bytes),
+            Event::Delivered => (journaled.in_flight, journaled.solo) = (true, false),
+            Event::Solo => journaled.solo = true,
+            Event::Done => journaled.done = true,
+            Event::Moved { to } => journaled.moved = Some(to),
+            Event::Quarantined { bytes } => journaled.quarantined = Some(bytes),
             Event::Sealed => {}
-            Event::Lost { at } | Event::SoloCrash { at } => {
+            Event::WorkerLost { at } | Event::SoloCrash { at } => {
                 let solo = matches!(event, Event::SoloCrash { .. });
-                history.solo_crashes = history.solo_crashes.saturating_add(u16::from(solo));
-                history.lose(at);
+                journaled.solo_crashes = journaled.solo_crashes.saturating_add(u16::from(solo));
+                journaled.record_loss(at);
             }
             Event::Deferred { until } => {
-                history.deferred = Some(until);
-                (history.in_flight, history.alone) = (false, false);
+                journaled.deferred = Some(until);
+                (journaled.in_flight, journaled.solo) = (false, false);
             }
         }
     }
@@ -268,11 +268,11 @@ mod tests {
             Just(Event::Delivered),
             Just(Event::Done),
             (0u32..1 << 29, 0u32..1 << 27)
-                .prop_map(|(segment, n)| Event::Moved { to: Place { segment, offset: n * 8 } }),
+                .prop_map(|(segment, n)| Event::Moved { to: Position { segment, offset: n * 8 } }),
             Just(Event::Sealed),
-            (0u64..1 << 56).prop_map(|bytes| Event::SetAside { bytes }),
-            Just(Event::Alone),
-            time.clone().prop_map(|at| Event::Lost { at }),
+            (0u64..1 << 56).prop_map(|bytes| Event::Quarantined { bytes }),
+            Just(Event::Solo),
+            time.clone().prop_map(|at| Event::WorkerLost { at }),
             time.clone().prop_map(|at| Event::SoloCrash { at }),
             time.prop_map(|until| Event::Deferred { until }),
         ]

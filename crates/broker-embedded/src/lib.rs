@@ -1,4 +1,4 @@
-//! The queue contract on disk in a data directory, with nothing else installed.
+//! Embedded queue: the queue contract on a log-structured store in a data directory.
 //!
 //! ```text
 //! publish ─▶ request ─▶ writer thread: one write, one fdatasync for all ─▶ index in memory ─▶ receive
@@ -7,11 +7,11 @@
 //!                       segments (*.seg) ◀── retries, dead letters ── settle: journals (*.ops)
 //! ```
 //!
-//! * A publish returns after its fdatasync, which all concurrent publishers share.
-//! * What happens to a message afterwards goes to the journal beside its segment. A journal needs no sync to
-//!   outlive a killed process; it is synced about once a second.
-//! * A retry, a dead letter or a replay is a copy with its history, durable before the original is marked.
-//! * A segment whose messages are all settled is used again; what is left in a nearly settled one is moved.
+//! * A publish returns after fdatasync. Concurrent publishers share one (group commit).
+//! * Later events of a message go to the settle journal of its segment. A journal write survives a killed process
+//!   without a sync; journals are synced about once a second.
+//! * A retry, a dead letter or a replay is a copy with its history, durable before the original is marked as moved.
+//! * A fully settled segment is recycled. Compaction copies the rest out of a nearly settled one.
 
 mod broker;
 mod catalog;

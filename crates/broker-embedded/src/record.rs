@@ -1,11 +1,11 @@
-//! Records: how a message lies in a segment, with checksums that tell a record from anything else.
+//! Log records: encoding of a message in a segment, with checksums.
 //!
 //! A record is a header of 24 bytes, a payload, and padding to a multiple of 8:
 //!
 //! ```text
 //! 0   4   payload length
-//! 4   4   commit number: which group commit of this segment wrote it
-//! 8   4   where in the segment that commit started
+//! 4   4   number of the group commit that wrote it, within the segment
+//! 8   4   offset of that commit's first record
 //! 12  2   queue number
 //! 14  1   kind
 //! 15  1   zero
@@ -13,52 +13,52 @@
 //! 20  4   checksum of the payload, salted
 //! ```
 //!
-//! The salt differs from segment to segment, so that what an earlier use of a recycled file left behind
-//! is never mistaken for a record, and neither is a body that was made to look like one.
+//! The salt differs by segment. Stale records of a recycled file, or a body that imitates a record, therefore never
+//! pass the checksum.
 
 use bytes::Bytes;
-use crawlway_broker::{Cause, Failure, Headers, MessageId, Timestamp};
+use crawlway_broker::{Cause, Failure, Headers, Message, MessageId, Timestamp};
 
 pub(crate) const HEADER: usize = 24;
-/// Records start at multiples of this.
+/// Alignment of records in bytes.
 pub(crate) const ALIGN: usize = 8;
 
-/// What a record holds.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A message as it was published.
+    /// A message as published.
     Message = 1,
-    /// A message that was written again with what has happened to it: a retry, a replay or a relocation.
+    /// A copy of a message with its history: a retry, a replay or a relocation.
     Copy = 2,
     /// A dead letter.
     Dead = 3,
 }
 
-/// A place in the log: segment and offset in it.
+/// Position of a record in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) segment: u32,
     pub(crate) offset: u32,
 }
 
-impl Place {
-    /// Orders messages by when they were first published.
+impl Position {
+    /// Sort key for the order of first publishing.
     pub(crate) fn sequence(self) -> u64 {
         u64::from(self.segment) << 32 | u64::from(self.offset)
     }
 }
 
-/// Which group commit of its segment wrote a record.
+/// The group commit that wrote a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) number: u32,
-    /// The offset of its first record: everything before was synced when it was written.
+    /// Offset of its first record. Everything before was synced when this commit was written.
     pub(crate) start: u32,
 }
 
-/// A record's header, verified.
+/// A verified record header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct RecordHeader {
     pub(crate) payload: u32,
     pub(crate) commit: Commit,
     pub(crate) queue: u16,
@@ -72,14 +72,14 @@ fn checksum(salt: u32, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// How many bytes a record with this payload takes in a segment.
+/// Size of a record with this payload, header and padding included.
 pub(crate) fn record_size(payload: usize) -> usize {
     (HEADER + payload).next_multiple_of(ALIGN)
 }
 
-impl Head {
-    /// Reads and verifies a header; `None` if these bytes are not one.
-    pub(crate) fn read(bytes: &[u8], salt: u32) -> Option<Head> {
+impl RecordHeader {
+    /// Reads and verifies a header; `None` if the bytes are no header.
+    pub(crate) fn read(bytes: &[u8], salt: u32) -> Option<RecordHeader> {
         let bytes: &[u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = match bytes[14] {
@@ -91,7 +91,7 @@ impl Head {
         if u32_at(16) != checksum(salt, &bytes[..16]) {
             return None;
         }
-        Some(Head {
+        Some(RecordHeader {
             payload: u32_at(0),
             commit: Commit { number: u32_at(4), start: u32_at(8) },
             queue: u16::from_le_bytes([bytes[12], bytes[13]]),
@@ -100,12 +100,12 @@ impl Head {
         })
     }
 
-    /// Whether this is the payload that was written with the header.
-    pub(crate) fn verifies(&self, payload: &[u8], salt: u32) -> bool {
+    /// Whether the payload belongs to this header.
+    pub(crate) fn matches(&self, payload: &[u8], salt: u32) -> bool {
         payload.len() == self.payload as usize && checksum(salt, payload) == self.payload_checksum
     }
 
-    /// Fills in the header of a record whose payload already stands behind it.
+    /// Fills in the header in front of a payload.
     pub(crate) fn write(
         record: &mut [u8],
         payload: usize,
@@ -121,23 +121,23 @@ impl Head {
         header[12..14].copy_from_slice(&queue.to_le_bytes());
         header[14] = kind as u8;
         header[15] = 0;
-        let head_checksum = checksum(salt, &header[..16]);
-        header[16..20].copy_from_slice(&head_checksum.to_le_bytes());
+        let header_checksum = checksum(salt, &header[..16]);
+        header[16..20].copy_from_slice(&header_checksum.to_le_bytes());
         header[20..].copy_from_slice(&checksum(salt, &rest[..payload]).to_le_bytes());
     }
 }
 
-/// As a sequence: the copy's own place is its place in line.
-pub(crate) const OWN_PLACE: u64 = 0;
+/// Sequence of a copy that is ordered by its own position.
+pub(crate) const OWN_POSITION: u64 = 0;
 
-/// What a copy or a dead letter carries along from before.
+/// History of a message, carried by its copies and dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Carried {
-    /// The record this is a copy of. The copy counts only once that record is marked as moved.
-    pub(crate) origin: Place,
-    /// The place of the first record of this message, which keeps its order, or [`OWN_PLACE`].
+pub(crate) struct MessageHistory {
+    /// Position of the original. The copy is valid once the original is marked as moved to it.
+    pub(crate) origin: Position,
+    /// Position of the message's first record, which keeps its order, or [`OWN_POSITION`].
     pub(crate) sequence: u64,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub(crate) attempts: u32,
     pub(crate) replays: u32,
     pub(crate) losses: Losses,
@@ -145,83 +145,89 @@ pub(crate) struct Carried {
     pub(crate) last_error: Option<Failure>,
 }
 
-/// How many receivers of a message were lost.
+/// Number of workers lost with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Losses {
     pub(crate) all: u16,
-    /// Those of them that ran nothing else.
+    /// Those that ran it solo.
     pub(crate) solo: u16,
 }
 
-/// What only a dead letter has.
+/// Metadata of a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Death {
-    /// Names and orders the dead letters of all queues.
+pub(crate) struct DeadLetterInfo {
+    /// Number of the dead letter: unique and ascending over all queues.
     pub(crate) number: u64,
     pub(crate) at: Timestamp,
     pub(crate) cause: Cause,
     pub(crate) reason: String,
 }
 
-/// Everything in a record's payload.
+/// Decoded payload of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredMessage {
     pub(crate) published_at: Timestamp,
-    /// Not to be delivered before; zero when there is no such time.
+    /// Due time; zero if there is none.
     pub(crate) due: Timestamp,
     pub(crate) group: Option<String>,
-    pub(crate) carried: Option<Carried>,
-    pub(crate) death: Option<Death>,
+    pub(crate) history: Option<MessageHistory>,
+    pub(crate) dead_letter: Option<DeadLetterInfo>,
     pub(crate) id: MessageId,
     pub(crate) key: Option<String>,
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
 }
 
-/// What recovery needs of a payload, read without taking the rest apart.
+/// Payload prefix that recovery needs, decoded without the rest.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Outline<'a> {
+pub(crate) struct PayloadSummary<'a> {
     pub(crate) published_at: Timestamp,
     pub(crate) due: Timestamp,
     pub(crate) group: Option<&'a str>,
     /// Origin, sequence and failed attempts.
-    pub(crate) carried: Option<(Place, u64, u32)>,
+    pub(crate) history: Option<(Position, u64, u32)>,
     pub(crate) losses: Losses,
-    pub(crate) death: Option<u64>,
+    pub(crate) dead_letter: Option<u64>,
 }
 
 const HAS_GROUP: u8 = 1;
-const HAS_CARRIED: u8 = 2;
-const HAS_DEATH: u8 = 4;
+const HAS_HISTORY: u8 = 2;
+const HAS_DEAD_LETTER: u8 = 4;
 const HAS_KEY: u8 = 8;
 const HAS_FIRST_ERROR: u8 = 16;
 const HAS_LAST_ERROR: u8 = 32;
 const HAS_LOSSES: u8 = 64;
-/// Dead letters of before have none, and their reason tells.
+/// Not set in dead letters of older versions; [`cause_from_reason`] derives it.
 const HAS_CAUSE: u8 = 128;
 
-/// A message's parts, borrowed, as they are encoded.
+/// Payload to encode, borrowed.
 #[derive(Debug)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct PayloadParts<'a> {
     pub(crate) published_at: Timestamp,
     pub(crate) due: Timestamp,
     pub(crate) group: Option<&'a str>,
-    pub(crate) carried: Option<&'a Carried>,
-    pub(crate) death: Option<&'a Death>,
+    pub(crate) history: Option<&'a MessageHistory>,
+    pub(crate) dead_letter: Option<&'a DeadLetterInfo>,
     pub(crate) id: &'a str,
     pub(crate) key: Option<&'a str>,
     pub(crate) headers: &'a Headers,
     pub(crate) body: &'a [u8],
 }
 
-impl Stored {
-    pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts {
+impl StoredMessage {
+    /// The message as published.
+    pub(crate) fn into_message(self) -> Message {
+        let Self { id, key, group, headers, body, published_at, .. } = self;
+        Message { id, key, group, headers, body, published_at }
+    }
+
+    pub(crate) fn parts(&self) -> PayloadParts<'_> {
+        PayloadParts {
             published_at: self.published_at,
             due: self.due,
             group: self.group.as_deref(),
-            carried: self.carried.as_ref(),
-            death: self.death.as_ref(),
+            history: self.history.as_ref(),
+            dead_letter: self.dead_letter.as_ref(),
             id: self.id.as_str(),
             key: self.key.as_deref(),
             headers: &self.headers,
@@ -230,8 +236,8 @@ impl Stored {
     }
 }
 
-impl Parts<'_> {
-    /// Appends room for a header, the payload and the padding to the buffer; returns the payload's length.
+impl PayloadParts<'_> {
+    /// Appends a record (empty header, payload, padding) to the buffer; returns the payload's length.
     pub(crate) fn append_record(&self, out: &mut Vec<u8>) -> usize {
         debug_assert!(out.len().is_multiple_of(ALIGN), "records start aligned");
         let start = out.len();
@@ -244,37 +250,37 @@ impl Parts<'_> {
     }
 
     fn append_payload(&self, out: &mut Vec<u8>) {
-        let carried = self.carried;
-        let first_error = carried.and_then(|carried| carried.first_error.as_ref());
-        let last_error = carried.and_then(|carried| carried.last_error.as_ref());
-        let losses = carried.map(|carried| carried.losses).filter(|losses| *losses != Losses::default());
+        let history = self.history;
+        let first_error = history.and_then(|history| history.first_error.as_ref());
+        let last_error = history.and_then(|history| history.last_error.as_ref());
+        let losses = history.map(|history| history.losses).filter(|losses| *losses != Losses::default());
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         out.push(
             flag(self.group.is_some(), HAS_GROUP)
-                | flag(carried.is_some(), HAS_CARRIED)
-                | flag(self.death.is_some(), HAS_DEATH)
+                | flag(history.is_some(), HAS_HISTORY)
+                | flag(self.dead_letter.is_some(), HAS_DEAD_LETTER)
                 | flag(self.key.is_some(), HAS_KEY)
                 | flag(first_error.is_some(), HAS_FIRST_ERROR)
                 | flag(last_error.is_some(), HAS_LAST_ERROR)
                 | flag(losses.is_some(), HAS_LOSSES)
-                | flag(self.death.is_some(), HAS_CAUSE),
+                | flag(self.dead_letter.is_some(), HAS_CAUSE),
         );
         put_u64(out, self.published_at.as_millis());
         put_u64(out, self.due.as_millis());
-        if let Some(carried) = carried {
-            put_u32(out, carried.origin.segment);
-            put_u32(out, carried.origin.offset);
-            put_u64(out, carried.sequence);
-            put_u32(out, carried.attempts);
-            put_u32(out, carried.replays);
+        if let Some(history) = history {
+            put_u32(out, history.origin.segment);
+            put_u32(out, history.origin.offset);
+            put_u64(out, history.sequence);
+            put_u32(out, history.attempts);
+            put_u32(out, history.replays);
         }
         if let Some(losses) = losses {
             put_u32(out, u32::from(losses.all) | u32::from(losses.solo) << 16);
         }
-        if let Some(death) = self.death {
-            put_u64(out, death.number);
-            put_u64(out, death.at.as_millis());
-            out.push(match death.cause {
+        if let Some(dead_letter) = self.dead_letter {
+            put_u64(out, dead_letter.number);
+            put_u64(out, dead_letter.at.as_millis());
+            out.push(match dead_letter.cause {
                 Cause::AttemptsUsedUp => 1,
                 Cause::WorkerLost => 2,
                 Cause::Refused => 3,
@@ -287,8 +293,8 @@ impl Parts<'_> {
             put_u64(out, failure.at.as_millis());
             put_text(out, &failure.error);
         }
-        if let Some(death) = self.death {
-            put_text(out, &death.reason);
+        if let Some(dead_letter) = self.dead_letter {
+            put_text(out, &dead_letter.reason);
         }
         put_text(out, self.id);
         if let Some(key) = self.key {
@@ -303,8 +309,8 @@ impl Parts<'_> {
     }
 }
 
-/// What ended a message of before the cause was written, by the reason that was.
-fn cause_of(reason: &str) -> Cause {
+/// Cause of a dead letter that was written before causes were stored.
+fn cause_from_reason(reason: &str) -> Cause {
     let used_up = reason.starts_with("all ") && reason.ends_with(" attempts failed");
     if used_up { Cause::AttemptsUsedUp } else { Cause::Refused }
 }
@@ -317,7 +323,7 @@ fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// A length in one to five bytes (seven bits each, low first), then the text.
+/// Appends a text with its length as a LEB128 integer.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     let mut length = text.len() as u32;
     while length >= 0x80 {
@@ -328,7 +334,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Takes a payload apart. `None` only for a payload that this program did not write.
+/// Payload decoder. `None` only for a payload that this program did not write.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -367,32 +373,32 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The beginning of a payload.
-struct Beginning<'a> {
-    outline: Outline<'a>,
+/// Decoded prefix of a payload.
+struct PayloadPrefix<'a> {
+    summary: PayloadSummary<'a>,
     flags: u8,
     replays: u32,
     dead_at: Timestamp,
     cause: Option<Cause>,
 }
 
-impl<'a> Outline<'a> {
-    /// Reads the beginning of a payload.
+impl<'a> PayloadSummary<'a> {
+    /// Decodes the prefix of a payload.
     pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
-        Some(Beginning::read(&mut Reader(payload))?.outline)
+        Some(PayloadPrefix::read(&mut Reader(payload))?.summary)
     }
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> PayloadPrefix<'a> {
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let flags = reader.u8()?;
         let published_at = reader.time()?;
         let due = reader.time()?;
         let mut replays = 0;
-        let carried = if flags & HAS_CARRIED == 0 {
+        let history = if flags & HAS_HISTORY == 0 {
             None
         } else {
-            let origin = Place { segment: reader.u32()?, offset: reader.u32()? };
+            let origin = Position { segment: reader.u32()?, offset: reader.u32()? };
             let (sequence, attempts) = (reader.u64()?, reader.u32()?);
             replays = reader.u32()?;
             Some((origin, sequence, attempts))
@@ -400,7 +406,7 @@ impl<'a> Beginning<'a> {
         let losses = if flags & HAS_LOSSES == 0 { 0 } else { reader.u32()? };
         let losses = Losses { all: losses as u16, solo: (losses >> 16) as u16 };
         let (mut dead_at, mut cause) = (Timestamp::default(), None);
-        let death = if flags & HAS_DEATH == 0 {
+        let dead_letter = if flags & HAS_DEAD_LETTER == 0 {
             None
         } else {
             let number = reader.u64()?;
@@ -416,16 +422,16 @@ impl<'a> Beginning<'a> {
             Some(number)
         };
         let group = if flags & HAS_GROUP == 0 { None } else { Some(reader.text()?) };
-        let outline = Outline { published_at, due, group, carried, losses, death };
-        Some(Beginning { outline, flags, replays, dead_at, cause })
+        let summary = PayloadSummary { published_at, due, group, history, losses, dead_letter };
+        Some(PayloadPrefix { summary, flags, replays, dead_at, cause })
     }
 }
 
-impl Stored {
-    /// Reads a whole payload; the body stays a slice of it.
-    pub(crate) fn read(payload: &Bytes) -> Option<Stored> {
+impl StoredMessage {
+    /// Decodes a whole payload; the body is a slice of it.
+    pub(crate) fn read(payload: &Bytes) -> Option<StoredMessage> {
         let mut reader = Reader(payload);
-        let Beginning { outline, flags, replays, dead_at, cause } = Beginning::read(&mut reader)?;
+        let PayloadPrefix { summary, flags, replays, dead_at, cause } = PayloadPrefix::read(&mut reader)?;
         let mut failure = |flag: u8| -> Option<Option<Failure>> {
             if flags & flag == 0 {
                 return Some(None);
@@ -435,20 +441,25 @@ impl Stored {
         };
         let first_error = failure(HAS_FIRST_ERROR)?;
         let last_error = failure(HAS_LAST_ERROR)?;
-        let carried = outline.carried.map(|(origin, sequence, attempts)| Carried {
+        let history = summary.history.map(|(origin, sequence, attempts)| MessageHistory {
             origin,
             sequence,
             attempts,
             replays,
-            losses: outline.losses,
+            losses: summary.losses,
             first_error,
             last_error,
         });
-        let death = match outline.death {
+        let dead_letter = match summary.dead_letter {
             None => None,
             Some(number) => {
                 let reason = reader.text()?.to_owned();
-                Some(Death { number, at: dead_at, cause: cause.unwrap_or_else(|| cause_of(&reason)), reason })
+                Some(DeadLetterInfo {
+                    number,
+                    at: dead_at,
+                    cause: cause.unwrap_or_else(|| cause_from_reason(&reason)),
+                    reason,
+                })
             }
         };
         let id = MessageId::from(reader.text()?);
@@ -458,12 +469,12 @@ impl Stored {
             headers.insert(reader.text()?.to_owned(), reader.text()?.to_owned());
         }
         let body = payload.slice(payload.len() - reader.0.len()..);
-        Some(Stored {
-            published_at: outline.published_at,
-            due: outline.due,
-            group: outline.group.map(str::to_owned),
-            carried,
-            death,
+        Some(StoredMessage {
+            published_at: summary.published_at,
+            due: summary.due,
+            group: summary.group.map(str::to_owned),
+            history,
+            dead_letter,
             id,
             key,
             headers,

@@ -1,15 +1,15 @@
-//! Recovery: from what is on disk to an engine that can go on, whatever a crash or a bad disk left there.
+//! Recovery: rebuilds the engine from a directory after a shutdown, a crash or a disk error.
 
 use crate::{
     catalog::Catalog,
-    disk::{Disk, DiskFile},
-    engine::{Engine, LARGEST_FILE, Sizes, State, Suspicion},
+    disk::{Disk, read_whole},
+    engine::{Engine, LossHistory, MAX_FILE_SIZE, Sizes, State},
     error::OpenError,
     index::Slot,
-    journal::{Event, Histories, History, Journal},
-    record::{Head, Kind, Losses, OWN_PLACE, Outline, Place},
+    journal::{Event, Journal, JournalContents, JournaledState},
+    record::{Kind, Losses, OWN_POSITION, PayloadSummary, Position, RecordHeader},
     reserve::Reserve,
-    segment::{self, FileName, Found, Segment, data_name, journal_name, spare_name},
+    segment::{self, FileName, ScanItem, Segment, data_name, journal_name, spare_name},
 };
 use crawlway_broker::Timestamp;
 use crawlway_clock::Anchor;
@@ -19,40 +19,39 @@ use std::{
     sync::Arc,
 };
 
-/// Numbers of dead letters are reserved this many at a time.
-pub(crate) const DEATH_NUMBERS: u64 = 1000;
+/// Number of dead-letter numbers reserved at a time.
+pub(crate) const DEAD_LETTER_NUMBERS: u64 = 1000;
 
-/// Where unreadable bytes are kept, for who wants to look.
-pub(crate) const SET_ASIDE: &str = "set-aside";
+/// Folder for unreadable bytes, for inspection.
+pub(crate) const QUARANTINE: &str = "set-aside";
 
-/// What was found when the directory was opened.
+/// Report of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Messages that wait or are dead.
+    /// Number of messages, pending or dead.
     pub messages: u64,
-    /// Deliveries that were in flight when the last process ended; their messages are suspect.
+    /// Number of deliveries in flight when the last process ended; their messages are suspect.
     pub lost_deliveries: u64,
-    /// Bytes of a last commit that a power cut interrupted; nobody was told that they are safe.
+    /// Bytes of a torn last commit, never confirmed to a publisher.
     pub torn_bytes: u64,
-    /// Journal entries that could not be read; the messages they settled may come again.
+    /// Number of unreadable journal slots; messages they settled may be redelivered.
     pub damaged_journal_slots: u64,
-    /// Stretches of the log that could not be read and were set aside.
+    /// Unreadable ranges of the log, quarantined.
     pub damage: Vec<Damage>,
-    /// The same at the very end of the log, where a crash in the middle of a write leaves them: most likely
-    /// nobody was told that these are safe.
+    /// Unreadable ranges at the end of the log, quarantined: most likely an unfinished write that was never confirmed.
     pub unfinished: Vec<Damage>,
 }
 
-/// A stretch of the log that could not be read.
+/// An unreadable range of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The segment's file.
+    /// Segment file.
     pub file: String,
-    /// Where it starts.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The file, below the queue directory, where the bytes were saved, if they could be.
+    /// File in the queue directory with the saved bytes, if they could be saved.
     pub saved_as: Option<String>,
 }
 
@@ -68,31 +67,31 @@ impl fmt::Display for Damage {
 }
 
 impl Damage {
-    /// Saves the bytes where the queue does not look, and describes them.
-    pub(crate) fn save(disk: &dyn Disk, place: Place, bytes: &[u8]) -> Self {
-        let name = format!("{SET_ASIDE}/{:010}-{}.bin", place.segment, place.offset);
+    /// Saves unreadable bytes to the quarantine folder.
+    pub(crate) fn save(disk: &dyn Disk, position: Position, bytes: &[u8]) -> Self {
+        let name = format!("{QUARANTINE}/{:010}-{}.bin", position.segment, position.offset);
         let saved = disk.create(&name).and_then(|file| file.write_at(bytes, 0).and_then(|()| file.sync()));
         Damage {
-            file: data_name(place.segment),
-            offset: u64::from(place.offset),
+            file: data_name(position.segment),
+            offset: u64::from(position.offset),
             bytes: bytes.len() as u64,
             saved_as: saved.is_ok().then_some(name),
         }
     }
 }
 
-/// An engine that can be used at once, and what was found.
+/// A recovered engine with its report.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
     pub(crate) report: Recovery,
 }
 
-/// Refuses a directory that has files which are not the queue's.
+/// Refuses a directory with files of other programs.
 pub(crate) fn refuse_foreign_files(disk: &dyn Disk) -> Result<(), OpenError> {
     Files::list(disk).map(drop)
 }
 
-/// Opens a directory that is locked already.
+/// Recovers a directory. The caller holds its lock.
 pub(crate) fn recover(
     disk: Arc<dyn Disk>,
     sizes: Sizes,
@@ -100,36 +99,31 @@ pub(crate) fn recover(
     anchor: Option<Anchor>,
 ) -> Result<Recovered, OpenError> {
     let files = Files::list(&*disk)?;
+    let catalog_path = disk.path().join(crate::catalog::FILE);
+    let invalid_catalog = |problem| OpenError::Catalog { path: catalog_path.clone(), problem };
     let catalog = match Catalog::load(&*disk)? {
         Some(catalog) => catalog,
         None if files.data.is_empty() => {
-            let catalog = Catalog::new(crate::engine::random_number());
-            let path = disk.path().join(crate::catalog::FILE);
-            catalog.save(&*disk).map_err(|error| OpenError::io("write", &path, error))?;
+            let catalog = Catalog::new(crate::engine::random_u64());
+            catalog.save(&*disk).map_err(|error| OpenError::io("write", &catalog_path, error))?;
             catalog
         }
-        None => {
-            let path = disk.path().join(crate::catalog::FILE);
-            return Err(OpenError::Catalog {
-                path,
-                problem: "it is missing, although there are segments".into(),
-            });
-        }
+        None => return Err(invalid_catalog("it is missing, although there are segments".into())),
     };
     let earlier = catalog.anchor.clone();
     let step = anchor.as_ref().zip(earlier.as_ref()).map_or(0, |(now, earlier)| now.step_since(earlier));
     if step != 0 {
         tracing::warn!(
             by_ms = step,
-            "the clock was set since the queue was last open; waiting messages are moved with it"
+            "the clock was set since the queue was last open; due times are shifted with it"
         );
     }
     let mut scan = Scan {
-        state: State::new(disk.clone(), catalog, Reserve::new(files.reserve)),
+        state: State::new(disk.clone(), catalog, Reserve { held: files.reserve, missing: false }),
         present: files.data.clone(),
         moved: HashMap::new(),
-        waiting: Vec::new(),
-        dues: HashMap::new(),
+        pending: Vec::new(),
+        due_times: HashMap::new(),
         events: Vec::new(),
         lost: Vec::new(),
         origins: HashMap::new(),
@@ -140,23 +134,20 @@ pub(crate) fn recover(
         step,
     };
     for id in &files.data {
+        let name = data_name(*id);
         scan.segment(*id).map_err(|error| match error {
-            ScanError::Io(error) => OpenError::io("read", &disk.path().join(data_name(*id)), error),
-            ScanError::Foreign => OpenError::ForeignSegment { path: disk.path().join(data_name(*id)) },
-            ScanError::UnknownQueue(number) => OpenError::Catalog {
-                path: disk.path().join(crate::catalog::FILE),
-                problem: format!(
-                    "`{}` has messages of a queue, number {number}, that it does not list",
-                    data_name(*id)
-                ),
-            },
+            ScanError::Io(error) => OpenError::io("read", &disk.path().join(name), error),
+            ScanError::Foreign => OpenError::ForeignSegment { path: disk.path().join(name) },
+            ScanError::UnknownQueue(number) => invalid_catalog(format!(
+                "`{name}` has messages of queue number {number}, which it does not list"
+            )),
         })?;
     }
     for id in files.journals.difference(&files.data) {
         let _ = disk.remove(&journal_name(*id));
     }
     let mut spares = Vec::new();
-    let usable = sizes.first_segment..=LARGEST_FILE;
+    let usable = sizes.first_segment..=MAX_FILE_SIZE;
     for number in files.spares {
         let name = spare_name(number);
         match disk.open(&name) {
@@ -167,40 +158,43 @@ pub(crate) fn recover(
         }
     }
     let (mut state, report) = scan.finish();
-    // After the times were moved: killed in between, a message may be moved twice, which no lease or attempt depends on.
+    // StoredMessage after the due times were shifted. A kill in between may shift a message twice, which affects no lease or attempt.
     if step != 0
         || earlier.as_ref().map(|earlier| &earlier.boot) != anchor.as_ref().map(|anchor| &anchor.boot)
     {
         state.catalog.anchor = anchor;
     }
-    state.next_death = state.next_death.max(state.catalog.unused_death);
-    state.catalog.unused_death = state.next_death + DEATH_NUMBERS;
+    state.next_dead_letter = state.next_dead_letter.max(state.catalog.unused_dead_letter);
+    state.catalog.unused_dead_letter = state.next_dead_letter + DEAD_LETTER_NUMBERS;
     if let Err(error) = state.catalog.save(&*disk) {
-        // A disk that is full can be read, and what waits on it settled.
-        tracing::warn!(%error, "the catalog cannot be written; a clock that is set may not be noticed at the next start");
+        // On a full disk, messages can still be received and settled.
+        tracing::warn!(%error, "the catalog cannot be written; a changed clock may go undetected at the next start");
     }
     let engine = Engine::new(disk.clone(), sizes, state, spares);
-    // Journals that were missing, and what an earlier start has renamed or removed.
+    // Makes new journals, and renames and removals of an earlier run, durable.
     disk.sync_dir().map_err(|error| OpenError::io("sync", disk.path(), error))?;
     engine.recycle();
     for damage in &report.damage {
-        tracing::error!(%damage, "a part of the queue's log is unreadable and was set aside");
+        tracing::error!(%damage, "a part of the queue's log is unreadable and was quarantined");
     }
     for damage in &report.unfinished {
-        tracing::warn!(%damage, "the last write before the crash was not finished");
+        tracing::warn!(%damage, "the last write before the crash is incomplete");
     }
     if report.damaged_journal_slots > 0 {
         let slots = report.damaged_journal_slots;
-        tracing::error!(slots, "some journal entries are unreadable; messages they settled may come again");
+        tracing::error!(
+            slots,
+            "some journal entries are unreadable; messages they settled may be redelivered"
+        );
     }
-    let burials = engine.take_burials();
-    if !burials.is_empty() {
-        engine.commit(burials, now);
+    let dead_letter_requests = engine.take_dead_letter_requests();
+    if !dead_letter_requests.is_empty() {
+        engine.commit(dead_letter_requests, now);
     }
     Ok(Recovered { engine, report })
 }
 
-/// What is in the directory.
+/// Files of the directory by type.
 struct Files {
     data: BTreeSet<u32>,
     journals: BTreeSet<u32>,
@@ -217,7 +211,7 @@ impl Files {
             match FileName::of(&name) {
                 FileName::Data(id) => drop(files.data.insert(id)),
                 FileName::Journal(id) => drop(files.journals.insert(id)),
-                FileName::Spare(number) => files.spares.push(number),
+                FileName::SpareFile(number) => files.spares.push(number),
                 FileName::Other => files.reserve |= name == crate::reserve::FILE,
                 FileName::Foreign => return Err(OpenError::ForeignFile { path: disk.path().join(name) }),
             }
@@ -238,29 +232,29 @@ impl From<io::Error> for ScanError {
     }
 }
 
-/// Goes through the segments from the oldest to the newest.
+/// Scan over all segments, oldest first.
 struct Scan {
     state: State,
-    /// The segments there were when we started.
+    /// Segments present at the start.
     present: BTreeSet<u32>,
-    /// Which records were replaced by a copy, and by which.
-    moved: HashMap<Place, Place>,
-    /// What waits, with the order in which it was first published.
-    waiting: Vec<(u64, Slot)>,
-    dues: HashMap<Slot, Timestamp>,
-    /// What the journals must say before the engine starts.
-    events: Vec<(Place, Event)>,
-    /// What has taken too many processes with it.
+    /// Superseded records and their copies.
+    moved: HashMap<Position, Position>,
+    /// Pending messages with their sequence.
+    pending: Vec<(u64, Slot)>,
+    due_times: HashMap<Slot, Timestamp>,
+    /// Journal events to write before the engine starts.
+    events: Vec<(Position, Event)>,
+    /// Messages that reached the maximum number of solo crashes.
     lost: Vec<Slot>,
-    /// What each copy is a copy of.
-    origins: HashMap<Place, Place>,
-    /// What a copy has replaced, as was found later.
+    /// Original of each copy.
+    origins: HashMap<Position, Position>,
+    /// Messages superseded by a copy that was scanned later.
     superseded: HashSet<Slot>,
     report: Recovery,
-    /// A queue that the catalog does not know.
+    /// Queue number that is missing in the catalog.
     unknown_queue: Option<u16>,
     now: Timestamp,
-    /// By how many milliseconds the clock was set since the times in the log were written.
+    /// Milliseconds by which the clock was set since the due times were written.
     step: i64,
 }
 
@@ -274,14 +268,14 @@ impl Scan {
             Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&journal_name(id))?,
             opened => opened?,
         };
-        let histories = Histories::read(&*journal_file, salt)?;
-        self.report.damaged_journal_slots += histories.damaged_slots;
-        for (offset, history) in &histories.by_offset {
-            if let Some(to) = history.moved {
-                self.moved.insert(Place { segment: id, offset: *offset }, to);
+        let contents = JournalContents::read(&*journal_file, salt)?;
+        self.report.damaged_journal_slots += contents.damaged_slots;
+        for (offset, journaled) in &contents.by_offset {
+            if let Some(to) = journaled.moved {
+                self.moved.insert(Position { segment: id, offset: *offset }, to);
             }
         }
-        let journal = Journal::open(journal_file, salt, histories.end);
+        let journal = Journal::open(journal_file, salt, contents.end);
         let mut segment = Segment::new(file.clone(), journal, salt, segment::FIRST_RECORD);
         segment.sealed = true;
         self.state.segments.insert(id, segment);
@@ -289,14 +283,14 @@ impl Scan {
         let bytes = read_whole(&*file)?;
         let mut records = 0u64;
         let mut damage = Vec::new();
-        let end = segment::scan(&bytes, salt, histories.sealed, |found| match found {
-            Found::Record { offset, head, payload } => {
+        let end = segment::scan(&bytes, salt, contents.sealed, |found| match found {
+            ScanItem::Record { offset, header, payload } => {
                 records += 1;
-                let history = histories.by_offset.get(&offset).copied().unwrap_or_default();
-                self.record(Place { segment: id, offset }, head, payload, history);
+                let journaled = contents.by_offset.get(&offset).copied().unwrap_or_default();
+                self.record(Position { segment: id, offset }, header, payload, journaled);
             }
-            Found::Damage { offset, bytes } => damage.push((Place { segment: id, offset }, bytes, true)),
-            Found::Unfinished { offset, bytes } => damage.push((Place { segment: id, offset }, bytes, false)),
+            ScanItem::Damage { offset, bytes } => damage.push((offset, bytes, true)),
+            ScanItem::Unfinished { offset, bytes } => damage.push((offset, bytes, false)),
         });
         if records == 0 && !segment::has_preamble(&*file, directory, id)? && bytes.starts_with(segment::MAGIC)
         {
@@ -306,118 +300,128 @@ impl Scan {
         if let Some(number) = self.unknown_queue {
             return Err(ScanError::UnknownQueue(number));
         }
-        for (place, bytes, certain) in damage {
+        for (offset, bytes, certain) in damage {
             unfinished |= !certain;
-            self.damage(place, bytes, certain, &histories);
+            self.damage(Position { segment: id, offset }, bytes, certain, &contents);
         }
         if records == 0 && !segment::has_preamble(&*file, directory, id)? {
-            let place = Place { segment: id, offset: 0 };
-            self.damage(place, &bytes[..bytes.len().min(1 << 20)], true, &histories);
+            let position = Position { segment: id, offset: 0 };
+            self.damage(position, &bytes[..bytes.len().min(1 << 20)], true, &contents);
         }
         self.report.torn_bytes += end.torn;
         if let Some(segment) = self.state.segments.get_mut(&id) {
             segment.end = end.end;
         }
-        // What is torn today must not be taken for damage tomorrow: such a segment stays unfinished.
-        if histories.sealed.is_none() && end.torn == 0 && !unfinished {
-            // What a killed process wrote last may be known to the operating system only.
+        // A torn segment stays unsealed, or the next recovery would report the torn bytes as damage.
+        if contents.sealed.is_none() && end.torn == 0 && !unfinished {
+            // The last writes of a killed process may be in the page cache only.
             file.sync()?;
-            self.events.push((Place { segment: id, offset: end.end }, Event::Sealed));
+            self.events.push((Position { segment: id, offset: end.end }, Event::Sealed));
         }
         Ok(())
     }
 
-    fn damage(&mut self, place: Place, bytes: &[u8], certain: bool, histories: &Histories) {
-        // Told once; the journal remembers.
+    fn damage(&mut self, position: Position, bytes: &[u8], certain: bool, contents: &JournalContents) {
+        // Reported once, and noted in the journal.
         let length = bytes.len() as u64;
-        if histories.by_offset.get(&place.offset).is_some_and(|history| history.set_aside == Some(length)) {
+        let journaled = contents.by_offset.get(&position.offset);
+        if journaled.is_some_and(|journaled| journaled.quarantined == Some(length)) {
             return;
         }
-        let damage = Damage::save(&*self.state.disk, place, bytes);
+        let damage = Damage::save(&*self.state.disk, position, bytes);
         if certain {
             self.report.damage.push(damage);
         } else {
             self.report.unfinished.push(damage);
         }
-        self.events.push((place, Event::SetAside { bytes: length }));
+        self.events.push((position, Event::Quarantined { bytes: length }));
     }
 
-    fn record(&mut self, place: Place, head: Head, payload: &[u8], history: History) {
-        if head.kind == Kind::Message && history.is_over() {
+    fn record(
+        &mut self,
+        position: Position,
+        header: RecordHeader,
+        payload: &[u8],
+        journaled: JournaledState,
+    ) {
+        if header.kind == Kind::Message && journaled.is_obsolete() {
             return;
         }
-        if usize::from(head.queue) >= self.state.queues.len() {
-            self.unknown_queue = Some(head.queue);
+        if usize::from(header.queue) >= self.state.queues.len() {
+            self.unknown_queue = Some(header.queue);
             return;
         }
-        let Some(outline) = Outline::read(payload) else {
-            // Whole, and yet not ours to read: a later version's, perhaps.
-            self.report.damage.push(Damage::save(&*self.state.disk, place, payload));
-            self.events.push((place, Event::Done));
+        let Some(summary) = PayloadSummary::read(payload) else {
+            // Intact but unknown, probably written by a later version.
+            self.report.damage.push(Damage::save(&*self.state.disk, position, payload));
+            self.events.push((position, Event::Done));
             return;
         };
-        if let Some((origin, ..)) = outline.carried {
-            self.origins.insert(place, origin);
+        if let Some((origin, ..)) = summary.history {
+            self.origins.insert(position, origin);
         }
-        if let Some((origin, ..)) = outline.carried
+        if let Some((origin, ..)) = summary.history
             && self.present.contains(&origin.segment)
-            && self.moved.get(&origin) != Some(&place)
+            && self.moved.get(&origin) != Some(&position)
         {
-            if history.was_used() {
-                // It had taken over, and only the note of it was lost with the power.
-                self.supersede(origin, place);
+            if journaled.was_used() {
+                // It was in use, so only the `Moved` event was lost in a power cut.
+                self.supersede(origin, position);
             } else {
-                // The original was not marked, or another copy took over: this one never counted.
-                if !history.done {
-                    self.events.push((place, Event::Done));
+                // The original was not marked, or another copy superseded it: this copy never became valid.
+                if !journaled.done {
+                    self.events.push((position, Event::Done));
                 }
                 return;
             }
         }
-        if history.is_over() {
+        if journaled.is_obsolete() {
             return;
         }
-        let born = u32::try_from(outline.published_at.as_millis() / 1000).unwrap_or(u32::MAX);
-        let slot = self.state.slab.insert(head.queue, place, head.payload, born);
-        self.state.note_record(slot, place, head.payload);
+        let published_second = u32::try_from(summary.published_at.as_millis() / 1000).unwrap_or(u32::MAX);
+        let slot = self.state.slab.insert(header.queue, position, header.payload, published_second);
+        self.state.add_live_record(slot, position, header.payload);
         self.report.messages += 1;
-        let (sequence, attempts) = match outline.carried {
-            None => (place.sequence(), 0),
-            Some((_, OWN_PLACE, attempts)) => (place.sequence(), attempts),
+        let (sequence, attempts) = match summary.history {
+            None => (position.sequence(), 0),
+            Some((_, OWN_POSITION, attempts)) => (position.sequence(), attempts),
             Some((_, sequence, attempts)) => (sequence, attempts),
         };
         self.state.slab.get_mut(slot).attempts = u16::try_from(attempts).unwrap_or(u16::MAX);
-        if let (Kind::Dead, Some(number)) = (head.kind, outline.death) {
-            self.state.next_death = self.state.next_death.max(number + 1);
-            self.state.bury(slot, head.queue, number);
+        if let (Kind::Dead, Some(number)) = (header.kind, summary.dead_letter) {
+            self.state.next_dead_letter = self.state.next_dead_letter.max(number + 1);
+            self.state.add_dead_letter(slot, header.queue, number);
             return;
         }
-        let losses = self.note_losses(slot, place, history, outline.losses);
-        let spec = &self.state.queues[head.queue as usize].spec;
+        let losses = self.record_losses(slot, position, journaled, summary.losses);
+        let spec = &self.state.queues[header.queue as usize].spec;
         if losses.solo > 0 && u32::from(losses.solo) >= spec.max_solo_crashes {
             self.lost.push(slot);
             return;
         }
-        let mut due =
-            if history.in_flight { Timestamp::default() } else { history.deferred.unwrap_or(outline.due) };
+        let mut due = if journaled.in_flight {
+            Timestamp::default()
+        } else {
+            journaled.deferred.unwrap_or(summary.due)
+        };
         if self.step != 0 && due > Timestamp::default() {
             due = Timestamp::from_millis(due.as_millis().saturating_add_signed(self.step));
-            self.events.push((place, Event::Deferred { until: due }));
+            self.events.push((position, Event::Deferred { until: due }));
         }
         if due > self.now {
-            self.dues.insert(slot, due);
+            self.due_times.insert(slot, due);
         }
-        self.state.queues[head.queue as usize].enlist(&mut self.state.slab, slot, outline.group);
-        self.waiting.push((sequence, slot));
+        self.state.queues[header.queue as usize].assign_group(&mut self.state.slab, slot, summary.group);
+        self.pending.push((sequence, slot));
     }
 
-    /// Takes a record out again that a copy has replaced, and with it those that it had replaced itself.
-    fn supersede(&mut self, mut origin: Place, mut copy: Place) {
+    /// Removes a superseded record, and those that it had superseded itself.
+    fn supersede(&mut self, mut origin: Position, mut copy: Position) {
         loop {
             self.events.push((origin, Event::Moved { to: copy }));
             if let Some(segment) = self.state.segments.get(&origin.segment) {
                 let slab = &self.state.slab;
-                let found = segment.slots.binary_search_by_key(&origin, |slot| slab.get(*slot).place);
+                let found = segment.slots.binary_search_by_key(&origin, |slot| slab.get(*slot).position);
                 self.superseded.extend(found.ok().map(|at| segment.slots[at]));
             }
             match self.origins.get(&origin) {
@@ -427,35 +431,41 @@ impl Scan {
         }
     }
 
-    /// Notes how many receivers of a message were lost, besides those that its record tells of.
-    fn note_losses(&mut self, slot: Slot, place: Place, mut history: History, before: Losses) -> Losses {
-        if history.in_flight {
+    /// Records the lost workers of a message, including those since its record was written.
+    fn record_losses(
+        &mut self,
+        slot: Slot,
+        position: Position,
+        mut journaled: JournaledState,
+        before: Losses,
+    ) -> Losses {
+        if journaled.in_flight {
             self.report.lost_deliveries += 1;
-            history.solo_crashes += u16::from(history.alone);
+            journaled.solo_crashes += u16::from(journaled.solo);
             let at = self.now;
-            let event = if history.alone { Event::SoloCrash { at } } else { Event::Lost { at } };
-            self.events.push((place, event));
-            history.lose(at);
+            let event = if journaled.solo { Event::SoloCrash { at } } else { Event::WorkerLost { at } };
+            self.events.push((position, event));
+            journaled.record_loss(at);
         }
         let losses = Losses {
-            all: before.all.saturating_add(history.lost),
-            solo: before.solo.saturating_add(history.solo_crashes),
+            all: before.all.saturating_add(journaled.lost),
+            solo: before.solo.saturating_add(journaled.solo_crashes),
         };
         if losses != Losses::default() {
-            let since_record = (history.lost > 0).then_some((history.first_lost, history.last_lost));
-            self.state.suspects.insert(slot, Suspicion { losses, since_record });
+            let since_record = (journaled.lost > 0).then_some((journaled.first_lost, journaled.last_lost));
+            self.state.suspects.insert(slot, LossHistory { losses, since_record });
         }
         losses
     }
 
     fn finish(mut self) -> (State, Recovery) {
-        // Copies lie behind what was published before them; each queue starts in the order of publishing.
-        self.waiting.sort();
-        for (_, slot) in std::mem::take(&mut self.waiting) {
+        // Copies come after later messages in the log, so restore the order of publishing.
+        self.pending.sort();
+        for (_, slot) in std::mem::take(&mut self.pending) {
             if self.superseded.contains(&slot) {
                 continue;
             }
-            let due = self.dues.get(&slot).copied().unwrap_or_default();
+            let due = self.due_times.get(&slot).copied().unwrap_or_default();
             self.state.push_recovered(slot, due, self.now);
         }
         let events = std::mem::take(&mut self.events);
@@ -463,22 +473,15 @@ impl Scan {
         self.lost.retain(|slot| !self.superseded.contains(slot));
         for slot in self.superseded {
             self.report.messages -= 1;
-            self.state.exhume(slot);
-            self.state.erase(slot);
+            self.state.remove_dead_letter(slot);
+            self.state.remove_message(slot);
         }
         for slot in std::mem::take(&mut self.lost) {
-            self.state.bury_lost(slot, self.now);
+            self.state.dead_letter_crashed(slot, self.now);
         }
         for id in self.present {
             self.state.discard_if_garbage(id);
         }
         (self.state, self.report)
     }
-}
-
-fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
 }

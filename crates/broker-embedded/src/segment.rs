@@ -1,38 +1,38 @@
-//! Segments: the files of the log, their names, and how their records are found again.
+//! Log segments: files, names, and the scan that finds their records.
 
 use crate::{
     disk::{Disk, DiskFile, preallocate},
     journal::Journal,
-    record::{ALIGN, HEADER, Head, record_size},
+    record::{ALIGN, HEADER, RecordHeader, record_size},
 };
 use std::{io, sync::Arc};
 
-/// Records start here; before them stands who the segment belongs to.
+/// Offset of the first record, after the preamble.
 pub(crate) const FIRST_RECORD: u32 = 32;
 pub(crate) const MAGIC: &[u8; 8] = b"CRAWLSEG";
 
-/// An open segment and what is known of it.
+/// An open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) journal: Journal,
     pub(crate) salt: u32,
-    /// Where its records end.
+    /// End of its records.
     pub(crate) end: u32,
-    /// Whether it takes no more records.
+    /// Whether it is closed for appending.
     pub(crate) sealed: bool,
-    /// How many of its records are still needed.
+    /// Number of live records.
     pub(crate) live: u32,
-    /// How many bytes those take.
+    /// Total size of the live records.
     pub(crate) live_bytes: u64,
-    /// The index slots its records were given, in order; some may have been given away since.
+    /// Index slots of its records, in order. Some may have been reused since.
     pub(crate) slots: Vec<u32>,
-    /// How many of its slots this round of housekeeping has looked at.
-    pub(crate) looked_at: usize,
-    /// Copies of its records that are about to be written elsewhere. Until then its journal must stay:
-    /// it tells whether the copies still count.
+    /// Number of slots that the current compaction has visited.
+    pub(crate) compaction_cursor: usize,
+    /// Number of copies of its records that are being written. Its journal decides whether they are valid, so it must
+    /// stay until then.
     pub(crate) pins: u32,
-    /// The disk failed under it: its file is not used again.
+    /// Whether an I/O error occurred, after which the file is not reused.
     pub(crate) failed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Segment {
             live: 0,
             live_bytes: 0,
             slots: Vec::new(),
-            looked_at: 0,
+            compaction_cursor: 0,
             pins: 0,
             failed: false,
         }
@@ -66,13 +66,13 @@ pub(crate) fn spare_name(number: u32) -> String {
     format!("{number:010}.spare")
 }
 
-/// What a file in the queue's directory is, by its name.
+/// Type of a file in the queue directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
     Data(u32),
     Journal(u32),
-    Spare(u32),
-    /// The catalog, the the reserve, or a folder of what was set aside.
+    SpareFile(u32),
+    /// The catalog, the lock, the reserve or the quarantine folder.
     Other,
     Foreign,
 }
@@ -88,14 +88,14 @@ impl FileName {
         } else if let Some(id) = numbered(".ops") {
             FileName::Journal(id)
         } else if let Some(number) = numbered(".spare") {
-            FileName::Spare(number)
+            FileName::SpareFile(number)
         } else if matches!(
             name,
             crate::catalog::FILE
                 | crate::catalog::NEW_FILE
                 | crawlway_lock::FILE
                 | crate::reserve::FILE
-                | crate::recover::SET_ASIDE
+                | crate::recover::QUARANTINE
                 | "lost+found"
         ) {
             FileName::Other
@@ -105,7 +105,7 @@ impl FileName {
     }
 }
 
-/// Makes the checksums of each segment of each directory its own.
+/// Checksum salt, different for each segment of each directory.
 pub(crate) fn salt_of(directory: u64, id: u32) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&directory.to_le_bytes());
@@ -121,37 +121,37 @@ fn preamble(directory: u64, id: u32) -> [u8; FIRST_RECORD as usize] {
     bytes
 }
 
-/// Whether a file starts as one of this directory's segments does.
+/// Whether a file has the preamble of this segment of this directory.
 pub(crate) fn has_preamble(file: &dyn DiskFile, directory: u64, id: u32) -> io::Result<bool> {
     let mut bytes = [0; FIRST_RECORD as usize];
     file.read_at(&mut bytes, 0)?;
     Ok(bytes == preamble(directory, id))
 }
 
-/// Writes a file of zeros that can become a segment later, without the wait.
+/// Creates a zero-filled spare file, to be used as a segment later.
 ///
-/// Leaves at least `spared` bytes of the disk alone, and fills nothing when there is not enough.
+/// Fails without writing unless `reserve` bytes stay free.
 pub(crate) fn create_spare(
     disk: &dyn Disk,
     number: u32,
     size: u64,
-    spared: u64,
+    reserve: u64,
 ) -> io::Result<Arc<dyn DiskFile>> {
-    if disk.free()? < size + spared {
+    if disk.free()? < size + reserve {
         return Err(io::ErrorKind::StorageFull.into());
     }
     let name = spare_name(number);
     let file = disk.create(&name)?;
     let filled = preallocate(&*file, size).and_then(|()| file.sync());
     if let Err(error) = filled {
-        // Half a spare is of no use, and on a full disk its room is.
+        // A partial spare is useless and wastes space on a full disk.
         let _ = disk.remove(&name);
         return Err(error);
     }
     Ok(file)
 }
 
-/// Turns a spare file into the segment with this id, durably.
+/// Converts a spare file to a segment, durably.
 pub(crate) fn adopt_spare(
     disk: &dyn Disk,
     number: u32,
@@ -168,116 +168,113 @@ pub(crate) fn adopt_spare(
     Ok(Segment::new(file, journal, salt, FIRST_RECORD))
 }
 
-/// What a scan finds, in order of offset.
+/// Item found by a scan, in order of offset.
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
+pub(crate) enum ScanItem<'a> {
     Record {
         offset: u32,
-        head: Head,
+        header: RecordHeader,
         payload: &'a [u8],
     },
-    /// Bytes that should have been records.
+    /// Bytes that were synced records once.
     Damage {
         offset: u32,
         bytes: &'a [u8],
     },
-    /// Headers without their payloads at the very end: a crash in the middle of a write leaves that. So
-    /// would damage to the very last records.
+    /// Headers without valid payloads at the end: a write that a crash interrupted, or damage to the last records.
     Unfinished {
         offset: u32,
         bytes: &'a [u8],
     },
 }
 
-/// What is left when a scan has reached the end.
+/// Result of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScanEnd {
-    /// Where the last record ends.
+    /// End of the last record.
     pub(crate) end: u32,
-    /// How many bytes of an unfinished last commit were passed over.
+    /// Number of bytes skipped in a torn last commit.
     pub(crate) torn: u64,
 }
 
-/// Finds all records of a segment that was read whole.
+/// Finds all records in the bytes of a segment.
 ///
-/// Below `sealed` (where the records ended when the segment was finished, if it was) and before records of
-/// a later commit everything was once synced: what is unreadable there is damage. Inside or behind the
-/// last commit of an unfinished segment it may never have been: the power went out while it was being
-/// written and nobody was told that it is safe.
+/// Everything before `sealed` (end of the records, if sealed) and before a record of a later commit was synced once:
+/// unreadable bytes there are damage. Unreadable bytes within or after the last commit of an unsealed segment are a
+/// torn write that was never confirmed.
 pub(crate) fn scan<'a>(
     bytes: &'a [u8],
     salt: u32,
     sealed: Option<u32>,
-    mut each: impl FnMut(Found<'a>),
+    mut each: impl FnMut(ScanItem<'a>),
 ) -> ScanEnd {
     let mut at = FIRST_RECORD as usize;
     let mut end = at;
     let mut last_commit = 0;
-    let mut hole: Option<Hole> = None;
+    let mut hole: Option<UnreadableRange> = None;
     let mut torn = 0;
     let mut highest_commit = None;
-    // Behind the end of a finished segment stands at most what a failed commit has left.
+    // After the end of a sealed segment there are at most remains of a failed commit.
     let limit = sealed.map_or(bytes.len(), |sealed| (sealed as usize).min(bytes.len()));
     while at + HEADER <= limit {
-        // Commit numbers only grow; a smaller one was left behind by a commit that failed.
-        let head = Head::read(&bytes[at..], salt).filter(|head| {
-            head.commit.number >= last_commit && at + HEADER + head.payload as usize <= bytes.len()
+        // Commit numbers ascend. A lower one is left over from a failed commit.
+        let header = RecordHeader::read(&bytes[at..], salt).filter(|header| {
+            header.commit.number >= last_commit && at + HEADER + header.payload as usize <= bytes.len()
         });
-        let Some(head) = head else {
-            hole.get_or_insert(Hole { start: at, headed_until: at });
+        let Some(header) = header else {
+            hole.get_or_insert(UnreadableRange { start: at, header_end: at });
             at = next_candidate(bytes, at);
             continue;
         };
-        let payload = &bytes[at + HEADER..at + HEADER + head.payload as usize];
+        let payload = &bytes[at + HEADER..at + HEADER + header.payload as usize];
         let size = record_size(payload.len());
-        if !head.verifies(payload, salt) {
-            hole.get_or_insert(Hole { start: at, headed_until: at }).headed_until = at + size;
+        if !header.matches(payload, salt) {
+            hole.get_or_insert(UnreadableRange { start: at, header_end: at }).header_end = at + size;
             at += size;
             continue;
         }
-        if let Some(Hole { start, .. }) = hole.take() {
-            // From where an unconfirmed commit starts, what is missing never was promised.
+        if let Some(UnreadableRange { start, .. }) = hole.take() {
+            // Nothing of an unconfirmed commit was promised to a publisher.
             let unconfirmed = sealed.is_none()
-                && head.commit.number == *highest_commit.get_or_insert_with(|| highest(&bytes[at..], salt));
-            let promised = if unconfirmed { (head.commit.start as usize).clamp(start, at) } else { at };
-            torn += (at - promised) as u64;
-            if promised > start {
-                each(Found::Damage { offset: start as u32, bytes: &bytes[start..promised] });
+                && header.commit.number == *highest_commit.get_or_insert_with(|| highest(&bytes[at..], salt));
+            let confirmed = if unconfirmed { (header.commit.start as usize).clamp(start, at) } else { at };
+            torn += (at - confirmed) as u64;
+            if confirmed > start {
+                each(ScanItem::Damage { offset: start as u32, bytes: &bytes[start..confirmed] });
             }
         }
-        last_commit = head.commit.number;
-        each(Found::Record { offset: at as u32, head, payload });
+        last_commit = header.commit.number;
+        each(ScanItem::Record { offset: at as u32, header, payload });
         at += size;
         end = at.min(bytes.len());
     }
     let cut_off = sealed.is_some_and(|sealed| sealed as usize > bytes.len());
     if hole.is_none() && cut_off {
-        // The file was cut off just behind a record.
-        each(Found::Damage { offset: end as u32, bytes: &bytes[end.min(bytes.len())..] });
+        // The file was truncated at a record boundary.
+        each(ScanItem::Damage { offset: end as u32, bytes: &bytes[end.min(bytes.len())..] });
     }
-    if let Some(Hole { start, headed_until }) = hole {
+    if let Some(UnreadableRange { start, header_end }) = hole {
         let sealed = sealed.map_or(0, |sealed| (sealed as usize).min(bytes.len()));
-        let headed = headed_until.min(bytes.len());
+        let headed = header_end.min(bytes.len());
         let offset = start as u32;
         if sealed > start || cut_off {
-            each(Found::Damage { offset, bytes: &bytes[start..sealed.max(start)] });
+            each(ScanItem::Damage { offset, bytes: &bytes[start..sealed.max(start)] });
         } else if headed > start {
-            each(Found::Unfinished { offset, bytes: &bytes[start..headed] });
+            each(ScanItem::Unfinished { offset, bytes: &bytes[start..headed] });
         }
         end = end.max(sealed).max(headed);
     }
     ScanEnd { end: end as u32, torn }
 }
 
-/// A stretch without readable records.
-struct Hole {
+/// A range without valid records.
+struct UnreadableRange {
     start: usize,
-    /// Up to here, headers said that there are records.
-    headed_until: usize,
+    /// End of the part that has valid headers.
+    header_end: usize,
 }
 
-/// The next place where a record might start. Runs of zeros, as in the unused rest of a segment, are
-/// passed over quickly.
+/// Next offset where a record may start. Skips runs of zeros quickly, as in the unused rest of a segment.
 fn next_candidate(bytes: &[u8], at: usize) -> usize {
     let mut next = at + ALIGN;
     while let Some(chunk) = bytes.get(next..next + 512)
@@ -288,14 +285,14 @@ fn next_candidate(bytes: &[u8], at: usize) -> usize {
     next
 }
 
-/// The highest commit of which a record is readable from here on.
+/// Highest commit number among the valid headers.
 fn highest(bytes: &[u8], salt: u32) -> u32 {
     let (mut at, mut highest) = (0, 0);
     while at + HEADER <= bytes.len() {
-        match Head::read(&bytes[at..], salt) {
-            Some(head) => {
-                highest = highest.max(head.commit.number);
-                at += record_size(head.payload as usize);
+        match RecordHeader::read(&bytes[at..], salt) {
+            Some(header) => {
+                highest = highest.max(header.commit.number);
+                at += record_size(header.payload as usize);
             }
             None => at = next_candidate(bytes, at),
         }

@@ -1,4 +1,4 @@
-//! A clock that was set while the queue was closed: what waits keeps its distance, and nothing is counted.
+//! Clock steps while the queue is closed: delays keep their length, and no attempt is counted.
 
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -10,7 +10,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 const HOUR: i64 = 3_600_000;
 
-/// Opens the queue on a clock that was set by so many milliseconds since the machine was started.
+/// Opens the queue with a clock that was set by `offset` milliseconds since boot.
 fn open(folder: &Path, clock: &Arc<ManualClock>, boot: &str, offset: i64) -> EmbeddedBroker {
     let anchor = Anchor { boot: boot.to_owned(), offset };
     EmbeddedBroker::open(
@@ -39,8 +39,8 @@ async fn bodies(broker: &EmbeddedBroker, queue: &QueueName) -> Vec<(String, u32,
     bodies
 }
 
-/// A message that is deferred, one that is retried and one that was published ahead of its time, each for 10 s.
-async fn three_wait(broker: &EmbeddedBroker, spec: &QueueSpec, now: Timestamp) {
+/// Publishes three delayed messages, due in 10 s: one deferred, one retried, one with `not_before`.
+async fn publish_three_delayed(broker: &EmbeddedBroker, spec: &QueueSpec, now: Timestamp) {
     let later = now + Duration::from_secs(10);
     broker.declare(std::slice::from_ref(spec)).await.unwrap();
     let batch = ["deferred", "retried"].map(|body| Outgoing::to_queue(&spec.name, body));
@@ -57,16 +57,16 @@ async fn three_wait(broker: &EmbeddedBroker, spec: &QueueSpec, now: Timestamp) {
 }
 
 #[tokio::test]
-async fn what_waits_keeps_its_distance_when_the_clock_is_set_by_an_hour() {
+async fn delays_keep_their_length_when_the_clock_is_set() {
     for step in [-HOUR, HOUR] {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(Timestamp::from_millis(1_700_000_000_000));
         let spec = QueueSpec::new(QueueName::new("q").unwrap());
         let broker = open(folder.path(), &clock, "boot", 0);
-        three_wait(&broker, &spec, clock.now()).await;
+        publish_three_delayed(&broker, &spec, clock.now()).await;
         drop(broker);
         set(&clock, step);
-        // Twice: what was moved once is not moved again.
+        // Twice, since due times must be shifted only once.
         for _ in 0..2 {
             let broker = open(folder.path(), &clock, "boot", step);
             assert_eq!(bodies(&broker, &spec.name).await, [], "not before its time, set by {step}");
@@ -80,12 +80,12 @@ async fn what_waits_keeps_its_distance_when_the_clock_is_set_by_an_hour() {
 }
 
 #[tokio::test]
-async fn after_a_reboot_nothing_is_moved() {
+async fn due_times_are_not_shifted_after_a_reboot() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp::from_millis(1_700_000_000_000));
     let spec = QueueSpec::new(QueueName::new("q").unwrap());
     let broker = open(folder.path(), &clock, "boot", 0);
-    three_wait(&broker, &spec, clock.now()).await;
+    publish_three_delayed(&broker, &spec, clock.now()).await;
     drop(broker);
     // The machine was off for an hour.
     set(&clock, HOUR);

@@ -1,7 +1,7 @@
-//! A disk that is really full: publishes fail cleanly, settling goes on, and so does publishing once there is room.
+//! Full disk: publishes fail cleanly, settling continues, and publishing continues once there is space.
 //!
-//! The test starts itself in a mount namespace of its own with a small memory file system in it, which needs
-//! root or unprivileged user namespaces. Without a test harness, since the test starts itself.
+//! The test runs itself in a mount namespace with a small tmpfs, which needs root or unprivileged user namespaces;
+//! hence no test harness.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
 use crawlway_broker::{Broker, Outgoing, PublishError, QueueName, QueueSpec, Verdict};
@@ -63,14 +63,14 @@ async fn fill_drain_and_go_on(disk: &Path) {
     assert!(matches!(error, PublishError::Unavailable { .. }), "certainly not accepted: {text}");
     assert!(
         text.contains("full") && text.contains("free some space"),
-        "says what is wrong and what to do: {text}"
+        "names the problem and the remedy: {text}"
     );
-    let health = broker.takes_messages().expect_err("health is told");
+    let health = broker.takes_messages().expect_err("health reports it");
     assert!(health.to_string().contains("full"), "{health}");
     assert!(!health.to_string().contains(&disk.display().to_string()), "without saying where: {health}");
     assert!(accepted.len() > 1000, "the disk was filled, with {}", accepted.len());
 
-    // Even with the very last byte taken, everything accepted is there, and can be settled.
+    // Even without a free byte, all accepted messages can be received and settled.
     let rest = std::fs::File::create(disk.join("rest")).expect("a file");
     let mut taken = 0;
     while std::os::unix::fs::FileExt::write_at(&rest, &[1; 4096], taken).is_ok_and(|n| n > 0) {
@@ -78,30 +78,30 @@ async fn fill_drain_and_go_on(disk: &Path) {
     }
     let half = accepted.len() / 2;
     let mut settled = settle(&broker, &queue, half).await;
-    assert!(settled.len() >= half, "settling goes on");
+    assert!(settled.len() >= half, "settling continues");
     broker.close().await.expect("closed");
     drop(broker);
 
     let broker =
         EmbeddedBroker::open(&directory, options()).expect("a full disk does not keep the queue shut");
     std::fs::remove_file(disk.join("rest")).expect("removed");
-    // There is room again: by the settled segments, and by what was removed.
+    // Space is free again: settled segments and the removed file.
     while broker.takes_messages().is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let mut later = BTreeSet::new();
-    publish(&broker, &queue, 90_000, &mut later).await.expect("publishing goes on by itself");
+    publish(&broker, &queue, 90_000, &mut later).await.expect("publishing resumes");
     accepted.extend(later);
     let rest = accepted.len() - settled.len();
     for id in settle(&broker, &queue, rest).await {
-        assert!(settled.insert(id.clone()), "{id} came back after its settle had returned ok");
+        assert!(settled.insert(id.clone()), "{id} is redelivered after its settle returned ok");
     }
     assert_eq!(settled, accepted, "nothing is lost");
     let depth = broker.depth(&queue).await.expect("the depth");
     assert_eq!((depth.waiting(), depth.in_flight), (0, 0));
 }
 
-/// Publishes until it fails.
+/// Publishes until an error.
 async fn fill(broker: &EmbeddedBroker, queue: &QueueName, accepted: &mut BTreeSet<String>) -> PublishError {
     for start in 0.. {
         if let Err(error) = publish(broker, queue, start * 100, accepted).await {
@@ -130,7 +130,7 @@ async fn publish(
     result
 }
 
-/// Takes and settles at least this many.
+/// Receives and settles at least this many.
 async fn settle(broker: &EmbeddedBroker, queue: &QueueName, count: usize) -> BTreeSet<String> {
     let mut settled = BTreeSet::new();
     while settled.len() < count {

@@ -1,8 +1,7 @@
-//! A child under load is killed with SIGKILL at random times; what it was told and what it told us must agree.
+//! Kill test: a child process under load is killed with SIGKILL at random times.
 //!
-//! The child says on standard output what it was told: `A` ids that were accepted, `D` ids that were
-//! delivered, `S` ids whose settle as done returned ok. Nothing accepted may be lost, and nothing may be
-//! delivered after its settle had returned ok. Without a test harness, since the test starts itself.
+//! The child prints the ids of accepted (`A`), delivered (`D`) and settled (`S`) messages. No accepted message may be
+//! lost, and none may be delivered after its settle returned `Ok`. The test runs itself, hence no test harness.
 #![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
 
 use crawlway_broker::{Broker, Outgoing, QueueName, QueueSpec, Settled, Timestamp, Verdict};
@@ -31,17 +30,17 @@ fn main() {
         Some("--list") => {}
         _ => {
             println!("\nrunning 1 test");
-            kill_many_times();
+            kill_repeatedly();
             println!("test a_killed_queue_loses_nothing_and_brings_nothing_back ... ok");
             println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
         }
     }
 }
 
-/// A source of chance that differs from run to run.
-struct Chance(u64);
+/// Xorshift random number generator.
+struct Rng(u64);
 
-impl Chance {
+impl Rng {
     fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -54,7 +53,7 @@ impl Chance {
     }
 }
 
-/// What the children have told so far.
+/// Ids that the children reported.
 #[derive(Default)]
 struct Oracle {
     accepted: HashSet<String>,
@@ -63,8 +62,8 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn hear(&mut self, output: &str, run: usize) {
-        // A last line without its end was not told.
+    fn record(&mut self, output: &str, run: usize) {
+        // An incomplete last line does not count.
         let whole = output.rfind('\n').map_or("", |end| &output[..end]);
         for line in whole.lines() {
             let (what, ids) = line.split_at(1);
@@ -76,23 +75,23 @@ impl Oracle {
                     "D" => {
                         assert!(
                             !self.settled.contains(&id),
-                            "run {run}: {id} came back after its settle had returned ok"
+                            "run {run}: {id} is redelivered after its settle returned ok"
                         );
                         self.delivered.insert(id);
                     }
-                    _ => panic!("run {run}: the child said {line:?}"),
+                    _ => panic!("run {run}: unexpected output {line:?}"),
                 }
             }
         }
     }
 }
 
-fn kill_many_times() {
+fn kill_repeatedly() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = folder.path().join("queue");
     let seed = Timestamp::now().as_millis();
     println!("seed {seed}");
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let mut oracle = Oracle::default();
     let start = |mode: &str, run: usize| {
         Command::new(std::env::current_exe().expect("our own path"))
@@ -110,31 +109,31 @@ fn kill_many_times() {
             let mut output = String::new();
             stdout.read_to_string(&mut output).map(|_| output)
         });
-        // Some die while they are still opening the directory.
-        thread::sleep(Duration::from_millis(1 + chance.below(120)));
+        // Some children are killed while they open the directory.
+        thread::sleep(Duration::from_millis(1 + rng.below(120)));
         child.kill().expect("SIGKILL");
         let status = child.wait().expect("its end");
         assert_eq!(status.code(), None, "run {run}: the child ended by itself, with {status}");
-        oracle.hear(&reader.join().expect("the reader").expect("text"), run);
+        oracle.record(&reader.join().expect("the reader").expect("text"), run);
     }
     let output = start("--drain", KILLS).wait_with_output().expect("the last child ends");
     assert!(output.status.success(), "the last child takes out what is left: {}", output.status);
-    oracle.hear(&String::from_utf8(output.stdout).expect("text"), KILLS);
+    oracle.record(&String::from_utf8(output.stdout).expect("text"), KILLS);
     let lost: Vec<&String> = oracle.accepted.difference(&oracle.delivered).collect();
     assert!(lost.is_empty(), "{} of {} accepted are lost: {lost:?}", lost.len(), oracle.accepted.len());
     let unsettled: Vec<&String> = oracle.accepted.difference(&oracle.settled).collect();
     println!(
-        "{KILLS} kills, {} accepted, {} settled, {} settled without our hearing of it",
+        "{KILLS} kills, {} accepted, {} settled, {} settled without a report",
         oracle.accepted.len(),
         oracle.settled.len(),
         unsettled.len()
     );
     assert!(oracle.accepted.len() > KILLS, "the children got to work");
-    assert!(unsettled.len() <= oracle.accepted.len() / 2, "most settles were heard of");
+    assert!(unsettled.len() <= oracle.accepted.len() / 2, "most settles were reported");
 }
 
 fn open(directory: &Path) -> Arc<EmbeddedBroker> {
-    // Small segments and quick housekeeping, so that all of it happens within a short life.
+    // Small segments and a short interval, so that recycling and compaction happen in a short run.
     let options =
         Options { max_segment: 64 << 10, housekeeping: Duration::from_millis(5), ..Options::default() };
     let broker = EmbeddedBroker::open(directory, options).expect("what a kill leaves can be opened");
@@ -148,8 +147,8 @@ fn specs() -> Vec<QueueSpec> {
     vec![spec(QUEUES[0]), spec(QUEUES[1]).groups()]
 }
 
-/// Tells the parent, in one write.
-fn tell(what: char, ids: &[String]) {
+/// Prints a report line in one write.
+fn report(what: char, ids: &[String]) {
     if !ids.is_empty() {
         let line = format!("{what} {}\n", ids.join(" "));
         std::io::stdout().lock().write_all(line.as_bytes()).expect("the parent listens");
@@ -178,28 +177,28 @@ fn child(directory: &Path, run: u64) {
 }
 
 async fn publish(broker: Arc<EmbeddedBroker>, run: u64, task: u64, numbers: Arc<AtomicU64>) {
-    let mut chance = Chance::new(run * 31 + task);
+    let mut rng = Rng::new(run * 31 + task);
     loop {
-        let queue = QueueName::new(QUEUES[chance.below(2) as usize]).expect("a name");
-        let batch: Vec<Outgoing> = (0..1 + chance.below(16))
+        let queue = QueueName::new(QUEUES[rng.below(2) as usize]).expect("a name");
+        let batch: Vec<Outgoing> = (0..1 + rng.below(16))
             .map(|_| {
                 let id = format!("{run}-{}", numbers.fetch_add(1, Ordering::Relaxed));
-                let body = id.repeat(1 + chance.below(100) as usize);
-                Outgoing::to_queue(&queue, body).id(id.as_str()).group(format!("g{}", chance.below(50)))
+                let body = id.repeat(1 + rng.below(100) as usize);
+                Outgoing::to_queue(&queue, body).id(id.as_str()).group(format!("g{}", rng.below(50)))
             })
             .collect();
         let ids: Vec<String> = batch.iter().map(|message| message.id.to_string()).collect();
         let outcomes = broker.publish(batch).await;
         let accepted: Vec<String> =
             ids.into_iter().zip(outcomes).filter(|(_, o)| o.is_ok()).map(|(id, _)| id).collect();
-        tell('A', &accepted);
+        report('A', &accepted);
     }
 }
 
 async fn consume(broker: Arc<EmbeddedBroker>, run: u64, task: u64) {
-    let mut chance = Chance::new(run * 37 + task + 1000);
+    let mut rng = Rng::new(run * 37 + task + 1000);
     loop {
-        let queue = QueueName::new(QUEUES[chance.below(2) as usize]).expect("a name");
+        let queue = QueueName::new(QUEUES[rng.below(2) as usize]).expect("a name");
         let deliveries = broker.receive(&queue, 32, Duration::from_millis(5)).await.expect("received");
         let ids: Vec<String> = deliveries.iter().map(|delivery| delivery.message.id.to_string()).collect();
         for delivery in &deliveries {
@@ -207,12 +206,12 @@ async fn consume(broker: Arc<EmbeddedBroker>, run: u64, task: u64) {
             let whole = delivery.message.body.chunks(id.len()).all(|part| part == id.as_bytes());
             assert!(whole, "{id} has the body of another");
         }
-        tell('D', &ids);
+        report('D', &ids);
         let verdicts = deliveries
             .into_iter()
             .map(|delivery| {
-                let after = Duration::from_millis(chance.below(20));
-                let verdict = match chance.below(20) {
+                let after = Duration::from_millis(rng.below(20));
+                let verdict = match rng.below(20) {
                     0..=13 => Verdict::Done,
                     14..=16 => Verdict::Retry { after, error: "it failed".into() },
                     _ => Verdict::Defer { until: Timestamp::now() + after },
@@ -227,11 +226,11 @@ async fn consume(broker: Arc<EmbeddedBroker>, run: u64, task: u64) {
             .filter(|(_, o)| *o == Ok(Settled::Done))
             .map(|(id, _)| id)
             .collect();
-        tell('S', &done);
+        report('S', &done);
     }
 }
 
-/// Takes out everything that is left.
+/// Receives and settles all remaining messages.
 fn drain(directory: &Path) {
     let broker = open(directory);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -246,14 +245,14 @@ fn drain(directory: &Path) {
                     broker.receive(&queue, 100, Duration::from_millis(20)).await.expect("received");
                 let ids: Vec<String> =
                     deliveries.iter().map(|delivery| delivery.message.id.to_string()).collect();
-                tell('D', &ids);
+                report('D', &ids);
                 let verdicts =
                     deliveries.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
                 assert!(broker.settle(verdicts).await.iter().all(Result::is_ok), "settled");
-                tell('S', &ids);
+                report('S', &ids);
                 let depth = broker.depth(&queue).await.expect("the depth");
                 if depth.waiting() + depth.in_flight == 0 {
-                    assert_eq!(depth.dead, 0, "nobody gave up on anything");
+                    assert_eq!(depth.dead, 0, "no dead letters");
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! Opening and closing on a real directory: honest answers under load, and one process at a time.
+//! Opening and closing a real directory: outcomes under load, and exclusive access.
 
 use crawlway_broker::{
     Broker, BrokerError, DeadFilter, Outgoing, PublishError, QueueName, QueueSpec, Verdict,
@@ -17,7 +17,7 @@ fn queue() -> QueueName {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_publish_that_meets_a_closing_broker_is_told_the_truth() {
+async fn a_publish_during_close_has_a_correct_outcome() {
     let folder = tempfile::tempdir().unwrap();
     let mut accepted = BTreeSet::new();
     for round in 0..30 {
@@ -59,15 +59,11 @@ async fn a_publish_that_meets_a_closing_broker_is_told_the_truth() {
         }
         there.extend(deliveries.into_iter().map(|delivery| delivery.message.id.to_string()));
     }
-    assert_eq!(
-        accepted.difference(&there).collect::<Vec<_>>(),
-        Vec::<&String>::new(),
-        "told ok, and not there"
-    );
+    assert_eq!(accepted.difference(&there).collect::<Vec<_>>(), Vec::<&String>::new(), "accepted and lost");
 }
 
 #[test]
-fn a_second_opening_is_refused_and_names_the_holder() {
+fn a_second_open_is_refused_with_the_process_id() {
     let folder = tempfile::tempdir().unwrap();
     let first = EmbeddedBroker::open(folder.path(), Options::default()).unwrap();
     let error = EmbeddedBroker::open(folder.path(), Options::default()).unwrap_err();
@@ -91,7 +87,7 @@ fn a_foreign_directory_is_refused_untouched() {
 }
 
 #[test]
-fn what_goes_through_the_log_holds_up_no_thread_that_others_wait_for() {
+fn disk_io_runs_on_blocking_threads() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -103,21 +99,30 @@ fn what_goes_through_the_log_holds_up_no_thread_that_others_wait_for() {
         let taken = broker.receive(&spec.name, 3, Duration::ZERO).await.unwrap();
         let dead = Verdict::Dead { reason: "no".to_owned() };
         let verdicts = taken.into_iter().map(|taken| (taken.receipt, dead.clone())).collect();
-        assert!(is_aside(broker.settle(verdicts)).await.iter().all(Result::is_ok));
-        let letters = is_aside(broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10)).await.unwrap();
+        assert!(completes_on_a_blocking_thread(broker.settle(verdicts)).await.iter().all(Result::is_ok));
+        let letters =
+            completes_on_a_blocking_thread(broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10))
+                .await
+                .unwrap();
         assert_eq!(letters.letters.len(), 3);
-        is_aside(broker.pause(&spec.name)).await.unwrap();
-        assert_eq!(is_aside(broker.replay(&spec.name, &DeadFilter::all())).await.unwrap().count, 3);
+        completes_on_a_blocking_thread(broker.pause(&spec.name)).await.unwrap();
+        assert_eq!(
+            completes_on_a_blocking_thread(broker.replay(&spec.name, &DeadFilter::all()))
+                .await
+                .unwrap()
+                .count,
+            3
+        );
     });
 }
 
-/// Sees that a call needs the blocking thread, which is busy at first, and waits for the call.
-async fn is_aside<T>(call: impl Future<Output = T>) -> T {
+/// Polls a call while the only blocking thread is busy: it must be pending, and is then completed.
+async fn completes_on_a_blocking_thread<T>(call: impl Future<Output = T>) -> T {
     let (free, busy) = std::sync::mpsc::channel::<()>();
     let blocker = tokio::task::spawn_blocking(move || busy.recv().is_ok());
     let mut call = pin!(call);
     let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(first.is_pending(), "it is done where others wait");
+    assert!(first.is_pending(), "it ran on the async thread");
     drop(free);
     blocker.await.expect("the blocker ends");
     call.await

@@ -1,10 +1,10 @@
-//! Dead letters: messages that no further attempt can help, with what happened to them.
+//! Dead letters: messages without further attempts, with their failure history.
 
 use crate::{Message, PublishError, QueueName, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 
-/// Names one dead letter for as long as it is one.
+/// Identifier of a dead letter, stable until it is replayed or dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeadId(pub String);
@@ -15,28 +15,28 @@ impl fmt::Display for DeadId {
     }
 }
 
-/// One failed attempt.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What went wrong.
+    /// Error text.
     pub error: String,
-    /// When.
+    /// Time of the failure.
     pub at: Timestamp,
 }
 
-/// What ended a message.
+/// Why a message became a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// All its attempts failed.
+    /// The last of its `max_attempts` failed.
     AttemptsUsedUp,
-    /// It took its workers' processes with it while they ran nothing else.
+    /// Its worker's process crashed `max_solo_crashes` times while it ran nothing else.
     WorkerLost,
-    /// Its stage gave it up.
+    /// Its stage rejected it ([`Verdict::Dead`](crate::Verdict::Dead)).
     Refused,
 }
 
 impl Cause {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AttemptsUsedUp => "attempts_used_up",
@@ -46,69 +46,69 @@ impl Cause {
     }
 }
 
-/// A message that was given up, whole, with the reason.
+/// A dead letter: the whole message, why it is dead, and its first and last error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Names this dead letter.
+    /// Identifier of the dead letter.
     pub id: DeadId,
-    /// The queue it was taken from and would be replayed into.
+    /// Queue it was consumed from, and is replayed to.
     pub queue: QueueName,
-    /// The message as it was published.
+    /// The message as published.
     pub message: Message,
-    /// What ended it.
+    /// Why it is dead.
     pub cause: Cause,
-    /// Why it was given up.
+    /// Explanation in words.
     pub reason: String,
-    /// How many attempts were made.
+    /// Number of attempts made.
     pub attempts: u32,
-    /// The first attempt that failed, if one did.
+    /// Error of the first failed attempt, if one failed.
     pub first_error: Option<Failure>,
-    /// The last attempt that failed, if one did.
+    /// Error of the last failed attempt, if one failed.
     pub last_error: Option<Failure>,
-    /// When it was given up.
+    /// Time at which it became a dead letter.
     pub dead_at: Timestamp,
-    /// How often it had been replayed before.
+    /// Number of replays before.
     pub replays: u32,
 }
 
-/// Which dead letters are meant. Every condition that is set must hold; the default means all.
+/// Filter over dead letters. All conditions that are set must hold; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeadFilter {
-    /// Just this one.
+    /// The dead letter with this id.
     pub id: Option<DeadId>,
-    /// Those of these; none means that any will do.
+    /// Dead letters with one of these ids; empty means any.
     pub ids: BTreeSet<DeadId>,
-    /// Those of this message.
+    /// Dead letters of the message with this id.
     pub message_id: Option<String>,
-    /// Ended by this.
+    /// Dead letters with this cause.
     pub cause: Option<Cause>,
-    /// The reason contains this text, whatever the case.
+    /// Text that the reason contains, ignoring case.
     pub reason: Option<String>,
-    /// The first or the last error contains this text, whatever the case.
+    /// Text that the first or the last error contains, ignoring case.
     pub error: Option<String>,
-    /// Died at this time or later.
+    /// Dead since this time or later.
     pub since: Option<Timestamp>,
-    /// Died before this time.
+    /// Dead before this time.
     pub until: Option<Timestamp>,
 }
 
 impl DeadFilter {
-    /// Every dead letter of the queue.
+    /// Filter that matches every dead letter.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// One dead letter.
+    /// Filter that matches one dead letter.
     pub fn one(id: DeadId) -> Self {
         Self { id: Some(id), ..Self::default() }
     }
 
-    /// These dead letters.
+    /// Filter that matches these dead letters.
     pub fn these(ids: impl IntoIterator<Item = DeadId>) -> Self {
         Self { ids: ids.into_iter().collect(), ..Self::default() }
     }
 
-    /// How many letters can be meant at most, if they are named one by one.
+    /// Maximum number of matches, if the filter lists ids.
     pub fn at_most(&self) -> Option<usize> {
         match (&self.id, self.ids.len()) {
             (Some(_), _) => Some(1),
@@ -117,7 +117,7 @@ impl DeadFilter {
         }
     }
 
-    /// Whether this letter is meant.
+    /// Whether the filter matches this dead letter.
     pub fn matches(&self, letter: &DeadLetter) -> bool {
         let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
         let failed_with = |failure: &Option<Failure>, part: &str| {
@@ -136,20 +136,20 @@ impl DeadFilter {
     }
 }
 
-/// Some dead letters, and where to go on.
+/// A page of dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadPage {
-    /// The letters, oldest first.
+    /// Dead letters, oldest first.
     pub letters: Vec<DeadLetter>,
-    /// Ask for what comes after this one to go on; `None` at the end.
+    /// Pagination cursor: pass it as `after` for the next page. `None` on the last page.
     pub next: Option<DeadId>,
 }
 
-/// What a replay did.
+/// Outcome of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replayed {
-    /// How many letters are back in their queue.
+    /// Number of dead letters that are back in their queue.
     pub count: u64,
-    /// Why it stopped early, if it did. What was not replayed is still a dead letter.
+    /// Why the replay stopped early, if it did. The rest are still dead letters.
     pub stopped: Option<PublishError>,
 }

@@ -1,46 +1,46 @@
-//! How much is in a queue.
+//! Queue depth and message rates.
 
 use serde::Serialize;
 use std::time::Duration;
 
-/// How much is in a queue, and in which state.
+/// Number of messages in a queue, by state.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Depth {
-    /// Could be delivered now.
+    /// Deliverable now.
     pub ready: u64,
-    /// Delivered and not settled, by anyone.
+    /// Delivered and not settled, over all consumers.
     pub in_flight: u64,
-    /// Waits for its time.
+    /// Pending until a later time.
     pub delayed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// How long the oldest waiting message (ready or delayed) has been published, to the second, if the broker can say. One
-    /// that it knows no time of makes it unknown rather than young.
+    /// Age of the oldest pending message (ready or delayed), in whole seconds. `None` if the broker cannot tell, or
+    /// if one message has no known publish time.
     pub oldest_age: Option<Duration>,
-    /// How fast messages come and go, if the broker can say.
+    /// Message rates, if the broker measures them.
     pub rates: Option<Rates>,
-    /// Whether the numbers are exact, or a broker's estimate.
+    /// Whether the numbers are exact; otherwise they are estimates.
     pub exact: bool,
     /// Whether deliveries are paused.
     pub paused: bool,
 }
 
-/// How fast messages come and go, on average over the last [`Rates::WINDOW`].
+/// Message rates: moving averages over [`Rates::WINDOW`].
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Rates {
-    /// Messages a second that were published to the queue. What is replayed, or comes back, is not published.
+    /// Published messages per second. Replays and redeliveries do not count.
     pub published: f64,
-    /// Deliveries a second that were settled, with whatever verdict.
+    /// Settled deliveries per second, of any verdict.
     pub settled: f64,
 }
 
 impl Rates {
-    /// How far back rates look: long enough for a broker that counts every five seconds.
+    /// Length of the averaging window: long enough for a broker that samples every five seconds.
     pub const WINDOW: Duration = Duration::from_secs(15);
 }
 
 impl Depth {
-    /// What has not been taken yet: ready and delayed.
+    /// Number of pending messages: ready and delayed.
     pub fn waiting(&self) -> u64 {
         self.ready + self.delayed
     }

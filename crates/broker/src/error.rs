@@ -1,46 +1,46 @@
-//! Errors as outcomes: what a caller can do something about. Backends convert their own into these.
+//! Errors of the contract, one per outcome that a caller can act on. Backends convert their own errors to these.
 
 use crate::{Aspect, ExchangeName, QueueName};
 
-/// Why a call on a queue as a whole failed.
+/// Error of an operation on a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrokerError {
-    /// No queue of this name was declared.
-    #[error("unknown queue `{queue}`{}; declare it first", listed(.known))]
+    /// The queue is not declared.
+    #[error("unknown queue `{queue}`{}; declare it first", suggestions(.known))]
     UnknownQueue {
-        /// The queue that was asked for.
+        /// The missing queue.
         queue: QueueName,
-        /// Some that exist, nearest first.
+        /// Existing queues with a similar name, nearest first.
         known: Vec<QueueName>,
     },
-    /// The spec asks for what no broker can do.
+    /// The spec is invalid on every broker.
     #[error("queue `{queue}`: {problem}")]
     InvalidSpec {
         /// The queue.
         queue: QueueName,
-        /// What is wrong and what was expected.
+        /// What is wrong, and the expected value.
         problem: String,
     },
-    /// The spec asks for what this broker cannot honour.
+    /// This broker cannot honour the spec.
     #[error("queue `{queue}` asks for {aspect}, which this broker cannot honour: {why}")]
     Refused {
         /// The queue.
         queue: QueueName,
-        /// What cannot be honoured.
+        /// The guarantee that is not supported.
         aspect: Aspect,
-        /// Why, and what to use instead.
+        /// The reason, and an alternative.
         why: String,
     },
-    /// The queue exists, but otherwise.
+    /// The queue exists with other settings.
     #[error("queue `{queue}` exists with other settings: {difference}")]
     Mismatch {
         /// The queue.
         queue: QueueName,
-        /// Setting by setting, what exists and what was asked for, and what to do.
+        /// Differing settings: existing and requested values, and how to resolve it.
         difference: String,
     },
-    /// The broker or its disk cannot be reached or used right now.
+    /// The broker or its disk is not usable at the moment.
     #[error("broker unavailable: {detail}")]
     Unavailable {
         /// What failed and what to do.
@@ -51,19 +51,19 @@ pub enum BrokerError {
     Closed,
 }
 
-/// Why one message was not published.
+/// Error of publishing one message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// No queue of this name was declared.
-    #[error("unknown queue `{queue}`{}; declare it first", listed(.known))]
+    /// The queue is not declared.
+    #[error("unknown queue `{queue}`{}; declare it first", suggestions(.known))]
     UnknownQueue {
-        /// The queue that was published to.
+        /// The missing queue.
         queue: QueueName,
-        /// Some that exist, nearest first.
+        /// Existing queues with a similar name, nearest first.
         known: Vec<QueueName>,
     },
-    /// No queue is bound to this topic.
+    /// No queue is bound to the topic.
     #[error("no queue is bound to topic `{topic}` of exchange `{exchange}`")]
     Unroutable {
         /// The exchange.
@@ -71,39 +71,39 @@ pub enum PublishError {
         /// The topic.
         topic: String,
     },
-    /// The queue has reached its limit; publish again when it has drained.
-    #[error("queue `{queue}` is full: its limit is {limit} waiting messages")]
+    /// The queue is at its maximum length; publish again later.
+    #[error("queue `{queue}` is full: its maximum length is {limit} messages")]
     QueueFull {
         /// The full queue.
         queue: QueueName,
-        /// Its limit.
+        /// Its maximum length.
         limit: u64,
     },
-    /// The message is larger than the broker takes.
+    /// The message exceeds the broker's maximum size.
     #[error("message `{id}` has {size} bytes, the limit is {limit}")]
     TooLarge {
-        /// The message.
+        /// Message id.
         id: String,
-        /// Its size in bytes, headers included.
+        /// Size in bytes, headers included.
         size: u64,
-        /// The largest size that is taken.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// Something about the message is not allowed by the contract.
+    /// The message violates the contract's limits.
     #[error("message `{id}`: {problem}")]
     Invalid {
-        /// The message.
+        /// Message id.
         id: String,
-        /// What is wrong and what was expected.
+        /// What is wrong, and the expected value.
         problem: String,
     },
-    /// Not accepted, because the broker or its disk cannot be used right now; publish again later.
+    /// Not accepted: the broker or its disk is not usable at the moment. Publish again later.
     #[error("not published: {detail}")]
     Unavailable {
         /// What failed and what to do.
         detail: String,
     },
-    /// The broker did not say. The message may have arrived: publish it again under the same id.
+    /// No publisher confirm. The message may have been stored: publish it again under the same id.
     #[error("no confirmation: {detail}")]
     Unknown {
         /// What happened.
@@ -115,24 +115,23 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether publishing the same message again later can succeed without anyone changing it.
+    /// Whether the same publish can succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::QueueFull { .. } | Self::Unavailable { .. } | Self::Unknown { .. })
     }
 }
 
-/// Why a verdict had no effect.
+/// Error of settling or extending one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// The lease was lost before: the message is, or was, somebody else's.
+    /// The lease ended before, so the message may be with another consumer. The call had no effect.
     #[error("fenced: the lease on this delivery of queue `{queue}` was lost")]
     Fenced {
-        /// The queue it came from.
+        /// Queue of the delivery.
         queue: QueueName,
     },
-    /// The verdict could not be stored. The delivery is still the receiver's, with its lease renewed:
-    /// settle again.
+    /// The verdict could not be stored. The delivery stays in flight with a renewed lease: settle it again.
     #[error("not settled: {detail}")]
     Unavailable {
         /// What failed and what to do.
@@ -143,7 +142,7 @@ pub enum SettleError {
     Closed,
 }
 
-fn listed(known: &[QueueName]) -> String {
+fn suggestions(known: &[QueueName]) -> String {
     if known.is_empty() {
         return String::new();
     }

@@ -1,16 +1,16 @@
-//! What a broker holds, aspect by aspect: the rows of `docs/guarantees.md`, for programs.
+//! Guarantees of a broker: the rows of `docs/guarantees.md` in code.
 
 use crate::MaxLength;
 use std::{fmt, time::Duration};
 
 macro_rules! aspects {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// One row of `docs/guarantees.md`.
+        /// A guarantee of the contract: one row of `docs/guarantees.md`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Aspect { $($(#[$doc])* $name,)* }
 
         impl Aspect {
-            /// All of them, in the order of the document.
+            /// All aspects, in the order of the document.
             pub const ALL: &[Aspect] = &[$(Aspect::$name),*];
         }
 
@@ -23,96 +23,96 @@ macro_rules! aspects {
 }
 
 aspects! {
-    /// A publish that returned ok is durable.
+    /// Publisher confirms: a publish that returned `Ok` is durable.
     Confirm = "confirmed publish",
-    /// A delivery that is not settled in time comes back.
+    /// A delivery that is not settled within its lease is redelivered.
     Lease = "lease",
-    /// A settle after the lease was lost is answered as fenced and changes nothing.
+    /// Settling after the lease ended is refused and has no effect.
     Fencing = "fencing",
-    /// A retry waits for its time and holds up nobody meanwhile.
+    /// A retry is delayed and blocks no other message.
     RetryDelay = "retry delay",
-    /// A deferral waits for its time and counts nothing.
+    /// A deferral is delayed and counts no attempt.
     Defer = "defer",
-    /// What is put back is ready at once, counts nothing, and is taken by a full queue.
+    /// A requeued message is ready at once, counts no attempt, and ignores the maximum length.
     Requeue = "requeue",
-    /// A message can be published ahead of its time.
+    /// A message can be published with an earliest delivery time.
     NotBefore = "not before",
-    /// Retries are counted.
+    /// Retries count as attempts.
     RetryCount = "attempts: retries",
-    /// A lost worker makes suspect; one that ran nothing else counts, apart from attempts.
+    /// A message whose worker was lost is suspect; crashes of a worker that runs it solo are counted apart from attempts.
     CrashCount = "solo crashes",
-    /// Dead letters keep their detail and can be listed, read, replayed and dropped.
+    /// Dead letters keep their history and can be listed, read, replayed and dropped.
     DeadLetters = "dead letters",
-    /// A full queue rejects publishes at exactly its limit.
+    /// A full queue rejects publishes at exactly its maximum length.
     LimitExact = "max length, exact",
-    /// A full queue rejects publishes within a stated bound of its limit.
+    /// A full queue rejects publishes within a stated slack of its maximum length.
     LimitApproximate = "max length, approximate",
-    /// Exchanges route by topic patterns.
+    /// Topic exchanges route by pattern.
     Topics = "topic routing",
-    /// One in flight per group, in order.
+    /// Messages of one group are delivered in order, one at a time.
     Groups = "message groups",
-    /// Messages are first delivered in the order in which one publisher published them.
+    /// First deliveries keep the order of each publisher.
     Order = "order",
-    /// What was accepted survives a restart of the broker.
+    /// Accepted messages survive a broker restart.
     Restart = "restart durability",
-    /// What was settled does not come back.
+    /// Settled messages are never redelivered.
     SettleDurability = "settle durability",
-    /// Bodies arrive as they were, empty and binary ones too.
+    /// Bodies are byte-exact, including empty and binary ones.
     Bodies = "bodies",
-    /// Headers arrive as they were.
+    /// Headers are unchanged.
     Headers = "headers",
-    /// Names are carried as they are.
+    /// Queue and exchange names are unchanged.
     Names = "names",
-    /// Depths can be read.
+    /// The queue depth can be read.
     Depth = "depth",
-    /// A queue can be emptied.
+    /// A queue can be purged.
     Purge = "purge",
-    /// A queue can be paused.
+    /// A queue can be paused and resumed.
     Pause = "pause and resume",
 }
 
-/// How a broker holds one aspect.
+/// How a broker supports an aspect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// By its own means, as the contract has it.
+    /// Supported by the broker itself, exactly as the contract says.
     Native,
-    /// By means of ours, within this caveat.
+    /// Emulated by the backend, within a stated deviation.
     Emulated {
-        /// What is different, and by how much at most.
+        /// The deviation and its upper bound.
         caveat: &'static str,
     },
-    /// Not at all: a spec that asks for it is refused.
+    /// Not supported: a spec that needs it is refused.
     Refused {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// What a broker holds. The conformance suite tests native aspects strictly, emulated ones within the
+/// Guarantees of a broker. The conformance suite tests native aspects strictly, emulated ones within the stated
 /// bounds, and refused ones for their refusal.
 #[derive(Debug, Clone)]
 pub struct Guarantees {
-    /// The broker's name, as in the document's column.
+    /// Name of the broker: its column in the document.
     pub broker: &'static str,
-    /// Says how an aspect is held.
+    /// Support of each aspect.
     pub support: fn(Aspect) -> Support,
-    /// How late a message that waited for its time may become ready.
+    /// Maximum lateness of a delayed message.
     pub late_by: Duration,
-    /// How long a depth may lag behind.
+    /// Maximum age of the numbers in a depth.
     pub depth_lag: Duration,
-    /// By how many an approximate limit may be overshot.
+    /// Number of messages by which an approximate maximum length may be exceeded.
     pub limit_slack: u64,
-    /// The largest message, headers included, in bytes.
+    /// Maximum message size in bytes, headers included.
     pub max_message: u64,
 }
 
 impl Guarantees {
-    /// How this aspect is held.
+    /// How this aspect is supported.
     pub fn of(&self, aspect: Aspect) -> Support {
         (self.support)(aspect)
     }
 
-    /// A limit of so many waiting messages as it can be asked for here: exact where that is held, else approximate.
+    /// The strictest maximum length that this broker supports: exact, or else approximate.
     pub fn limit(&self, limit: u64) -> MaxLength {
         if self.has(Aspect::LimitExact) {
             MaxLength::Exact(limit)
@@ -121,7 +121,7 @@ impl Guarantees {
         }
     }
 
-    /// Whether this aspect is held at all.
+    /// Whether this aspect is supported, natively or emulated.
     pub fn has(&self, aspect: Aspect) -> bool {
         !matches!(self.of(aspect), Support::Refused { .. })
     }

@@ -1,14 +1,14 @@
-//! The queue contract: one trait that the embedded queue, RabbitMQ, Kafka and SQS FIFO all honour.
+//! The queue contract: the [`Broker`] trait, which the embedded queue, RabbitMQ, Kafka and SQS implement.
 //!
-//! What each of them can hold natively, emulates or refuses is written down in `docs/guarantees.md`;
-//! [`Broker::guarantees`] says the same to programs, and the conformance suite (crate
-//! `crawlway-broker-conformance`) holds every backend to it. This crate knows nothing of crawling and never looks into a body.
+//! `docs/guarantees.md` lists what each backend supports natively, emulates or refuses; [`Broker::guarantees`] is the
+//! same table in code. The conformance suite (crate `crawlway-broker-conformance`) tests every backend against it.
+//! This crate does not depend on crawling and treats bodies as opaque bytes.
 
 pub mod dead;
 mod depth;
 mod error;
 pub mod guarantees;
-mod limited;
+mod length_limited;
 pub mod limits;
 mod message;
 mod name;
@@ -23,7 +23,7 @@ pub use dead::{Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Failure, Replaye
 pub use depth::{Depth, Rates};
 pub use error::{BrokerError, PublishError, SettleError};
 pub use guarantees::{Aspect, Guarantees, Support};
-pub use limited::Limited;
+pub use length_limited::LengthLimited;
 pub use message::{Delivery, Headers, Message, MessageId, Outgoing, Receipt, Target};
 pub use name::{ExchangeName, NameError, QueueName};
 pub use spec::{Binding, MaxLength, QueueSpec};
@@ -32,53 +32,50 @@ pub use verdict::{Settled, Verdict};
 
 use std::{fmt::Debug, time::Duration};
 
-/// A message broker, as the flows see it. At least once, never less.
+/// A message broker with at-least-once delivery.
 ///
-/// All methods take `&self` and may be called from any number of tasks. Batches go in and results come
-/// out in the same order, one per element; an empty batch is answered with an empty result at no cost.
+/// All methods take `&self` and can be called concurrently. A batch returns one result per element, in the same
+/// order; an empty batch returns an empty result without I/O.
 #[async_trait::async_trait]
 pub trait Broker: Debug + Send + Sync {
-    /// What this broker holds, aspect by aspect. Never changes while the broker is open.
+    /// Guarantees of this broker. Constant while it is open.
     fn guarantees(&self) -> Guarantees;
 
-    /// Creates the queues, or checks that they exist as asked for.
+    /// Declares queues: creates them, or verifies that they exist with these settings.
     ///
-    /// All or nothing is not promised across queues; each single queue is. A spec that this broker
-    /// cannot honour is refused with [`BrokerError::Refused`] and leaves that queue as it was.
-    /// Declaring a queue again the same way does nothing.
+    /// Each queue is declared atomically, the batch is not. A spec that this broker cannot honour fails with
+    /// [`BrokerError::Refused`] and changes nothing for that queue. Declaring is idempotent.
     async fn declare(&self, queues: &[QueueSpec]) -> Result<(), BrokerError>;
 
-    /// The queues this broker handle knows, sorted by name.
+    /// Queues declared on this handle, sorted by name.
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError>;
 
-    /// Says no when the broker is known to be away just now, and asks nobody, so that whoever has no time to wait for a
-    /// lost connection need not. Yes promises nothing. What is part of the process is never away.
+    /// Whether the connection is up, without I/O: fails fast while the broker is known to be unreachable. `Ok` is
+    /// no promise. An in-process broker is always reachable.
     fn reachable(&self) -> Result<(), BrokerError> {
         Ok(())
     }
 
-    /// Says no when it is known that what is published now would not be kept, such as on a disk that is full, and publishes nothing
-    /// to find out. Yes promises nothing. It is what health asks; publishing may be tried all the same.
+    /// Whether publishes are currently accepted, without publishing: fails on a full disk, for example. `Ok` is no
+    /// promise. Health checks use it; publishing does not depend on it.
     fn takes_messages(&self) -> Result<(), BrokerError> {
         self.reachable()
     }
 
-    /// Publishes each message; `Ok` means that it is durable in every queue it was routed to.
+    /// Publishes messages with publisher confirms: `Ok` means durable in every queue that the message is routed to.
     ///
-    /// One message's failure does not stop the others. After [`PublishError::Unknown`] the message may
-    /// or may not have arrived: publish it again under the same id.
+    /// Messages fail independently. After [`PublishError::Unknown`] the message may have been stored: publish it again
+    /// under the same id.
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>>;
 
-    /// Takes up to `max` messages that are ready.
+    /// Receives up to `max` ready messages.
     ///
-    /// A message whose receivers were lost before takes more than one of the `max` places, see [`suspects`].
+    /// Returns as soon as one message is available. Returns an empty vector after `wait`, or at once if `max` is 0.
+    /// Also waits while the queue is paused or while this handle has `prefetch` unsettled deliveries. A suspect message
+    /// counts as more than one of `max`, see [`suspects`]. Each delivery has a lease: settle or
+    /// [`extend`](Broker::extend) it before [`Delivery::lease_until`].
     ///
-    /// Returns as soon as there is one, and with an empty vector once `wait` has passed without any,
-    /// at once when `max` is 0. Never returns more than the queue's prefetch allows this handle to hold
-    /// unsettled; waits likewise while the allowance is used up or the queue is paused. Each delivery
-    /// is leased: settle or [`extend`](Broker::extend) it before [`Delivery::lease_until`].
-    ///
-    /// It may be given up at any time: a call that is dropped before it has returned has taken nothing.
+    /// Cancel-safe: a call that is dropped before it returns has taken no message.
     async fn receive(
         &self,
         queue: &QueueName,
@@ -86,39 +83,39 @@ pub trait Broker: Debug + Send + Sync {
         wait: Duration,
     ) -> Result<Vec<Delivery>, BrokerError>;
 
-    /// Settles each delivery. [`SettleError::Fenced`] means that the lease was lost before: the message
-    /// is, or was, somebody else's, and this verdict had no effect.
+    /// Settles deliveries. [`SettleError::Fenced`] means that the lease ended before: the message may be with another
+    /// consumer, and the verdict had no effect.
     async fn settle(&self, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Result<Settled, SettleError>>;
 
-    /// Gives each delivery a new lease of this length from now on.
+    /// Extends leases: each delivery gets a lease of this length from now.
     async fn extend(&self, receipts: &[Receipt], lease: Duration) -> Vec<Result<(), SettleError>>;
 
-    /// Notes, durably, that the receiver's process runs nothing but this delivery from now on until it is settled. If the process
-    /// is lost meanwhile that is a solo crash; after [`QueueSpec::max_solo_crashes`] of them the message is dead
-    /// ([`Cause::WorkerLost`]). A lease that ends while the process lives counts nothing.
+    /// Marks a delivery as solo, durably: from now until it is settled, the consumer's process runs nothing else. A
+    /// crash of the process in that time is a solo crash; after [`QueueSpec::max_solo_crashes`] of them the message is
+    /// a dead letter ([`Cause::WorkerLost`]). A lease that ends while the process lives is not counted.
     async fn alone(&self, receipt: &Receipt) -> Result<(), SettleError>;
 
-    /// How much waits, is in flight, delayed and dead.
+    /// Queue depth: ready, in flight, delayed and dead messages.
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError>;
 
-    /// About how many messages wait in a queue: all that are ready, and maybe those that wait for their time. Cheap enough to be
-    /// asked before each take, which [`depth`](Broker::depth) is not everywhere.
+    /// Approximate number of pending messages: all ready ones, and possibly delayed ones. Cheap enough to call before
+    /// each receive, unlike [`depth`](Broker::depth) on some brokers.
     async fn waiting(&self, queue: &QueueName) -> Result<u64, BrokerError> {
         Ok(self.depth(queue).await?.waiting())
     }
 
-    /// Throws away what waits (ready and delayed) and says how many that were. Neither deliveries in
-    /// flight nor dead letters are touched.
+    /// Deletes all pending messages (ready and delayed) and returns their number. Deliveries in flight and dead
+    /// letters stay.
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError>;
 
-    /// Stops deliveries from this queue until [`resume`](Broker::resume); publishing goes on. Kept across restarts.
+    /// Pauses deliveries until [`resume`](Broker::resume). Publishing continues. Survives restarts.
     async fn pause(&self, queue: &QueueName) -> Result<(), BrokerError>;
 
-    /// Ends a pause. Resuming a queue that is not paused does nothing.
+    /// Resumes deliveries. Does nothing if the queue is not paused.
     async fn resume(&self, queue: &QueueName) -> Result<(), BrokerError>;
 
-    /// Lists dead letters of this queue, oldest first, up to `limit` of those that match, after `after`.
-    /// Listing takes nothing: the letters stay. After an id that this broker never gave there are none.
+    /// Lists up to `limit` matching dead letters, oldest first, after the cursor `after`. An unknown cursor gives an
+    /// empty page.
     async fn dead_letters(
         &self,
         queue: &QueueName,
@@ -127,14 +124,14 @@ pub trait Broker: Debug + Send + Sync {
         limit: usize,
     ) -> Result<DeadPage, BrokerError>;
 
-    /// Puts the matching dead letters back into their queue with their attempts reset, keeping id, key,
-    /// group, headers and body. A letter leaves the dead ones only once it is durable in the queue.
+    /// Replays matching dead letters: puts them back into their queue with attempts reset and id, key, group, headers
+    /// and body unchanged. A dead letter is removed only after it is durable in the queue.
     async fn replay(&self, queue: &QueueName, filter: &DeadFilter) -> Result<Replayed, BrokerError>;
 
-    /// Throws the matching dead letters away for good and says how many that were.
+    /// Deletes matching dead letters and returns their number.
     async fn drop_dead(&self, queue: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError>;
 
-    /// Finishes what was accepted and lets go of files and connections. What is still in flight comes
-    /// back; where that can be told from a crash it counts nothing. Every later call fails with `Closed`.
+    /// Closes the broker: finishes accepted writes and releases files and connections. Deliveries in flight are
+    /// redelivered, uncounted where a close can be told from a crash. Every later call fails with `Closed`.
     async fn close(&self) -> Result<(), BrokerError>;
 }

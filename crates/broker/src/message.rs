@@ -1,20 +1,20 @@
-//! What flows: messages going out, deliveries coming in, and the receipts that settle them.
+//! Messages, deliveries and receipts.
 
 use crate::{ExchangeName, Failure, QueueName, Timestamp};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// Headers: unique names, in order of name, with text values. Names keep their case.
+/// Message headers: unique, case-sensitive names with text values, sorted by name.
 pub type Headers = BTreeMap<String, String>;
 
-/// The id that follows an item through all queues. Not a key: publishing an id twice makes two messages.
+/// Id of an item, the same in all queues. Not a deduplication key: publishing an id twice makes two messages.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageId(Arc<str>);
 
 impl MessageId {
-    /// A new id that nobody else has; later ids sort after earlier ones.
+    /// A new unique id (UUID version 7), so that ids sort by creation time.
     pub fn random() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();
         Self(Arc::from(&*uuid::Uuid::now_v7().hyphenated().encode_lower(&mut buffer)))
@@ -26,7 +26,7 @@ impl MessageId {
     }
 }
 
-/// Takes any text; its length and characters are checked when it is published.
+/// Accepts any text; [`limits::check`](crate::limits::check) validates it at publish.
 impl From<&str> for MessageId {
     fn from(id: &str) -> Self {
         Self(id.into())
@@ -45,33 +45,33 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// A message as its publisher made it.
+/// A message as published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The item's id.
+    /// Item id.
     pub id: MessageId,
-    /// The key that a log-based broker partitions by; carried along elsewhere.
+    /// Partition key for log-based brokers; carried unchanged by others.
     pub key: Option<String>,
-    /// Whom we must not hammer. Binding only in queues that have groups; carried along elsewhere.
+    /// Rate-limiting group (host, company or platform). Ordered only in queues with groups; carried unchanged in others.
     pub group: Option<String>,
-    /// Headers, the publisher's own only.
+    /// Headers set by the publisher.
     pub headers: Headers,
-    /// The body, never looked into.
+    /// Opaque body.
     pub body: Bytes,
-    /// When the broker took it.
+    /// Time at which the broker accepted it.
     pub published_at: Timestamp,
 }
 
-/// Where a message is published to.
+/// Destination of a publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Straight into this queue.
+    /// One queue, directly.
     Queue(QueueName),
-    /// Into every queue bound to this topic of this exchange.
+    /// Every queue bound to a topic of an exchange.
     Topic {
-        /// The exchange.
+        /// Topic exchange.
         exchange: ExchangeName,
-        /// Words separated by dots.
+        /// Dot-separated words.
         topic: String,
     },
 }
@@ -79,29 +79,29 @@ pub enum Target {
 /// A message to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where to.
+    /// Destination.
     pub to: Target,
-    /// The item's id.
+    /// Item id.
     pub id: MessageId,
-    /// The key that a log-based broker partitions by.
+    /// Partition key for log-based brokers.
     pub key: Option<String>,
-    /// Whom we must not hammer.
+    /// Rate-limiting group.
     pub group: Option<String>,
     /// Headers.
     pub headers: Headers,
-    /// The body.
+    /// Body.
     pub body: Bytes,
-    /// Not to be delivered before this time.
+    /// Earliest delivery time.
     pub not_before: Option<Timestamp>,
 }
 
 impl Outgoing {
-    /// A message for a queue, with a new id.
+    /// A message to a queue, with a new id.
     pub fn to_queue(queue: &QueueName, body: impl Into<Bytes>) -> Self {
         Self::new(Target::Queue(queue.clone()), body)
     }
 
-    /// A message for every queue bound to this topic, with a new id.
+    /// A message to a topic, with a new id.
     pub fn to_topic(exchange: &ExchangeName, topic: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self::new(Target::Topic { exchange: exchange.clone(), topic: topic.into() }, body)
     }
@@ -136,45 +136,45 @@ impl Outgoing {
         self
     }
 
-    /// Adds a header; an earlier one of that name is replaced.
+    /// Sets a header; replaces one of the same name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Holds the message back until this time.
+    /// Sets the earliest delivery time.
     pub fn not_before(mut self, time: Timestamp) -> Self {
         self.not_before = Some(time);
         self
     }
 }
 
-/// Names one delivery of one message; the broker that made it knows what the numbers mean.
+/// Handle of one delivery, needed to settle it. Only the broker that issued it interprets the numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// The queue it was taken from.
+    /// Queue of the delivery.
     pub queue: QueueName,
-    /// Which opening or connection of the broker made the delivery.
+    /// Session of the broker: one opening or connection.
     pub epoch: u64,
-    /// Which delivery of that epoch it is.
+    /// Delivery tag within that session.
     pub tag: u64,
 }
 
-/// A message, for now its receiver's.
+/// A message delivered to a consumer, leased until it is settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Settles this delivery.
+    /// Receipt to settle or extend it with.
     pub receipt: Receipt,
-    /// The message as it was published.
+    /// The message as published.
     pub message: Message,
-    /// Which attempt this is, from 1. Retries count; deferrals and lost receivers don't.
+    /// Number of this attempt, from 1. Retries count; deferrals and lost workers do not.
     pub attempt: u32,
-    /// How many receivers of it were lost, see [`crate::suspects`].
+    /// Number of workers lost with it, see [`crate::suspects`].
     pub losses: u32,
-    /// How the previous attempt ended, if one failed.
+    /// Error of the previous attempt, if one failed.
     pub last_error: Option<Failure>,
-    /// How often the message has been replayed from the dead letters.
+    /// Number of replays from the dead letters.
     pub replays: u32,
-    /// When the lease ends.
+    /// End of the lease.
     pub lease_until: Timestamp,
 }

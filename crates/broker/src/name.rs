@@ -1,9 +1,9 @@
-//! Names of queues and exchanges: what is allowed on every broker.
+//! Names of queues and exchanges, restricted to what every broker accepts.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-/// Why a name was refused.
+/// Error for an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} name `{name}` {problem}; use 1 to {max} letters, digits, `.`, `_` or `-`", max = MAX_NAME)]
 pub struct NameError {
@@ -12,10 +12,10 @@ pub struct NameError {
     problem: &'static str,
 }
 
-/// Leaves room for the suffixes (`.dead`, `.delay.…`) that backends append within AMQP's 255 bytes.
+/// Maximum length in bytes: AMQP's 255 less the suffixes that backends append (`.dead`, `.delay.…`).
 const MAX_NAME: usize = 200;
-/// More suggestions than this help nobody.
-const NEAREST: usize = 5;
+/// Maximum number of suggestions in an error.
+const MAX_SUGGESTIONS: usize = 5;
 
 fn check(what: &'static str, name: &str) -> Result<(), NameError> {
     let problem = if name.is_empty() {
@@ -42,7 +42,7 @@ macro_rules! name {
         pub struct $type(Arc<str>);
 
         impl $type {
-            /// Checks the name and takes it.
+            /// Validates a name.
             pub fn new(name: &str) -> Result<Self, NameError> {
                 check($what, name)?;
                 Ok(Self(name.into()))
@@ -89,24 +89,24 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a queue, cheap to clone.
+    /// Name of a queue, cheap to clone.
     QueueName, "queue"
 }
 
 impl QueueName {
-    /// The few of these names that this one was most likely meant to be, nearest first.
+    /// Most similar names, nearest first: suggestions for a misspelled name.
     pub fn nearest<'a>(&self, names: impl IntoIterator<Item = &'a QueueName>) -> Vec<QueueName> {
         let mut names: Vec<(usize, &QueueName)> = names
             .into_iter()
             .map(|name| (strsim::damerau_levenshtein(self.as_str(), name.as_str()), name))
             .collect();
         names.sort();
-        names.into_iter().take(NEAREST).map(|(_, name)| name.clone()).collect()
+        names.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
     }
 }
 
 name! {
-    /// The name of a topic exchange, cheap to clone.
+    /// Name of a topic exchange, cheap to clone.
     ExchangeName, "exchange"
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seeds_names_are_allowed() {
+    fn names_of_the_flows_are_valid() {
         for name in
             ["crawler_queue", "crawl-requests", "scraped.kijiji", "CrawlerQueue.fifo", "url_inventory"]
         {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_is_named_with_what_is_wrong() {
+    fn an_error_quotes_the_invalid_name() {
         let text = QueueName::new("my queue").unwrap_err().to_string();
         assert!(text.contains("`my queue`") && text.contains("letters, digits"), "{text}");
         for bad in ["", ".a", "a.", "a/b", "é", "jobs.dead", &"x".repeat(201)] {

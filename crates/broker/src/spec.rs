@@ -1,56 +1,56 @@
-//! What a queue must do: prefetch, lease, attempts, limit, bindings, groups.
+//! Queue declarations: prefetch, lease, attempts, maximum length, bindings and groups.
 
-use crate::{BrokerError, ExchangeName, QueueName, TopicPattern};
+use crate::{BrokerError, ExchangeName, QueueName, Target, TopicPattern};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The most attempts a message can be given.
+/// Upper bound of `max_attempts`.
 const MAX_ATTEMPTS: u32 = 65_000;
 
 fn default_max_solo_crashes() -> u32 {
     3
 }
 
-/// Everything that is declared of a queue. A backend honours all of it or refuses it.
+/// Declaration of a queue. A backend honours all of it or refuses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
-    /// The queue's name.
+    /// Queue name.
     pub name: QueueName,
-    /// How many deliveries one broker handle may hold unsettled.
+    /// Maximum number of unsettled deliveries per broker handle.
     pub prefetch: u32,
-    /// How long a delivery is its receiver's before it comes back.
+    /// Time after which an unsettled delivery is redelivered.
     pub lease: Duration,
-    /// How many attempts a message gets; when the last one fails it is dead.
+    /// Maximum number of attempts; after the last failure the message is a dead letter.
     pub max_attempts: u32,
-    /// How many processes a message may take with it while they run nothing else; then it is dead.
+    /// Maximum number of solo crashes (see [`Broker::alone`](crate::Broker::alone)); then the message is a dead letter.
     #[serde(default = "default_max_solo_crashes")]
     pub max_solo_crashes: u32,
-    /// How many messages may wait (ready or delayed, not in flight); more are rejected at publish.
-    /// What comes back, be it a retry, a deferral or a lost lease, is always taken.
+    /// Maximum number of pending messages (ready or delayed, not in flight); further publishes are rejected.
+    /// Retries, deferrals and lost leases are always accepted.
     pub max_length: Option<MaxLength>,
-    /// Which topics flow into this queue.
+    /// Topic bindings.
     pub bindings: Vec<Binding>,
-    /// Whether messages of one group are delivered in order, one in flight at a time. Every message
-    /// then needs a group. A message that waits for its time holds up its own group and no other.
+    /// Whether messages of one group are delivered in order, one in flight at a time. Every message then needs a
+    /// group. A delayed message blocks its own group only.
     pub groups: bool,
 }
 
-/// The limit of a queue.
+/// Maximum length of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MaxLength {
-    /// Never more than this many.
+    /// Never exceeded.
     Exact(u64),
-    /// This many, overshot by no more than `slack` when publishers race.
+    /// Exceeded by at most `slack` under concurrent publishers.
     Approximate {
-        /// How many may wait.
+        /// Maximum number of pending messages.
         limit: u64,
-        /// By how many that may be overshot.
+        /// Number of messages by which it may be exceeded.
         slack: u64,
     },
 }
 
 impl MaxLength {
-    /// The number from which on publishes are rejected.
+    /// The maximum, without its slack.
     pub fn limit(self) -> u64 {
         match self {
             MaxLength::Exact(limit) | MaxLength::Approximate { limit, .. } => limit,
@@ -58,17 +58,18 @@ impl MaxLength {
     }
 }
 
-/// Routes what is published on an exchange into the queue, by topic.
+/// Binding of a queue to the topics of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// The exchange that is published on.
+    /// Topic exchange.
     pub exchange: ExchangeName,
-    /// The topics that match.
+    /// Pattern over topics.
     pub pattern: TopicPattern,
 }
 
 impl QueueSpec {
-    /// A queue with the defaults: 32 unsettled, a lease of 60 s, 5 attempts, 3 solo crashes, no limit, no bindings, no groups.
+    /// A queue with the defaults: prefetch 32, lease 60 s, 5 attempts, 3 solo crashes, no maximum length, no bindings,
+    /// no groups.
     pub fn new(name: QueueName) -> Self {
         Self {
             name,
@@ -82,49 +83,61 @@ impl QueueSpec {
         }
     }
 
-    /// Sets how many deliveries one broker handle may hold unsettled.
+    /// Sets the maximum number of unsettled deliveries per broker handle.
     pub fn prefetch(mut self, prefetch: u32) -> Self {
         self.prefetch = prefetch;
         self
     }
 
-    /// Sets how long a delivery is its receiver's.
+    /// Sets the lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how many attempts a message gets.
+    /// Sets the maximum number of attempts.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.max_attempts = max_attempts;
         self
     }
 
-    /// Sets how many processes a message may take with it while they run nothing else.
+    /// Sets the maximum number of solo crashes.
     pub fn max_solo_crashes(mut self, max_solo_crashes: u32) -> Self {
         self.max_solo_crashes = max_solo_crashes;
         self
     }
 
-    /// Limits how many messages may wait.
+    /// Sets the maximum length.
     pub fn max_length(mut self, max_length: MaxLength) -> Self {
         self.max_length = Some(max_length);
         self
     }
 
-    /// Binds the queue to the topics of an exchange.
+    /// Binds the queue to topics of an exchange.
     pub fn bind(mut self, exchange: ExchangeName, pattern: TopicPattern) -> Self {
         self.bindings.push(Binding { exchange, pattern });
         self
     }
 
-    /// Delivers messages of one group in order, one at a time.
+    /// Orders messages within their group.
     pub fn groups(mut self) -> Self {
         self.groups = true;
         self
     }
 
-    /// Refuses numbers that no broker could honour. Backends call this first in `declare`.
+    /// Whether a message to this target is routed to the queue.
+    pub fn is_routed(&self, target: &Target) -> bool {
+        match target {
+            Target::Queue(name) => self.name == *name,
+            Target::Topic { exchange, topic } => {
+                let is_match =
+                    |binding: &Binding| binding.exchange == *exchange && binding.pattern.matches(topic);
+                self.bindings.iter().any(is_match)
+            }
+        }
+    }
+
+    /// Validates the settings. Backends call this first in `declare`.
     pub fn check(&self) -> Result<(), BrokerError> {
         let problem = if self.prefetch == 0 {
             "prefetch is 0, so nothing could be received; expected 1 or more"
@@ -135,7 +148,7 @@ impl QueueSpec {
         } else if self.max_attempts > MAX_ATTEMPTS {
             "max_attempts is above 65000; expected 1 to 65000"
         } else if self.max_solo_crashes == 0 {
-            "max_solo_crashes is 0, so a message would be dead before it ran alone; expected 1 or more"
+            "max_solo_crashes is 0, so a message would be dead before it ran solo; expected 1 or more"
         } else if self.max_length.is_some_and(|max| max.limit() == 0) {
             "max_length is 0, so nothing could be published; expected 1 or more, or none"
         } else {

@@ -1,14 +1,14 @@
-//! Topic patterns: dot-separated words, `*` for exactly one word, `#` for any number of them.
+//! Topic patterns: dot-separated words, `*` for exactly one word, `#` for any number of words.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A pattern that binds a queue to an exchange.
+/// Pattern of a topic binding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TopicPattern(String);
 
-/// Why a pattern was refused.
+/// Error for an invalid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "topic pattern `{pattern}` {problem}; write words separated by dots, `*` for one word, `#` for any number"
@@ -18,11 +18,11 @@ pub struct PatternError {
     problem: &'static str,
 }
 
-/// AMQP's limit for a routing key.
+/// AMQP's maximum length of a routing key, in bytes.
 const MAX_BYTES: usize = 255;
 
 impl TopicPattern {
-    /// Checks the pattern and takes it.
+    /// Validates a pattern.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         let problem = if pattern.is_empty() {
             "is empty"
@@ -45,12 +45,12 @@ impl TopicPattern {
         &self.0
     }
 
-    /// Whether a message published under `topic` goes to the queue bound by this pattern.
+    /// Whether a message with this topic is routed to the bound queue.
     pub fn matches(&self, topic: &str) -> bool {
         let pattern: Vec<&str> = self.0.split('.').collect();
         let words: Vec<&str> = topic.split('.').collect();
-        // Dynamic programming over the words, so that many `#` cannot make it exponential:
-        // reach[i] says whether the pattern so far can have consumed the first i words.
+        // Dynamic programming over the words, so that many `#` stay polynomial:
+        // `reach[i]` tells whether the pattern so far can consume the first i words.
         let mut reach = vec![false; words.len() + 1];
         reach[0] = true;
         for part in pattern {
@@ -96,28 +96,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition read aloud, exponential and obviously right.
-    fn by_definition(pattern: &[&str], words: &[&str]) -> bool {
+    /// Recursive reference implementation, exponential.
+    fn matches_recursively(pattern: &[&str], words: &[&str]) -> bool {
         match (pattern.first(), words.first()) {
             (None, None) => true,
             (Some(&"#"), _) => {
-                by_definition(&pattern[1..], words)
-                    || (!words.is_empty() && by_definition(pattern, &words[1..]))
+                matches_recursively(&pattern[1..], words)
+                    || (!words.is_empty() && matches_recursively(pattern, &words[1..]))
             }
-            (Some(&"*"), Some(_)) => by_definition(&pattern[1..], &words[1..]),
-            (Some(p), Some(w)) if p == w => by_definition(&pattern[1..], &words[1..]),
+            (Some(&"*"), Some(_)) => matches_recursively(&pattern[1..], &words[1..]),
+            (Some(p), Some(w)) if p == w => matches_recursively(&pattern[1..], &words[1..]),
             _ => false,
         }
     }
 
     proptest! {
         #[test]
-        fn matching_agrees_with_the_definition(
+        fn matching_agrees_with_the_reference(
             pattern in prop::collection::vec(prop_oneof![Just("a"), Just("b"), Just("*"), Just("#")], 1..6),
             words in prop::collection::vec(prop_oneof![Just("a"), Just("b")], 1..6),
         ) {
             let compiled = TopicPattern::new(&pattern.join(".")).unwrap();
-            prop_assert_eq!(compiled.matches(&words.join(".")), by_definition(&pattern, &words));
+            prop_assert_eq!(compiled.matches(&words.join(".")), matches_recursively(&pattern, &words));
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_named_with_what_is_wrong() {
+    fn an_error_quotes_the_invalid_pattern() {
         for (bad, part) in [
             ("", "empty"),
             ("a..b", "empty word"),

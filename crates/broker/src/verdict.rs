@@ -1,50 +1,49 @@
-//! How a delivery ends: what the receiver asks for, and what became of it.
+//! Verdicts of consumers, and their outcomes.
 
 use crate::Timestamp;
 use std::time::Duration;
 
-/// What is to become of a delivery.
+/// Verdict of a consumer on a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The work is done; the message is never needed again.
+    /// Acknowledge: the work is done.
     Done,
-    /// The attempt failed: deliver again after a while. Counts as an attempt; after the last one the
-    /// message is dead.
+    /// Nack with a delay: the attempt failed. Counts as an attempt; after the last one the message is a dead letter.
     Retry {
-        /// How long to wait at least.
+        /// Minimum delay before the next attempt.
         after: Duration,
-        /// What went wrong, for the dead letter's first and last error.
+        /// Error text, kept as the first and last error of the message.
         error: String,
     },
-    /// Put it back into its queue, to be delivered again by whoever asks next: always taken, a full queue's limit
-    /// included. Counts nothing, so that whoever asks for it counts by itself and ends it.
+    /// Put the message back, ready at once, even into a full queue. Counts no attempt: the caller bounds repetition
+    /// itself.
     Requeue,
-    /// It is not this message's turn: deliver again at this time. Counts nothing.
+    /// Deliver again at a later time. Counts no attempt.
     Defer {
-        /// When to deliver again at the earliest.
+        /// Earliest time of the next delivery.
         until: Timestamp,
     },
-    /// No further attempt can help: set aside as a dead letter.
+    /// Reject: no further attempt can succeed, so the message becomes a dead letter.
     Dead {
-        /// Why.
+        /// Explanation in words.
         reason: String,
     },
 }
 
-/// What became of a delivery whose verdict was taken.
+/// Outcome of a settled delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// Gone for good.
+    /// Acknowledged and removed.
     Done,
-    /// Waits for its next attempt, which has this number.
+    /// Pending for its next attempt.
     Retrying {
-        /// 2 after the first failure.
+        /// Number of the next attempt, from 2.
         attempt: u32,
     },
-    /// Is back in its queue, as if nobody had taken it.
+    /// Back in its queue.
     Requeued,
-    /// Waits for its turn.
+    /// Pending until its time.
     Deferred,
-    /// Is a dead letter now, be it by verdict or because it was the last attempt.
+    /// A dead letter, by verdict or after the last attempt.
     Dead,
 }

@@ -1,4 +1,4 @@
-//! What time it is: the system's clock, or one that a test moves by hand.
+//! Clocks: the system clock, and a manual one for tests.
 
 use crate::Timestamp;
 use std::{
@@ -10,17 +10,17 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Where a queue or a store takes the time from.
+/// Clock of a queue or store.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
-    /// The system's clock.
+    /// System clock.
     #[default]
     System,
-    /// A clock that stands still until it is moved.
+    /// Manual clock.
     Manual(Arc<ManualClock>),
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until it is set or advanced.
 #[derive(Debug)]
 pub struct ManualClock {
     millis: AtomicU64,
@@ -33,17 +33,17 @@ impl ManualClock {
         Arc::new(Self { millis: AtomicU64::new(time.as_millis()), moved: Notify::new() })
     }
 
-    /// The time shown.
+    /// The current time of the clock.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
     }
 
-    /// Moves the clock forward and wakes whoever waits for a time.
+    /// Advances the clock and wakes sleepers.
     pub fn advance(&self, by: Duration) {
         self.set(self.now() + by);
     }
 
-    /// Makes the clock show this time, which may well be an earlier one, and wakes whoever waits.
+    /// Sets the clock, forward or back, and wakes sleepers.
     pub fn set(&self, time: Timestamp) {
         self.millis.store(time.as_millis(), Ordering::SeqCst);
         self.moved.notify_waiters();
@@ -51,7 +51,7 @@ impl ManualClock {
 }
 
 impl Clock {
-    /// The time now.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         match self {
             Clock::System => Timestamp::now(),
@@ -59,11 +59,11 @@ impl Clock {
         }
     }
 
-    /// Returns when this time has come, or a little later.
+    /// Sleeps until this time.
     pub async fn sleep_until(&self, time: Timestamp) {
         match self {
             Clock::System => {
-                // A process or a machine may be suspended meanwhile: look again at least every second.
+                // The process may be suspended meanwhile, so the clock is read at least every second.
                 loop {
                     let left = time.since(Timestamp::now());
                     if left.is_zero() {

@@ -1,14 +1,13 @@
-//! Points in time as people and contracts write them: ISO 8601.
+//! Timestamps in ISO 8601.
 //!
-//! Days are counted by hand (the proleptic Gregorian calendar, after Howard Hinnant's `civil_from_days`), since
-//! nothing else here needs a calendar.
+//! Calendar arithmetic for the proleptic Gregorian calendar, after Howard Hinnant's `civil_from_days`.
 
 use crate::Timestamp;
 
 const MILLIS_PER_DAY: u64 = 86_400_000;
 
 impl Timestamp {
-    /// `2026-11-15T09:30:00.250Z`
+    /// Formats as `2026-11-15T09:30:00.250Z`.
     pub fn to_iso(self) -> String {
         let (days, millis) = (self.as_millis() / MILLIS_PER_DAY, self.as_millis() % MILLIS_PER_DAY);
         let (year, month, day) = civil(days);
@@ -17,14 +16,13 @@ impl Timestamp {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
     }
 
-    /// Reads a date, or a date with a time, from 1970 on, in the extended form of ISO 8601 (`2026-11-16T12:00:00Z`) or in the
-    /// basic one (`20261116T120000Z`), with an offset of any spelling (`Z`, `+01:00`, `+0100`, `+01`). Without an offset,
-    /// UTC is meant.
+    /// Parses a date, or a date and time, from 1970 on: extended format (`2026-11-16T12:00:00Z`) or basic format
+    /// (`20261116T120000Z`), with any offset notation (`Z`, `+01:00`, `+0100`, `+01`). The default offset is UTC.
     pub fn from_iso(text: &str) -> Option<Self> {
         parse_iso(text).map(Self::from_millis)
     }
 
-    /// The year, the month from 1 and the day from 1, in UTC.
+    /// Year, month (from 1) and day (from 1), in UTC.
     pub fn civil(self) -> (u64, u64, u64) {
         civil(self.as_millis() / MILLIS_PER_DAY)
     }
@@ -39,19 +37,19 @@ fn parse_iso(text: &str) -> Option<u64> {
     let midnight = days_to(year, month, day)? * MILLIS_PER_DAY;
     let Some(clock) = clock else { return Some(midnight) };
     let (clock, offset_minutes) = split_offset(clock)?;
-    // Both signs are decimal signs, as in ISO 8601.
+    // ISO 8601 allows both decimal signs.
     let (clock, millis) = match clock.split_once(['.', ',']) {
         Some((clock, fraction)) => (clock, parse_fraction(fraction)?),
         None => (clock, 0),
     };
     let [hour, minute, second] = match clock.len() {
-        // A fraction of an hour or of a minute is none that anyone writes.
+        // Fractions of hours and minutes are not supported.
         2 | 4 | 5 if millis > 0 => return None,
         2 => fields::<1>(clock, ':', &[2]).map(|[hour]| [hour, 0, 0])?,
         4 | 5 => fields::<2>(clock, ':', &[2, 2]).map(|[hour, minute]| [hour, minute, 0])?,
         _ => fields(clock, ':', &[2, 2, 2])?,
     };
-    // A leap second is taken as the second after it, and the 24th hour as the end of the day.
+    // A leap second becomes the second after it, and 24:00 the end of the day.
     let end_of_day = (hour, minute, second, millis) == (24, 0, 0, 0);
     if (hour > 23 && !end_of_day) || minute > 59 || second > 60 {
         return None;
@@ -60,12 +58,12 @@ fn parse_iso(text: &str) -> Option<u64> {
     local.checked_add_signed(-offset_minutes * 60_000)
 }
 
-/// The clock's part without its offset, and the offset in minutes east of UTC.
+/// Splits off the UTC offset, in minutes east.
 fn split_offset(clock: &str) -> Option<(&str, i64)> {
     if let Some(clock) = clock.strip_suffix(['Z', 'z']) {
         return Some((clock, 0));
     }
-    // A query string turns a plus that is not escaped into a space.
+    // An unescaped plus in a query string arrives as a space.
     let Some(at) = clock.rfind(['+', '-', ' ']) else { return Some((clock, 0)) };
     let (clock, offset) = clock.split_at(at);
     let (is_west, offset) = (offset.starts_with('-'), &offset[1..]);
@@ -77,7 +75,7 @@ fn split_offset(clock: &str) -> Option<(&str, i64)> {
         return None;
     }
     let minutes = i64::try_from(hours * 60 + minutes).ok()?;
-    // Some write a space before the offset.
+    // There may be a space before the offset.
     Some((clock.trim_end_matches(' '), if is_west { -minutes } else { minutes }))
 }
 
@@ -89,7 +87,7 @@ fn parse_fraction(digits: &str) -> Option<u64> {
     first_three.parse().ok()
 }
 
-/// Numbers of these widths: all separated by this character (the extended form), or none (the basic form).
+/// Parses numbers of these widths, either all separated (extended format) or none (basic format).
 fn fields<const N: usize>(text: &str, separator: char, widths: &[usize; N]) -> Option<[u64; N]> {
     let separated = text.contains(separator);
     let mut numbers = [0; N];
@@ -108,7 +106,7 @@ fn fields<const N: usize>(text: &str, separator: char, widths: &[usize; N]) -> O
     rest.is_empty().then_some(numbers)
 }
 
-/// Days since 1970-01-01, for dates from then on that exist.
+/// Days since 1970-01-01; `None` for an invalid or earlier date.
 fn days_to(year: u64, month: u64, day: u64) -> Option<u64> {
     if year < 1970 || !(1..=12).contains(&month) || day == 0 {
         return None;
@@ -118,7 +116,7 @@ fn days_to(year: u64, month: u64, day: u64) -> Option<u64> {
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = era * 146_097 + day_of_era - 719_468;
-    // February the 30th would come out as a day in March.
+    // An invalid day such as February 30 maps to another date.
     (civil(days) == (year, month, day)).then_some(days)
 }
 

@@ -1,4 +1,5 @@
-//! Suspensions of the process: SIGSTOP, a debugger, a frozen container. Time-outs fire at its end that say nothing about others.
+//! Detection of process suspensions: SIGSTOP, a debugger, a frozen container. Timeouts that fire right after one are
+//! not the fault of a peer.
 
 use std::{
     sync::{
@@ -9,70 +10,71 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the watch looks.
-const TICK: Duration = Duration::from_millis(500);
-/// Without a look for so long the process was suspended. A machine that is merely busy lets a thread run sooner.
-const SUSPENDED: Duration = Duration::from_secs(3);
+/// Interval of the watchdog.
+const TICK_INTERVAL: Duration = Duration::from_millis(500);
+/// Minimum gap between two ticks that counts as a suspension. On a busy machine the gap stays below it.
+const MIN_SUSPENSION: Duration = Duration::from_secs(3);
 
-/// Thread that looks at the clock, and what it saw; times are milliseconds since it started.
-struct Watch {
+/// State of the watchdog thread, in milliseconds since its start.
+struct Watchdog {
     started: Instant,
-    looked: AtomicU64,
-    /// The end of the last suspension; zero if there was none.
-    ended: AtomicU64,
+    last_tick: AtomicU64,
+    /// End of the last suspension; zero if there was none.
+    last_end: AtomicU64,
 }
 
-impl Watch {
+impl Watchdog {
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn look(&self) {
+    fn tick(&self) {
         let now = self.now();
-        let before = self.looked.swap(now, Ordering::Relaxed);
-        if is_suspension(before, now) {
-            self.ended.store(now, Ordering::Relaxed);
+        let previous = self.last_tick.swap(now, Ordering::Relaxed);
+        if is_suspension(previous, now) {
+            self.last_end.store(now, Ordering::Relaxed);
         }
     }
 }
 
-fn is_suspension(looked: u64, now: u64) -> bool {
-    u128::from(now.saturating_sub(looked)) > SUSPENDED.as_millis()
+fn is_suspension(last_tick: u64, now: u64) -> bool {
+    u128::from(now.saturating_sub(last_tick)) > MIN_SUSPENSION.as_millis()
 }
 
-/// The watch, started by the first call.
-fn watch() -> &'static Watch {
-    static WATCH: OnceLock<Watch> = OnceLock::new();
+/// The watchdog, started on first use.
+fn watchdog() -> &'static Watchdog {
+    static WATCHDOG: OnceLock<Watchdog> = OnceLock::new();
     static THREAD: OnceLock<bool> = OnceLock::new();
-    let watch = WATCH.get_or_init(|| Watch {
+    let watchdog = WATCHDOG.get_or_init(|| Watchdog {
         started: Instant::now(),
-        looked: AtomicU64::new(0),
-        ended: AtomicU64::new(0),
+        last_tick: AtomicU64::new(0),
+        last_end: AtomicU64::new(0),
     });
     THREAD.get_or_init(|| {
-        let looking = || {
+        let run = || {
             loop {
-                thread::sleep(TICK);
-                watch.look();
+                thread::sleep(TICK_INTERVAL);
+                watchdog.tick();
             }
         };
-        thread::Builder::new().name("suspension-watch".to_owned()).spawn(looking).is_ok()
+        thread::Builder::new().name("suspension-watchdog".to_owned()).spawn(run).is_ok()
     });
-    watch
+    watchdog
 }
 
-/// Starts the watch. What happened before is not known.
+/// Starts the watchdog. Earlier suspensions are not detected.
 pub fn watch_for_suspensions() {
-    watch();
+    watchdog();
 }
 
-/// Whether the process was suspended at some time since then, or is just going on.
-pub fn was_suspended_since(began: Instant) -> bool {
-    let watch = watch();
-    let began = u64::try_from(began.saturating_duration_since(watch.started).as_millis()).unwrap_or(u64::MAX);
-    let ended = watch.ended.load(Ordering::Relaxed);
-    (ended > 0 && ended >= began)
-        || is_suspension(watch.looked.load(Ordering::Relaxed).max(began), watch.now())
+/// Whether the process was suspended since this time.
+pub fn was_suspended_since(since: Instant) -> bool {
+    let watchdog = watchdog();
+    let since =
+        u64::try_from(since.saturating_duration_since(watchdog.started).as_millis()).unwrap_or(u64::MAX);
+    let last_end = watchdog.last_end.load(Ordering::Relaxed);
+    (last_end > 0 && last_end >= since)
+        || is_suspension(watchdog.last_tick.load(Ordering::Relaxed).max(since), watchdog.now())
 }
 
 #[cfg(test)]
@@ -80,12 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_between_looks_is_a_suspension_for_those_who_began_before_its_end() {
+    fn a_long_gap_between_ticks_is_a_suspension() {
         assert!(!was_suspended_since(Instant::now()), "it runs");
         assert!(!is_suspension(1_000, 4_000));
         assert!(is_suspension(1_000, 4_001));
-        let watch = Watch { started: Instant::now(), looked: AtomicU64::new(0), ended: AtomicU64::new(0) };
-        watch.look();
-        assert_eq!(watch.ended.load(Ordering::Relaxed), 0);
+        let watchdog =
+            Watchdog { started: Instant::now(), last_tick: AtomicU64::new(0), last_end: AtomicU64::new(0) };
+        watchdog.tick();
+        assert_eq!(watchdog.last_end.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Points in time as contracts store them: milliseconds since the Unix epoch.
+//! Timestamps: milliseconds since the Unix epoch.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A point in time, in milliseconds since the Unix epoch. Saturates instead of overflowing.
+/// A point in time, in milliseconds since the Unix epoch. Arithmetic saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
@@ -17,7 +17,7 @@ impl Timestamp {
         Self(millis)
     }
 
-    /// The system's clock as it was when the process started, and the time since: setting the clock changes nothing.
+    /// The current time of the steady wall clock, which setting the system clock does not affect.
     pub fn now() -> Self {
         crate::steady::now()
     }
@@ -27,7 +27,7 @@ impl Timestamp {
         self.0
     }
 
-    /// How long `earlier` is past, zero if it is not.
+    /// Time elapsed since `earlier`; zero if it is in the future.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -46,7 +46,7 @@ impl From<Timestamp> for SystemTime {
     }
 }
 
-/// Rounds up to a whole millisecond, so that nothing falls due early.
+/// Rounds up to a whole millisecond, so that no delay ends early.
 impl Add<Duration> for Timestamp {
     type Output = Timestamp;
     fn add(self, rhs: Duration) -> Timestamp {

@@ -1,34 +1,35 @@
-//! What the conformance suites of all contracts share: how a case is found and run, and the tests it becomes.
+//! Runner for conformance suites: test cases, their execution, and the tests generated from them.
 //!
-//! A contract writes its list of cases once, as a macro that hands it to [`suite!`], from which come both the
-//! table of cases and every backend's tests. [`must_fail`] is for the tests of a suite itself.
+//! A contract lists its cases once, in a macro that calls [`suite!`] to generate the table of cases and each backend's
+//! tests. [`must_fail`] tests a suite itself, on a backend with an injected fault.
 
-mod mutants;
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    time::Duration,
+};
 
-pub use mutants::must_fail;
-
-use std::{future::Future, pin::Pin, time::Duration};
-
-/// One case of a suite, for a harness of this type.
+/// A test case for a harness.
 #[derive(Debug)]
 pub struct Case<H: ?Sized> {
-    /// The theme, which is also the module of its test.
+    /// Theme: the module of its test.
     pub module: &'static str,
-    /// What must hold.
+    /// Name: what must hold.
     pub name: &'static str,
-    /// Starts it.
+    /// Runs the case.
     #[doc(hidden)]
     pub start: for<'h> fn(&'h mut H) -> Running<'h>,
 }
 
-/// A case on its way. It need not be `Send`: it runs where it was started.
+/// A running case. Not `Send`, since it runs on the thread that started it.
 #[doc(hidden)]
 pub type Running<'h> = Pin<Box<dyn Future<Output = ()> + 'h>>;
 
-/// No case takes this long on any backend, so one that does hangs.
-const CASE_LIMIT: Duration = Duration::from_secs(300);
+/// Timeout of a case.
+const CASE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Runs one case on its own runtime and panics, saying what was expected, if it fails.
+/// Runs a case on its own runtime; panics if it fails.
 pub fn run<H: ?Sized>(cases: &[Case<H>], module: &str, name: &str, make: impl AsyncFnOnce() -> Box<H>) {
     let case = cases
         .iter()
@@ -41,14 +42,25 @@ pub fn run<H: ?Sized>(cases: &[Case<H>], module: &str, name: &str, make: impl As
         .expect("a runtime for the case");
     runtime.block_on(async {
         let mut harness = make().await;
-        if tokio::time::timeout(CASE_LIMIT, (case.start)(&mut harness)).await.is_err() {
-            panic!("{module}::{name} hangs: it did not end within {CASE_LIMIT:?}");
+        if tokio::time::timeout(CASE_TIMEOUT, (case.start)(&mut harness)).await.is_err() {
+            panic!("{module}::{name} hangs: it did not end within {CASE_TIMEOUT:?}");
         }
     });
 }
 
-/// What a list of cases becomes: with `table` the suite's own `Case`, `CASES` and `run`, for the `Harness` that is
-/// in scope; with `tests` one test per case, in modules by theme below a module `conformance`.
+/// Runs a case on a backend with an injected fault and expects it to fail with a message, neither pass nor hang.
+pub fn must_fail(what: &str, attempt: impl FnOnce()) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(attempt)) else {
+        panic!("{what} passes in spite of the fault");
+    };
+    let text = panic.downcast_ref::<String>().cloned();
+    let text =
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+    assert!(!text.contains("hangs"), "{what} hangs instead of failing");
+}
+
+/// Expands a list of cases. `table` defines `Case`, `CASES` and `run` for the `Harness` in scope; `tests` defines one test
+/// per case, in modules by theme below a module `conformance`.
 #[macro_export]
 macro_rules! suite {
     (tests ($run:path, $make:expr) $($module:ident { $($case:ident,)* })*) => {
@@ -66,18 +78,17 @@ macro_rules! suite {
         }
     };
     (table () $($module:ident { $($case:ident,)* })*) => {
-        /// One case of the suite.
+        /// A test case of the suite.
         pub type Case = $crate::Case<dyn Harness>;
 
-        /// Every case, in the order of the list.
+        /// All cases, in the order of the list.
         pub const CASES: &[Case] = &[$($(Case {
             module: stringify!($module),
             name: stringify!($case),
             start: |harness| Box::pin($module::$case(harness)),
         },)*)*];
 
-        /// Runs one case on its own runtime and panics, saying what was expected, if it fails.
-        /// This is the body of every test that the suite's macro writes.
+        /// Runs a case on its own runtime; panics if it fails. Body of every generated test.
         pub fn run<H: Harness + 'static>(module: &str, name: &str, make: impl AsyncFnOnce() -> H) {
             $crate::run(CASES, module, name, async || Box::new(make().await) as Box<dyn Harness>);
         }

@@ -1,4 +1,4 @@
-//! One process at a time in a directory: a lock file that the operating system releases when its holder dies.
+//! Directory lock: a lock file for one process at a time, released by the operating system when the process ends.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -6,45 +6,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The name of the lock file.
+/// Name of the lock file.
 pub const FILE: &str = "lock";
 
-/// Held for as long as the directory is ours.
+/// Exclusive lock on a directory, released on drop.
 #[derive(Debug)]
 pub struct DirectoryLock {
     file: File,
 }
 
-/// Why a directory could not be locked.
+/// Error of locking a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process holds the lock.
     #[error("directory is in use by another process")]
     InUse {
-        /// The number of that process, if it could be read.
+        /// Process id of the holder, if known.
         holder: Option<u32>,
     },
-    /// The lock file cannot be used.
+    /// The lock file cannot be opened or locked.
     #[error("cannot {doing} `{}`: {error}", path.display())]
     Io {
-        /// What was tried: `open` or `lock`.
+        /// Failed operation: `open` or `lock`.
         doing: &'static str,
         /// The lock file.
         path: PathBuf,
-        /// What went wrong.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing is not enough: a process that is being started at this moment may have the file open, too.
+        // Closing is not enough: a child process that is being spawned may have inherited the descriptor.
         let _ = self.file.unlock();
     }
 }
 
 impl DirectoryLock {
-    /// Locks the directory, which exists.
+    /// Locks an existing directory.
     pub fn take(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join(FILE);
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -61,7 +61,7 @@ impl DirectoryLock {
             }
             Err(TryLockError::Error(error)) => return Err(LockError::Io { doing: "lock", path, error }),
         }
-        // Only for the message above; a lock without it is still a lock.
+        // The process id is for the error message only, so a failure is ignored.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { file })
     }

@@ -1,14 +1,13 @@
-//! Suspects: messages and URLs whose worker was lost while it had them. One of them may be what killed it.
+//! Suspects: items whose worker was lost. One of them may have crashed it.
 //!
-//! A lost worker counts no attempt, since most of what it had is innocent. Instead each item that comes back
-//! takes twice as many places as before, so that suspects run in ever smaller groups, and after
-//! [`ALONE_AFTER`] losses with nothing beside them in their process. Only a loss then speaks against the item
-//! itself.
+//! A lost worker counts no attempt, since most of its items are not to blame. Instead, an item takes twice as many slots
+//! with each lost worker, so that suspects run in halving groups. After [`ALONE_AFTER`] losses it runs solo: with
+//! nothing else in its process. Only a crash of a solo run counts against the item.
 
-/// After so many lost workers an item runs with nothing beside it in its process.
+/// Number of lost workers after which an item runs solo.
 pub const ALONE_AFTER: u32 = 5;
 
-/// The places of a worker: how many items it can still take.
+/// Free slots of a worker.
 #[derive(Debug, Clone)]
 pub struct Places {
     left: usize,
@@ -16,18 +15,18 @@ pub struct Places {
 }
 
 impl Places {
-    /// So many, all free.
+    /// `max` free slots.
     pub fn new(max: usize) -> Self {
         Self { left: max, first: true }
     }
 
-    /// Whether any is free.
+    /// Whether a slot is free.
     pub fn are_left(&self) -> bool {
         self.left > 0
     }
 
-    /// Takes the places for an item with so many lost workers, and says whether there were enough. The first
-    /// item always fits where there is a place at all.
+    /// Takes the slots for an item with this many lost workers; `false` if there are too few. The first item always fits
+    /// if any slot is free.
     pub fn take(&mut self, losses: u32) -> bool {
         let needed = places_of(losses);
         if self.left == 0 || (needed > self.left && !self.first) {
@@ -39,8 +38,7 @@ impl Places {
     }
 }
 
-/// How many places an item takes after so many lost workers. One that runs alone takes one, since it waits
-/// until nothing else runs.
+/// Number of slots that an item takes after this many lost workers. A solo item takes one, since nothing runs beside it.
 pub fn places_of(losses: u32) -> usize {
     if losses >= ALONE_AFTER { 1 } else { 1 << losses }
 }
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suspects_share_places_in_halving_groups() {
+    fn suspects_run_in_halving_groups() {
         let group = |losses| {
             let mut places = Places::new(16);
             (0..100).take_while(|_| places.take(losses)).count()
@@ -59,9 +57,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fits_and_a_place_is_needed() {
+    fn the_first_item_fits_if_a_slot_is_free() {
         let mut places = Places::new(2);
-        assert!(places.take(4), "or it would never be taken by a small worker");
+        assert!(places.take(4), "else a small worker would never take it");
         assert!(!places.take(0));
         assert!(!Places::new(0).take(0));
         let mut places = Places::new(3);

@@ -1,145 +1,153 @@
-//! Group commit: many requests, one write, one sync, and only then does anything come true.
+//! Group commit: many requests, one write, one sync. Effects are applied only afterwards.
 
-use super::{Engine, log::Ended, state::State};
+use super::{Engine, log::ClosedSegment, state::State};
 use crate::{
-    index::{Life, Slot},
+    index::{MessageState, Slot},
     journal::Event,
-    record::{HEADER, Kind, Parts, Place, record_size},
+    record::{HEADER, Kind, PayloadParts, Position, record_size},
 };
 use crawlway_broker::Timestamp;
 use std::time::Duration;
 
-/// A dead letter that could not be written is tried again after this time.
-const BURY_AGAIN: Duration = Duration::from_secs(1);
+/// Delay before a failed dead-letter write is retried.
+const DEAD_LETTER_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Why a record was not made durable.
+/// Error of committing a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommitError {
-    /// It is certainly not in the log.
+    /// The record is certainly not in the log.
     NotWritten(String),
-    /// The disk failed halfway; it may turn up after a restart.
+    /// The write failed halfway; the record may appear after a restart.
     Unknown(String),
 }
 
-/// What comes true once a record is durable.
+/// Effect of a record, applied once it is durable.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// A new message waits.
-    Publish { born: u32, due: Timestamp, group: Option<Box<str>> },
-    /// A delivery that failed waits for its next attempt.
-    Requeue { slot: Slot, tag: Option<u64>, due: Timestamp, attempts: u32 },
-    /// A delivery, or a message whose receiver was lost (without a tag), is dead.
-    Bury { slot: Slot, tag: Option<u64>, number: u64, attempts: u32 },
-    /// A dead letter waits again.
-    Revive { slot: Slot, number: u64, group: Option<Box<str>> },
-    /// A message lies elsewhere and is otherwise as it was, unless it was touched meanwhile.
-    Relocate { slot: Slot, from: Place, stamp: u8 },
+    /// A new message is pending.
+    Publish { published_second: u32, due: Timestamp, group: Option<Box<str>> },
+    /// A failed delivery is pending for its next attempt.
+    Retry { slot: Slot, tag: Option<u64>, due: Timestamp, attempts: u32 },
+    /// A delivery, or a message whose worker crashed (without a tag), is a dead letter.
+    DeadLetter { slot: Slot, tag: Option<u64>, number: u64, attempts: u32 },
+    /// A dead letter is pending again.
+    Replay { slot: Slot, number: u64, group: Option<Box<str>> },
+    /// A message has a new position, unless it changed in the meantime.
+    Relocate { slot: Slot, from: Position, generation: u8 },
 }
 
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct PendingRecord {
     pub(super) start: usize,
     pub(super) payload: usize,
     pub(super) queue: u16,
     pub(super) kind: Kind,
     effect: Effect,
-    /// Bytes that must go to one segment: its own, and those of the copies for other queues behind it.
-    pub(super) together: usize,
-    /// It is such a copy.
-    pub(super) continues: bool,
+    /// Bytes to place in one segment: this record and the later ones of the same message.
+    pub(super) atomic_bytes: usize,
+    /// Whether it belongs to the same message as the record before it.
+    pub(super) is_continuation: bool,
 }
 
 type Reply = Box<dyn FnOnce(Vec<Result<(), CommitError>>) + Send>;
 
-/// Records to write, what comes of each, and whom to tell.
+/// Records to commit, with their effects and a completion callback.
 #[derive(Default)]
 pub(crate) struct Request {
     pub(super) buffer: Vec<u8>,
-    pub(super) marks: Vec<Mark>,
+    pub(super) records: Vec<PendingRecord>,
     reply: Option<Reply>,
 }
 
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Request").field("marks", &self.marks).finish_non_exhaustive()
+        f.debug_struct("Request").field("records", &self.records).finish_non_exhaustive()
     }
 }
 
 impl Request {
-    pub(crate) fn add(&mut self, queue: u16, kind: Kind, parts: &Parts<'_>, effect: Effect) {
+    pub(crate) fn add(&mut self, queue: u16, kind: Kind, parts: &PayloadParts<'_>, effect: Effect) {
         let start = self.buffer.len();
         let payload = parts.append_record(&mut self.buffer);
-        let together = record_size(payload);
-        self.marks.push(Mark { start, payload, queue, kind, effect, together, continues: false });
+        let atomic_bytes = record_size(payload);
+        self.records.push(PendingRecord {
+            start,
+            payload,
+            queue,
+            kind,
+            effect,
+            atomic_bytes,
+            is_continuation: false,
+        });
     }
 
-    /// Has the last so many records stand or fall together: one message for several queues.
-    pub(crate) fn tie(&mut self, records: usize) {
-        let from = self.marks.len().saturating_sub(records);
-        let mut together = 0;
-        for (n, mark) in self.marks[from..].iter_mut().enumerate().rev() {
-            together += mark.together;
-            mark.together = together;
-            mark.continues = n > 0;
+    /// Makes the last `records` records atomic: one message routed to several queues.
+    pub(crate) fn make_atomic(&mut self, records: usize) {
+        let from = self.records.len().saturating_sub(records);
+        let mut atomic_bytes = 0;
+        for (n, pending) in self.records[from..].iter_mut().enumerate().rev() {
+            atomic_bytes += pending.atomic_bytes;
+            pending.atomic_bytes = atomic_bytes;
+            pending.is_continuation = n > 0;
         }
     }
 
-    /// Whether a copy of this message is in it: a slot that was used twice is listed twice.
-    pub(crate) fn has_relocation_of(&self, slot: Slot) -> bool {
-        self.marks
+    /// Whether it relocates this message. A reused slot is listed twice in its segment.
+    pub(crate) fn relocates(&self, slot: Slot) -> bool {
+        self.records
             .iter()
-            .any(|mark| matches!(mark.effect, Effect::Relocate { slot: other, .. } if other == slot))
+            .any(|pending| matches!(pending.effect, Effect::Relocate { slot: other, .. } if other == slot))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.marks.is_empty()
+        self.records.is_empty()
     }
 
-    /// Says whom to tell, with one result per record.
+    /// Sets the completion callback, which gets one result per record.
     pub(crate) fn on_reply(&mut self, reply: impl FnOnce(Vec<Result<(), CommitError>>) + Send + 'static) {
         self.reply = Some(Box::new(reply));
     }
 }
 
-/// A record that a copy has replaced.
+/// A record that a copy supersedes.
 struct Moved {
-    from: Place,
+    from: Position,
     payload: u32,
-    to: Place,
+    to: Position,
 }
 
 impl Engine {
-    /// Writes and syncs all requests together, lets what they bring come true, and replies.
+    /// Writes and syncs all requests together, applies their effects, and calls back.
     pub(crate) fn commit(&self, mut requests: Vec<Request>, now: Timestamp) {
-        let (placed, ended) = self.write(&mut requests);
+        let (results, closed) = self.write(&mut requests);
         let mut replies = Vec::with_capacity(requests.len());
         let mut state = self.state.lock();
-        let mut placed = placed.into_iter();
+        let mut results = results.into_iter();
         for request in requests {
-            let mut outcomes = Vec::with_capacity(request.marks.len());
+            let mut outcomes = Vec::with_capacity(request.records.len());
             let mut moved = Vec::new();
-            for (mark, placed) in request.marks.into_iter().zip(&mut placed) {
-                outcomes.push(match placed {
-                    Ok(place) => {
-                        state.come_true(mark, place, &mut moved, now);
+            for (pending, result) in request.records.into_iter().zip(&mut results) {
+                outcomes.push(match result {
+                    Ok(position) => {
+                        state.apply(pending, position, &mut moved, now);
                         Ok(())
                     }
                     Err(error) => {
-                        state.come_to_nothing(mark.queue, mark.effect, now);
+                        state.revert(pending.queue, pending.effect, now);
                         Err(error)
                     }
                 });
             }
-            // The copies are durable and counted; from here on the originals must not be.
+            // The copies are durable and valid, so the originals must be marked.
             let events: Vec<_> =
                 moved.iter().map(|moved| (moved.from, Event::Moved { to: moved.to })).collect();
             state.record_events(&events);
             for moved in moved {
-                state.forget_record(moved.from, moved.payload);
+                state.remove_live_record(moved.from, moved.payload);
             }
             replies.extend(request.reply.map(|reply| (reply, outcomes)));
         }
-        state.seal(&ended);
+        state.seal(&closed);
         drop(state);
         for (reply, outcomes) in replies {
             reply(outcomes);
@@ -149,10 +157,10 @@ impl Engine {
 }
 
 impl State {
-    /// Marks segments as finished; those that nobody needs are garbage now.
-    pub(super) fn seal(&mut self, ended: &[Ended]) {
-        self.record_events(&ended.iter().map(|ended| (ended.at, Event::Sealed)).collect::<Vec<_>>());
-        for Ended { at, failed } in ended {
+    /// Seals segments; those without live records become garbage.
+    pub(super) fn seal(&mut self, closed: &[ClosedSegment]) {
+        self.record_events(&closed.iter().map(|segment| (segment.at, Event::Sealed)).collect::<Vec<_>>());
+        for ClosedSegment { at, failed } in closed {
             if let Some(segment) = self.segments.get_mut(&at.segment) {
                 segment.sealed = true;
                 segment.failed = *failed;
@@ -161,53 +169,53 @@ impl State {
         }
     }
 
-    /// A record is durable: what it stands for is now so. Originals of copies are collected in `moved`.
-    fn come_true(&mut self, mark: Mark, place: Place, moved: &mut Vec<Moved>, now: Timestamp) {
-        let Mark { queue, effect, .. } = mark;
-        let payload = mark.payload as u32;
+    /// Applies the effect of a durable record. Superseded records are collected in `moved`.
+    fn apply(&mut self, pending: PendingRecord, position: Position, moved: &mut Vec<Moved>, now: Timestamp) {
+        let PendingRecord { queue, effect, .. } = pending;
+        let payload = pending.payload as u32;
         match effect {
-            Effect::Publish { born, due, group } => {
-                let slot = self.slab.insert(queue, place, payload, born);
-                self.note_record(slot, place, payload);
+            Effect::Publish { published_second, due, group } => {
+                let slot = self.slab.insert(queue, position, payload, published_second);
+                self.add_live_record(slot, position, payload);
                 self.arrive(queue, slot, group.as_deref(), due, now);
-                self.queue(queue).published.note(now);
+                self.queue(queue).published.record(now);
             }
-            Effect::Requeue { slot, tag, due, attempts } => {
-                self.end_delivery(queue, tag, now);
-                self.replace_record(slot, place, payload, moved);
+            Effect::Retry { slot, tag, due, attempts } => {
+                self.finish_delivery(queue, tag, now);
+                self.replace_record(slot, position, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
                 self.put_back(queue, slot, due, now);
             }
-            Effect::Bury { slot, tag, number, attempts } => {
-                self.end_delivery(queue, tag, now);
-                self.replace_record(slot, place, payload, moved);
+            Effect::DeadLetter { slot, tag, number, attempts } => {
+                self.finish_delivery(queue, tag, now);
+                self.replace_record(slot, position, payload, moved);
                 self.slab.get_mut(slot).attempts = attempts as u16;
                 self.suspects.remove(&slot);
                 self.release(queue, slot, now);
-                self.bury(slot, queue, number);
+                self.add_dead_letter(slot, queue, number);
             }
-            Effect::Revive { slot, number, group } => {
+            Effect::Replay { slot, number, group } => {
                 self.queue(queue).dead.remove(&number);
-                self.replace_record(slot, place, payload, moved);
+                self.replace_record(slot, position, payload, moved);
                 self.slab.get_mut(slot).attempts = 0;
                 self.arrive(queue, slot, group.as_deref(), Timestamp::default(), now);
             }
-            Effect::Relocate { slot, from, stamp } => {
+            Effect::Relocate { slot, from, generation } => {
                 let entry = self.slab.get(slot);
-                let untouched = entry.place == from
-                    && entry.stamp == stamp
-                    && matches!(entry.life, Life::Waiting | Life::Dead);
+                let untouched = entry.position == from
+                    && entry.generation == generation
+                    && matches!(entry.state, MessageState::Pending | MessageState::Dead);
                 if untouched {
-                    self.replace_record(slot, place, payload, moved);
+                    self.replace_record(slot, position, payload, moved);
                 } else {
-                    self.record_events(&[(place, Event::Done)]);
+                    self.record_events(&[(position, Event::Done)]);
                 }
                 self.unpin(from.segment);
             }
         }
     }
 
-    /// A copy of one of the segment's records is written, or never will be.
+    /// Releases a segment after a relocation was committed or failed.
     fn unpin(&mut self, id: u32) {
         if let Some(segment) = self.segments.get_mut(&id) {
             segment.pins -= 1;
@@ -215,58 +223,58 @@ impl State {
         }
     }
 
-    /// A delivery is over; one whose receiver was lost only had its place among what is in flight.
-    fn end_delivery(&mut self, queue: u16, tag: Option<u64>, now: Timestamp) {
+    /// Ends a delivery. Without a tag, its worker is lost and only the count of unsettled deliveries remains.
+    fn finish_delivery(&mut self, queue: u16, tag: Option<u64>, now: Timestamp) {
         match tag {
             Some(tag) => {
-                self.land(tag);
-                self.queue(queue).settled.note(now);
+                self.end_delivery(tag);
+                self.queue(queue).settled.record(now);
             }
             None => self.queue(queue).in_flight -= 1,
         }
     }
 
-    /// A message that had a place reserved takes it.
+    /// Turns a reservation into a pending message.
     fn arrive(&mut self, queue: u16, slot: Slot, group: Option<&str>, due: Timestamp, now: Timestamp) {
         let queue = &mut self.queues[queue as usize];
         queue.reserved -= 1;
-        queue.enlist(&mut self.slab, slot, group);
+        queue.assign_group(&mut self.slab, slot, group);
         queue.push(&mut self.slab, slot, due, now);
     }
 
-    fn replace_record(&mut self, slot: Slot, place: Place, payload: u32, moved: &mut Vec<Moved>) {
+    fn replace_record(&mut self, slot: Slot, position: Position, payload: u32, moved: &mut Vec<Moved>) {
         let entry = self.slab.get_mut(slot);
-        moved.push(Moved { from: entry.place, payload: entry.payload, to: place });
-        entry.place = place;
+        moved.push(Moved { from: entry.position, payload: entry.payload, to: position });
+        entry.position = position;
         entry.payload = payload;
-        if let Some(suspicion) = self.suspects.get_mut(&slot) {
-            suspicion.since_record = None;
+        if let Some(loss_history) = self.suspects.get_mut(&slot) {
+            loss_history.since_record = None;
         }
-        self.note_record(slot, place, payload);
+        self.add_live_record(slot, position, payload);
     }
 
-    /// A record could not be written: everything is as before, and a delivery is its receiver's again.
-    fn come_to_nothing(&mut self, queue: u16, effect: Effect, now: Timestamp) {
+    /// Reverts a failed record: the message is as before, and its delivery gets a new lease.
+    fn revert(&mut self, queue: u16, effect: Effect, now: Timestamp) {
         match effect {
             Effect::Publish { .. } => self.queue(queue).reserved -= 1,
-            Effect::Requeue { slot, tag, .. } | Effect::Bury { slot, tag, .. } => match tag {
+            Effect::Retry { slot, tag, .. } | Effect::DeadLetter { slot, tag, .. } => match tag {
                 Some(tag) => {
                     let lease = self.queue(queue).spec.lease;
                     self.set_lease(tag, Some(now + lease));
                 }
-                // It stays among what is in flight until it can be written.
-                None => self.unburied.push((now + BURY_AGAIN, slot)),
+                // It counts as unsettled until it is written.
+                None => self.failed_dead_letters.push((now + DEAD_LETTER_RETRY_DELAY, slot)),
             },
-            Effect::Revive { slot, .. } => {
+            Effect::Replay { slot, .. } => {
                 self.queue(queue).reserved -= 1;
-                self.slab.get_mut(slot).life = Life::Dead;
+                self.slab.get_mut(slot).state = MessageState::Dead;
             }
             Effect::Relocate { from, .. } => self.unpin(from.segment),
         }
     }
 }
 
-/// The bytes that a record of this payload needs to be read again.
+/// Number of bytes to read for a record with this payload, without padding.
 pub(super) fn readable_size(payload: u32) -> usize {
     HEADER + payload as usize
 }

@@ -1,177 +1,171 @@
-//! Copies: a message written again with what has happened to it, be it a retry, a death, a replay or a move.
+//! Copies of messages with their history: retries, dead letters, replays and relocations.
 
 use super::{
     commit::{Effect, Request},
     state::State,
 };
 use crate::{
-    index::{Life, Slot},
+    index::{MessageState, Slot},
     journal::Event,
-    record::{Carried, Death, Kind, Losses, OWN_PLACE, Stored},
+    record::{DeadLetterInfo, Kind, Losses, MessageHistory, OWN_POSITION, StoredMessage},
 };
 use crawlway_broker::{Cause, Failure, Timestamp, limits};
 use std::io;
 
-/// What a lost receiver is called among a message's errors.
+/// Error text for an attempt whose worker was lost.
 pub(super) const LOST: &str = "its worker was lost before it settled this";
 
-/// A message that is about to be written elsewhere.
+/// A message to be rewritten.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Leaving {
+pub(crate) struct Rewrite {
     pub(crate) slot: Slot,
     pub(crate) queue: u16,
-    /// Its delivery, unless its receiver was lost.
+    /// Tag of its delivery, unless its worker is lost.
     pub(crate) tag: Option<u64>,
     pub(crate) now: Timestamp,
 }
 
-/// How a message ends.
-struct End<'a> {
-    cause: Cause,
-    reason: &'a str,
-}
-
 impl State {
-    /// The message with its history up to now: what its record carries and what was lost since.
-    pub(crate) fn with_history(&self, slot: Slot) -> io::Result<(Stored, Carried)> {
+    /// Reads a message with its complete history: from its record, and lost workers since.
+    pub(crate) fn with_history(&self, slot: Slot) -> io::Result<(StoredMessage, MessageHistory)> {
         let entry = self.slab.get(slot);
         let mut stored = self.read(slot)?;
-        let mut carried = stored.carried.take().unwrap_or(Carried {
-            origin: entry.place,
-            sequence: entry.place.sequence(),
+        let mut history = stored.history.take().unwrap_or(MessageHistory {
+            origin: entry.position,
+            sequence: entry.position.sequence(),
             attempts: 0,
             replays: 0,
             losses: Losses::default(),
             first_error: None,
             last_error: None,
         });
-        carried.origin = entry.place;
-        if carried.sequence == OWN_PLACE {
-            carried.sequence = entry.place.sequence();
+        history.origin = entry.position;
+        if history.sequence == OWN_POSITION {
+            history.sequence = entry.position.sequence();
         }
-        carried.attempts = u32::from(entry.attempts);
-        if let Some(suspicion) = self.suspects.get(&slot) {
-            carried.losses = suspicion.losses;
-            if let Some((first, last)) = suspicion.since_record {
+        history.attempts = u32::from(entry.attempts);
+        if let Some(loss_history) = self.suspects.get(&slot) {
+            history.losses = loss_history.losses;
+            if let Some((first, last)) = loss_history.since_record {
                 let failure = |at| Failure { error: LOST.to_owned(), at };
-                carried.first_error.get_or_insert(failure(first));
-                carried.last_error = Some(failure(last));
+                history.first_error.get_or_insert(failure(first));
+                history.last_error = Some(failure(last));
             }
         }
-        Ok((stored, carried))
+        Ok((stored, history))
     }
 
-    /// Adds the copy for a failed attempt: back in line when due, or dead if it was the last one. Returns
-    /// the number of the next attempt, if there is one.
+    /// Adds the copy for a failed attempt, or the dead letter if it was the last one. Returns the number of the next
+    /// attempt, if any.
     pub(crate) fn add_retry(
         &mut self,
         request: &mut Request,
-        leaving: Leaving,
+        rewrite: Rewrite,
         error: &str,
         due: Timestamp,
     ) -> io::Result<Option<u32>> {
-        let Leaving { slot, queue, tag, now } = leaving;
-        let (mut stored, mut carried) = self.with_history(slot)?;
+        let Rewrite { slot, queue, tag, now } = rewrite;
+        let (mut stored, mut history) = self.with_history(slot)?;
         let failure = Failure { error: limits::truncated(error, limits::MAX_ERROR).to_owned(), at: now };
-        carried.attempts += 1;
-        carried.first_error.get_or_insert(failure.clone());
-        carried.last_error = Some(failure);
-        let attempts = carried.attempts;
+        history.attempts += 1;
+        history.first_error.get_or_insert(failure.clone());
+        history.last_error = Some(failure);
+        let attempts = history.attempts;
         if attempts >= self.queues[queue as usize].spec.max_attempts {
-            let end =
-                End { cause: Cause::AttemptsUsedUp, reason: &format!("all {attempts} attempts failed") };
-            self.add_death(request, leaving, stored, carried, end);
+            let reason = format!("all {attempts} attempts failed");
+            let cause = Cause::AttemptsUsedUp;
+            self.add_dead_letter_copy(request, rewrite, stored, history, cause, &reason);
             return Ok(None);
         }
-        stored.carried = Some(carried);
+        stored.history = Some(history);
         stored.due = due;
-        request.add(queue, Kind::Copy, &stored.parts(), Effect::Requeue { slot, tag, due, attempts });
+        request.add(queue, Kind::Copy, &stored.parts(), Effect::Retry { slot, tag, due, attempts });
         Ok(Some(attempts + 1))
     }
 
-    /// Adds the copy for a message that is given up by verdict.
-    pub(crate) fn add_verdict_death(
+    /// Adds the dead letter for a rejected message.
+    pub(crate) fn add_rejection(
         &mut self,
         request: &mut Request,
-        leaving: Leaving,
+        rewrite: Rewrite,
         reason: &str,
     ) -> io::Result<()> {
-        let (stored, mut carried) = self.with_history(leaving.slot)?;
-        // The attempt that ended so was made, too.
-        carried.attempts += 1;
-        self.add_death(request, leaving, stored, carried, End { cause: Cause::Refused, reason });
+        let (stored, mut history) = self.with_history(rewrite.slot)?;
+        // The rejected attempt counts, too.
+        history.attempts += 1;
+        self.add_dead_letter_copy(request, rewrite, stored, history, Cause::Refused, reason);
         Ok(())
     }
 
-    fn add_death(
+    fn add_dead_letter_copy(
         &mut self,
         request: &mut Request,
-        leaving: Leaving,
-        mut stored: Stored,
-        carried: Carried,
-        end: End<'_>,
+        rewrite: Rewrite,
+        mut stored: StoredMessage,
+        history: MessageHistory,
+        cause: Cause,
+        reason: &str,
     ) {
-        let Leaving { slot, queue, tag, now } = leaving;
-        let number = self.next_death;
-        self.next_death += 1;
-        let attempts = carried.attempts;
-        stored.carried = Some(carried);
+        let Rewrite { slot, queue, tag, now } = rewrite;
+        let number = self.next_dead_letter;
+        self.next_dead_letter += 1;
+        let attempts = history.attempts;
+        stored.history = Some(history);
         stored.due = Timestamp::default();
-        let reason = limits::truncated(end.reason, limits::MAX_ERROR).to_owned();
-        stored.death = Some(Death { number, at: now, cause: end.cause, reason });
-        request.add(queue, Kind::Dead, &stored.parts(), Effect::Bury { slot, tag, number, attempts });
+        let reason = limits::truncated(reason, limits::MAX_ERROR).to_owned();
+        stored.dead_letter = Some(DeadLetterInfo { number, at: now, cause, reason });
+        request.add(queue, Kind::Dead, &stored.parts(), Effect::DeadLetter { slot, tag, number, attempts });
     }
 
-    /// The lease of a delivery has ended, while its receiver's process, which is this one, lives: that makes the message suspect
-    /// and counts nothing.
-    fn note_lost(&mut self, queue: u16, slot: Slot, now: Timestamp) {
-        let suspicion = self.suspects.entry(slot).or_default();
-        suspicion.losses.all = suspicion.losses.all.saturating_add(1);
-        suspicion.since_record = Some((suspicion.since_record.map_or(now, |(first, _)| first), now));
-        let place = self.slab.get(slot).place;
-        self.record_events(&[(place, Event::Lost { at: now })]);
+    /// Returns a message whose lease ended to the queue. The worker's process is this one and alive, so the message
+    /// becomes suspect and no crash is counted.
+    fn return_suspect(&mut self, queue: u16, slot: Slot, now: Timestamp) {
+        let loss_history = self.suspects.entry(slot).or_default();
+        loss_history.losses.all = loss_history.losses.all.saturating_add(1);
+        loss_history.since_record = Some((loss_history.since_record.map_or(now, |(first, _)| first), now));
+        let position = self.slab.get(slot).position;
+        self.record_events(&[(position, Event::WorkerLost { at: now })]);
         self.put_back(queue, slot, Timestamp::default(), now);
     }
 
-    /// Gives up a message that has taken too many processes with it and is not in line.
-    pub(crate) fn bury_lost(&mut self, slot: Slot, now: Timestamp) {
+    /// Turns a message with too many solo crashes into a dead letter. It must not be pending.
+    pub(crate) fn dead_letter_crashed(&mut self, slot: Slot, now: Timestamp) {
         let queue = self.slab.get(slot).queue;
         match self.with_history(slot) {
-            Ok((stored, mut carried)) => {
+            Ok((stored, mut history)) => {
                 let mut request = Request::default();
-                // The attempt in which it ended was made, too.
-                carried.attempts += 1;
-                let crashes = carried.losses.solo;
+                // The attempt that crashed counts, too.
+                history.attempts += 1;
+                let crashes = history.losses.solo;
                 let reason = format!("its worker was lost {crashes} times while it ran nothing else");
-                self.slab.get_mut(slot).life = Life::Leaving;
+                self.slab.get_mut(slot).state = MessageState::Rewriting;
                 self.queue(queue).in_flight += 1;
-                let leaving = Leaving { slot, queue, tag: None, now };
-                let end = End { cause: Cause::WorkerLost, reason: &reason };
-                self.add_death(&mut request, leaving, stored, carried, end);
-                self.burials.push(request);
+                let rewrite = Rewrite { slot, queue, tag: None, now };
+                let cause = Cause::WorkerLost;
+                self.add_dead_letter_copy(&mut request, rewrite, stored, history, cause, &reason);
+                self.dead_letter_requests.push(request);
             }
             Err(error) => {
-                tracing::error!(%error, "a message that is to be dead cannot be read; it is tried again");
+                tracing::error!(%error, "a message cannot be read to make it a dead letter; it is delivered again");
                 self.put_back(queue, slot, Timestamp::default(), now);
             }
         }
     }
 
-    /// Takes back every delivery whose lease has ended.
+    /// Ends deliveries with expired leases, and retries failed dead-letter writes.
     pub(crate) fn expire_leases(&mut self, now: Timestamp) {
-        self.forgive_a_freeze(now);
+        self.extend_suspended_leases(now);
         while let Some(tag) = self.first_expired(now) {
-            if let Some(flight) = self.land(tag) {
-                self.note_lost(flight.queue, flight.slot, now);
+            if let Some(delivery) = self.end_delivery(tag) {
+                self.return_suspect(delivery.queue, delivery.slot, now);
             }
         }
-        if self.unburied.is_empty() {
-            return;
-        }
-        for (_, slot) in self.unburied.extract_if(.., |(again, _)| *again <= now).collect::<Vec<_>>() {
+        let retries: Vec<_> =
+            self.failed_dead_letters.extract_if(.., |(retry_at, _)| *retry_at <= now).collect();
+        for (_, slot) in retries {
             let queue = self.slab.get(slot).queue;
             self.queue(queue).in_flight -= 1;
-            self.bury_lost(slot, now);
+            self.dead_letter_crashed(slot, now);
         }
     }
 }

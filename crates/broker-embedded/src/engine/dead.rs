@@ -1,26 +1,26 @@
-//! Dead letters: listing, replaying and dropping them; and emptying a queue of what waits.
+//! Dead letters: listing, replay and drop; also purging a queue.
 
 use super::{Engine, Request, commit::Effect, state::State};
 use crate::{
-    index::{Life, Slot},
+    index::{MessageState, Slot},
     journal::Event,
-    record::{Kind, Losses, OWN_PLACE, Stored},
+    record::{Kind, Losses, OWN_POSITION, StoredMessage},
 };
 use crawlway_broker::{
-    BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, Message, PublishError, QueueName, Timestamp,
+    BrokerError, Cause, DeadFilter, DeadId, DeadLetter, DeadPage, PublishError, QueueName, Timestamp,
 };
 
-/// Letters are read and changed this many at a time, so that others get their turn in between.
-const CHUNK: usize = 256;
-const CHUNK_BYTES: u64 = 4 << 20;
+/// Limits of a batch of dead letters, so that the state is unlocked in between.
+const MAX_BATCH_LEN: usize = 256;
+const MAX_BATCH_BYTES: u64 = 4 << 20;
 
-/// Letters that are being written back into their queue.
+/// A batch of dead letters to replay.
 #[derive(Debug)]
-pub(crate) struct Replaying {
+pub(crate) struct ReplayBatch {
     pub(crate) request: Request,
-    /// Go on after this one; `None` at the end.
+    /// Pagination cursor; `None` at the end.
     pub(crate) next: Option<u64>,
-    /// Why no more can be replayed.
+    /// Why the replay must stop.
     pub(crate) stopped: Option<PublishError>,
 }
 
@@ -34,10 +34,10 @@ impl Engine {
     ) -> Result<DeadPage, BrokerError> {
         let mut cursor = after.map(|id| number_of(id).unwrap_or(u64::MAX));
         let mut letters = Vec::new();
-        let below = self.deaths_so_far();
+        let below = self.next_dead_letter_number();
         loop {
-            let (chunk, next) = self.read_chunk(name, filter, cursor, below)?;
-            for (_, letter) in chunk {
+            let (batch, next) = self.read_batch(name, filter, cursor, below)?;
+            for (_, letter) in batch {
                 if letters.len() == limit {
                     return Ok(DeadPage {
                         next: letters.last().map(|letter: &DeadLetter| letter.id.clone()),
@@ -53,9 +53,9 @@ impl Engine {
         }
     }
 
-    /// The matching ones among the next few letters, and where to go on.
+    /// Matching dead letters of the next batch, and the cursor after it.
     #[allow(clippy::type_complexity, reason = "numbered letters and a cursor; a name would say no more")]
-    fn read_chunk(
+    fn read_batch(
         &self,
         name: &QueueName,
         filter: &DeadFilter,
@@ -64,7 +64,7 @@ impl Engine {
     ) -> Result<(Vec<(u64, DeadLetter)>, Option<u64>), BrokerError> {
         let state = self.state.lock();
         let queue = state.number(name)?;
-        let (numbers, next) = state.dead_after(queue, filter, after, below);
+        let (numbers, next) = state.dead_letter_batch(queue, filter, after, below);
         let mut letters = Vec::new();
         for (number, slot) in numbers {
             match state.read(slot) {
@@ -80,76 +80,76 @@ impl Engine {
         Ok((letters, next))
     }
 
-    /// Letters that die from now on have this number or a higher one. Who goes through the dead letters
-    /// goes no further, else those that die again at once would keep it going for ever.
-    pub(crate) fn deaths_so_far(&self) -> u64 {
-        self.state.lock().next_death
+    /// Number of the next dead letter. Iterations stop below it, so that letters which die again at once cannot keep them
+    /// going.
+    pub(crate) fn next_dead_letter_number(&self) -> u64 {
+        self.state.lock().next_dead_letter
     }
 
-    /// Prepares the next few matching letters, of those that died so far, to be written back.
+    /// Prepares the next batch of matching dead letters, below number `below`, for replay.
     pub(crate) fn replay(
         &self,
         name: &QueueName,
         filter: &DeadFilter,
         after: Option<u64>,
         below: u64,
-    ) -> Result<Replaying, BrokerError> {
+    ) -> Result<ReplayBatch, BrokerError> {
         let mut state = self.state.lock();
         let queue = state.number(name)?;
-        let (numbers, next) = state.dead_after(queue, filter, after, below);
+        let (numbers, next) = state.dead_letter_batch(queue, filter, after, below);
         let mut request = Request::default();
         for (number, slot) in numbers {
-            if state.slab.get(slot).life != Life::Dead {
+            if state.slab.get(slot).state != MessageState::Dead {
                 continue;
             }
-            let (mut stored, mut carried) = match state.with_history(slot) {
+            let (mut stored, mut history) = match state.with_history(slot) {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::error!(%error, queue = %name, "a dead letter cannot be read and is not replayed");
                     continue;
                 }
             };
-            stored.carried = Some(carried.clone());
+            stored.history = Some(history.clone());
             if !filter.matches(&letter(name, number, stored.clone())) {
                 continue;
             }
             if let Err(full) = state.check_room(queue) {
-                return Ok(Replaying { request, next: None, stopped: Some(full) });
+                return Ok(ReplayBatch { request, next: None, stopped: Some(full) });
             }
-            carried.attempts = 0;
-            carried.replays += 1;
-            carried.losses = Losses::default();
-            // It goes to the end of the line, also after a restart.
-            carried.sequence = OWN_PLACE;
-            (carried.first_error, carried.last_error) = (None, None);
-            (stored.carried, stored.death) = (Some(carried), None);
+            history.attempts = 0;
+            history.replays += 1;
+            history.losses = Losses::default();
+            // Ordered after all messages before it, also after a restart.
+            history.sequence = OWN_POSITION;
+            (history.first_error, history.last_error) = (None, None);
+            (stored.history, stored.dead_letter) = (Some(history), None);
             let group = stored.group.as_deref().map(Into::into);
-            state.slab.get_mut(slot).life = Life::Leaving;
+            state.slab.get_mut(slot).state = MessageState::Rewriting;
             state.queue(queue).reserved += 1;
-            request.add(queue, Kind::Copy, &stored.parts(), Effect::Revive { slot, number, group });
+            request.add(queue, Kind::Copy, &stored.parts(), Effect::Replay { slot, number, group });
         }
-        Ok(Replaying { request, next, stopped: None })
+        Ok(ReplayBatch { request, next, stopped: None })
     }
 
-    /// Throws the matching letters away.
+    /// Deletes matching dead letters.
     pub(crate) fn drop_dead(&self, name: &QueueName, filter: &DeadFilter) -> Result<u64, BrokerError> {
         let mut cursor = None;
         let mut dropped = 0;
-        let below = self.deaths_so_far();
+        let below = self.next_dead_letter_number();
         loop {
-            let (chunk, next) = self.read_chunk(name, filter, cursor, below)?;
+            let (batch, next) = self.read_batch(name, filter, cursor, below)?;
             let mut state = self.state.lock();
             let queue = state.number(name)?;
-            let slots: Vec<(u64, Slot)> = chunk
+            let slots: Vec<(u64, Slot)> = batch
                 .iter()
                 .filter_map(|(number, _)| Some((*number, *state.queues[queue as usize].dead.get(number)?)))
-                .filter(|(_, slot)| state.slab.get(*slot).life == Life::Dead)
+                .filter(|(_, slot)| state.slab.get(*slot).state == MessageState::Dead)
                 .collect();
-            self.end_all(&mut state, &slots.iter().map(|(_, slot)| *slot).collect::<Vec<_>>())?;
+            self.journal_done(&mut state, &slots.iter().map(|(_, slot)| *slot).collect::<Vec<_>>())?;
             dropped += slots.len() as u64;
             for (number, slot) in slots {
                 state.queue(queue).dead.remove(&number);
-                state.erase(slot);
+                state.remove_message(slot);
             }
             match next {
                 Some(next) => cursor = Some(next),
@@ -158,30 +158,30 @@ impl Engine {
         }
     }
 
-    /// Throws away what waits.
+    /// Deletes all pending messages.
     pub(crate) fn purge(&self, name: &QueueName, now: Timestamp) -> Result<u64, BrokerError> {
         let mut state = self.state.lock();
         let number = state.number(name)?;
         state.expire_leases(now);
-        let slots = state.queues[number as usize].waiting_slots(&state.slab);
-        self.end_all(&mut state, &slots)?;
+        let slots = state.queues[number as usize].pending_slots(&state.slab);
+        self.journal_done(&mut state, &slots)?;
         state.queue(number).clear();
         let count = slots.len() as u64;
         for slot in slots {
-            state.erase(slot);
+            state.remove_message(slot);
         }
         Ok(count)
     }
 
-    fn end_all(&self, state: &mut State, slots: &[Slot]) -> Result<(), BrokerError> {
-        let events: Vec<_> = slots.iter().map(|slot| (state.slab.get(*slot).place, Event::Done)).collect();
+    fn journal_done(&self, state: &mut State, slots: &[Slot]) -> Result<(), BrokerError> {
+        let events: Vec<_> = slots.iter().map(|slot| (state.slab.get(*slot).position, Event::Done)).collect();
         state.write_events(&events).map_err(|error| self.unavailable(&error))
     }
 }
 
 impl State {
-    /// The next few dead letters, and where to go on after them.
-    fn dead_after(
+    /// Next batch of dead letters, and the cursor after it.
+    fn dead_letter_batch(
         &self,
         queue: u16,
         filter: &DeadFilter,
@@ -200,21 +200,21 @@ impl State {
             let mut numbers: Vec<u64> = filter.ids.iter().filter_map(number_of).collect();
             numbers.sort_unstable();
             numbers.retain(|number| after.is_none_or(|after| *number > after));
-            let next = numbers.get(CHUNK).map(|_| numbers[CHUNK - 1]);
-            numbers.truncate(CHUNK);
+            let next = numbers.get(MAX_BATCH_LEN).map(|_| numbers[MAX_BATCH_LEN - 1]);
+            numbers.truncate(MAX_BATCH_LEN);
             let found = numbers.into_iter().filter_map(|number| Some((number, *dead.get(&number)?)));
             return (found.collect(), next);
         }
         let start = after.map_or(0, |after| after.saturating_add(1));
-        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         for (number, slot) in dead.range(start..below.max(start)) {
-            chunk.push((*number, *slot));
+            batch.push((*number, *slot));
             bytes += u64::from(self.slab.get(*slot).payload);
-            if chunk.len() == CHUNK || bytes >= CHUNK_BYTES {
-                return (chunk, Some(*number));
+            if batch.len() == MAX_BATCH_LEN || bytes >= MAX_BATCH_BYTES {
+                return (batch, Some(*number));
             }
         }
-        (chunk, None)
+        (batch, None)
     }
 }
 
@@ -222,26 +222,21 @@ fn number_of(id: &DeadId) -> Option<u64> {
     id.0.strip_prefix('d')?.parse().ok()
 }
 
-fn letter(queue: &QueueName, number: u64, stored: Stored) -> DeadLetter {
-    let carried = stored.carried;
-    let (cause, reason, dead_at) =
-        stored.death.map_or((Cause::Refused, String::new(), Timestamp::default()), |death| {
-            (death.cause, death.reason, death.at)
+fn letter(queue: &QueueName, number: u64, mut stored: StoredMessage) -> DeadLetter {
+    let history = stored.history.take();
+    let (cause, reason, dead_at) = stored
+        .dead_letter
+        .take()
+        .map_or((Cause::Refused, String::new(), Timestamp::default()), |dead_letter| {
+            (dead_letter.cause, dead_letter.reason, dead_letter.at)
         });
-    let (attempts, replays, first_error, last_error) = carried.map_or((0, 0, None, None), |carried| {
-        (carried.attempts, carried.replays, carried.first_error, carried.last_error)
+    let (attempts, replays, first_error, last_error) = history.map_or((0, 0, None, None), |history| {
+        (history.attempts, history.replays, history.first_error, history.last_error)
     });
     DeadLetter {
         id: DeadId(format!("d{number}")),
         queue: queue.clone(),
-        message: Message {
-            id: stored.id,
-            key: stored.key,
-            group: stored.group,
-            headers: stored.headers,
-            body: stored.body,
-            published_at: stored.published_at,
-        },
+        message: stored.into_message(),
         cause,
         reason,
         attempts,

@@ -1,4 +1,4 @@
-//! Where the next record goes: the active segment, the next one, and the write and sync that all requests share.
+//! Write-ahead log: the active segment, segment roll-over, and the shared write and sync of a group commit.
 
 use super::{
     Engine,
@@ -6,55 +6,55 @@ use super::{
 };
 use crate::{
     disk::{DiskFile, is_full},
-    record::{Commit, Head, Place, record_size},
+    record::{Commit, Position, RecordHeader, record_size},
     segment::{self, FIRST_RECORD},
 };
 use std::{io, sync::Arc};
 
-/// Segment numbers are reserved this many at a time.
+/// Number of segment numbers reserved at a time.
 const SEGMENT_NUMBERS: u32 = 64;
-/// No file is larger than this, and no record starts behind it: a journal has 27 bits for where.
-pub(crate) const LARGEST_FILE: u64 = 1 << 30;
+/// Maximum file size: journals store offsets in 27 bits, in units of 8 bytes.
+pub(crate) const MAX_FILE_SIZE: u64 = 1 << 30;
 
-/// Where the next record goes.
+/// Append position of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    active: Option<Active>,
+    active: Option<ActiveSegment>,
     next_segment: u32,
     next_size: u64,
-    pub(super) spares: Vec<Spare>,
+    pub(super) spares: Vec<SpareFile>,
     pub(super) next_spare: u32,
-    /// What is about to be written at the end of the active segment.
+    /// Bytes to append to the active segment.
     out: Vec<u8>,
-    /// Segments that take no more records. They stay open in the books until the records that were just
-    /// written to them are there, too.
-    ended: Vec<Ended>,
+    /// Segments closed for appending. They are sealed in the state only after the effects of their last records are
+    /// applied.
+    closed: Vec<ClosedSegment>,
 }
 
-/// A file that can become a segment.
+/// A file to use as a segment.
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct SpareFile {
     pub(super) number: u32,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) size: u64,
 }
 
-/// A segment that takes no more records.
+/// A segment closed for appending.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended {
-    /// Where its records end.
-    pub(super) at: Place,
-    /// Its disk has failed; nobody knows what the file holds.
+pub(super) struct ClosedSegment {
+    /// End of its records.
+    pub(super) at: Position,
+    /// Whether an I/O error occurred, so that the file contents are unknown.
     pub(super) failed: bool,
 }
 
 #[derive(Debug)]
-struct Active {
+struct ActiveSegment {
     id: u32,
     file: Arc<dyn DiskFile>,
     salt: u32,
     size: u64,
-    /// Where the last commit ended.
+    /// End of the last commit.
     end: u64,
     commit: u32,
 }
@@ -64,105 +64,113 @@ impl Log {
         let next_spare = spares.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
         let spares = spares
             .into_iter()
-            .filter_map(|(number, file)| Some(Spare { number, size: file.len().ok()?, file }))
+            .filter_map(|(number, file)| Some(SpareFile { number, size: file.len().ok()?, file }))
             .collect();
-        let (out, ended) = (Vec::new(), Vec::new());
-        Self { active: None, next_segment, next_size: first_size, spares, next_spare, out, ended }
+        let (out, closed) = (Vec::new(), Vec::new());
+        Self { active: None, next_segment, next_size: first_size, spares, next_spare, out, closed }
     }
 
     fn fits(&self, size: usize) -> bool {
         self.active.as_ref().is_some_and(|active| active.end + (self.out.len() + size) as u64 <= active.size)
     }
 
-    /// The active segment takes no more records.
-    fn end_active(&mut self, failed: bool) {
+    /// Closes the active segment for appending.
+    fn close_active(&mut self, failed: bool) {
         if let Some(active) = self.active.take() {
-            let at = Place { segment: active.id, offset: active.end as u32 };
-            self.ended.push(Ended { at, failed });
+            let at = Position { segment: active.id, offset: active.end as u32 };
+            self.closed.push(ClosedSegment { at, failed });
         }
     }
 
-    /// Ends the active segment, be it full or not.
-    pub(super) fn end(&mut self) -> Vec<Ended> {
-        self.end_active(false);
-        std::mem::take(&mut self.ended)
+    /// Closes the active segment and returns all closed segments.
+    pub(super) fn close(&mut self) -> Vec<ClosedSegment> {
+        self.close_active(false);
+        std::mem::take(&mut self.closed)
     }
 
-    /// How large the next spare should be.
+    /// Size of the next spare file.
     pub(super) fn next_size(&self) -> u64 {
         self.next_size
     }
 
-    /// The number of the active segment.
+    /// Number of the active segment.
     pub(super) fn active(&self) -> Option<u32> {
         self.active.as_ref().map(|active| active.id)
     }
 }
 
-/// One record of a commit: where it went, if it did.
-pub(super) type Placed = Result<Place, CommitError>;
+/// Result of writing a record: its position.
+pub(super) type WriteResult = Result<Position, CommitError>;
 
 impl Engine {
-    /// Writes and syncs the records of all requests; says of each where it went, and which segments ended.
-    pub(super) fn write(&self, requests: &mut [Request]) -> (Vec<Placed>, Vec<Ended>) {
+    /// Writes and syncs the records of all requests; returns a result per record, and the closed segments.
+    pub(super) fn write(&self, requests: &mut [Request]) -> (Vec<WriteResult>, Vec<ClosedSegment>) {
         let log = &mut *self.log.lock();
-        let mut placed: Vec<Placed> = Vec::new();
-        // From here on in `placed`, records are in `out` and not on disk yet.
+        let mut results: Vec<WriteResult> = Vec::new();
+        // Index of the first record that is in `out` and not on disk yet.
         let mut unsynced = 0;
-        // A disk that has no room for one segment has none for the next record either.
+        // Set on the first failed roll-over, which then fails all further records that need one.
         let mut no_room: Option<String> = None;
         for request in requests {
-            let Request { buffer, marks, .. } = request;
-            for mark in marks {
-                // All records of one message stand together, or none does.
-                if mark.continues
-                    && let Some(Err(error)) = placed.last()
+            let Request { buffer, records, .. } = request;
+            for pending in records {
+                // Records of one message are written all or none.
+                if pending.is_continuation
+                    && let Some(Err(error)) = results.last()
                 {
                     let error = error.clone();
-                    placed.push(Err(error));
-                    unsynced = placed.len();
+                    results.push(Err(error));
+                    unsynced = results.len();
                     continue;
                 }
-                if !log.fits(mark.together) {
+                if !log.fits(pending.atomic_bytes) {
                     if no_room.is_none() {
-                        self.flush(log, &mut placed[unsynced..]);
-                        unsynced = placed.len();
-                        no_room = self.roll(log, mark.together).err().map(|error| self.explain(&error));
+                        self.flush(log, &mut results[unsynced..]);
+                        unsynced = results.len();
+                        no_room =
+                            self.roll_over(log, pending.atomic_bytes).err().map(|error| self.explain(&error));
                     }
                     if let Some(why) = &no_room {
-                        // What was placed before is flushed, so that `unsynced` can pass over this one.
-                        self.flush(log, &mut placed[unsynced..]);
-                        placed.push(Err(CommitError::NotWritten(why.clone())));
-                        unsynced = placed.len();
+                        // Earlier records are flushed, so that `unsynced` can skip this one.
+                        self.flush(log, &mut results[unsynced..]);
+                        results.push(Err(CommitError::NotWritten(why.clone())));
+                        unsynced = results.len();
                         continue;
                     }
                 }
                 let Some(active) = &log.active else {
-                    placed.push(Err(CommitError::NotWritten("there is no segment to write to".into())));
-                    unsynced = placed.len();
+                    results.push(Err(CommitError::NotWritten("there is no segment to write to".into())));
+                    unsynced = results.len();
                     continue;
                 };
-                let record = &mut buffer[mark.start..mark.start + record_size(mark.payload)];
+                let record = &mut buffer[pending.start..pending.start + record_size(pending.payload)];
                 let commit = Commit { number: active.commit, start: active.end as u32 };
-                Head::write(record, mark.payload, commit, mark.queue, mark.kind, active.salt);
+                RecordHeader::write(
+                    record,
+                    pending.payload,
+                    commit,
+                    pending.queue,
+                    pending.kind,
+                    active.salt,
+                );
                 let offset = (active.end + log.out.len() as u64) as u32;
                 log.out.extend_from_slice(record);
-                placed.push(Ok(Place { segment: active.id, offset }));
+                results.push(Ok(Position { segment: active.id, offset }));
             }
         }
-        self.flush(log, &mut placed[unsynced..]);
-        let failed = placed.iter().find_map(|placed| match placed {
+        self.flush(log, &mut results[unsynced..]);
+        let failed = results.iter().find_map(|result| match result {
             Err(CommitError::NotWritten(why) | CommitError::Unknown(why)) => Some(why.clone()),
             Ok(_) => None,
         });
-        if !placed.is_empty() {
-            self.note_outage(failed);
+        if !results.is_empty() {
+            self.set_outage(failed);
         }
-        (placed, std::mem::take(&mut log.ended))
+        (results, std::mem::take(&mut log.closed))
     }
 
-    /// Writes and syncs what is in `out`; if that fails, so has each of these records.
-    fn flush(&self, log: &mut Log, unsynced: &mut [Placed]) {
+    /// Writes and syncs `out`; on failure, fails these records.
+    fn flush(&self, log: &mut Log, unsynced: &mut [WriteResult]) {
         let Some(active) = &mut log.active else { return };
         if log.out.is_empty() {
             return;
@@ -170,18 +178,17 @@ impl Engine {
         let written = active.file.write_at(&log.out, active.end).and_then(|()| active.file.sync());
         active.commit += 1;
         if let Err(error) = written {
-            // What may stand there now must not be taken for a record by a later start, which reads no
-            // further than where the segment ended.
+            // Zeroed, so that recovery does not take a partial write for a record.
             log.out.fill(0);
             let _ = active.file.write_at(&log.out, active.end);
             tracing::error!(%error, "a commit failed");
             let text = self.explain(&error);
-            for placed in unsynced {
-                *placed = Err(CommitError::Unknown(text.clone()));
+            for result in unsynced {
+                *result = Err(CommitError::Unknown(text.clone()));
             }
             log.out.clear();
-            // After a failed sync nobody knows what the pages hold: never write to this file again.
-            log.end_active(true);
+            // After a failed sync the page contents are unknown: never write to this file again.
+            log.close_active(true);
             return;
         }
         active.end += log.out.len() as u64;
@@ -195,12 +202,12 @@ impl Engine {
         }
     }
 
-    /// Finishes the active segment and starts one that has room for this many bytes.
-    fn roll(&self, log: &mut Log, bytes: usize) -> io::Result<()> {
+    /// Rolls over to a new segment with room for this many bytes.
+    fn roll_over(&self, log: &mut Log, bytes: usize) -> io::Result<()> {
         let needed = u64::from(FIRST_RECORD) + bytes as u64;
         let spare = self.spare(log, needed)?;
         let id = log.next_segment;
-        // Whatever happens, this number is used up: a file of that name may exist from here on.
+        // The number is used up even on failure, since a file of that name may exist.
         log.next_segment += 1;
         let adopted = self.reserve_segment(id).and_then(|directory| {
             segment::adopt_spare(&*self.disk, spare.number, spare.file.clone(), directory, id)
@@ -216,18 +223,17 @@ impl Engine {
                 return Err(error);
             }
         };
-        log.next_size = (spare.size * 2).clamp(self.sizes.first_segment, self.sizes.largest_segment);
-        log.end_active(false);
-        let size = spare.size.min(LARGEST_FILE.max(needed));
+        log.next_size = (spare.size * 2).clamp(self.sizes.first_segment, self.sizes.max_segment);
+        log.close_active(false);
+        let size = spare.size.min(MAX_FILE_SIZE.max(needed));
         let end = u64::from(FIRST_RECORD);
-        log.active = Some(Active { id, file: spare.file, salt: segment.salt, size, end, commit: 1 });
+        log.active = Some(ActiveSegment { id, file: spare.file, salt: segment.salt, size, end, commit: 1 });
         self.state.lock().segments.insert(id, segment);
         Ok(())
     }
 
-    /// The largest spare that is large enough, or a new one: of the size wanted, or smaller if the disk is
-    /// nearly full.
-    fn spare(&self, log: &mut Log, needed: u64) -> io::Result<Spare> {
+    /// The largest sufficient spare, or a new one: of the preferred size, or smaller on a nearly full disk.
+    fn spare(&self, log: &mut Log, needed: u64) -> io::Result<SpareFile> {
         let usable = log.spares.iter().enumerate().filter(|(_, spare)| spare.size >= needed);
         if let Some((index, _)) = usable.max_by_key(|(_, spare)| spare.size) {
             return Ok(log.spares.swap_remove(index));
@@ -240,7 +246,7 @@ impl Engine {
             let number = log.next_spare;
             log.next_spare += 1;
             match segment::create_spare(&*self.disk, number, size, self.sizes.reserve) {
-                Ok(file) => return Ok(Spare { number, file, size }),
+                Ok(file) => return Ok(SpareFile { number, file, size }),
                 Err(error) if is_full(&error) => refused = error,
                 Err(error) => return Err(error),
             }
@@ -248,9 +254,9 @@ impl Engine {
         Err(refused)
     }
 
-    /// Makes sure that the catalog knows this number as used, and says whose directory this is.
+    /// Reserves a segment number in the catalog; returns the id of the directory.
     fn reserve_segment(&self, id: u32) -> io::Result<u64> {
-        let _turn = self.catalog_turn.lock();
+        let _guard = self.catalog_lock.lock();
         let mut catalog = self.state.lock().catalog.clone();
         let directory = catalog.directory;
         if id >= catalog.unused_segment {

@@ -1,13 +1,13 @@
-//! The engine: queues on a log, without threads, timers or async, so that a test can drive it step by step.
+//! Storage engine: queues on a write-ahead log, without threads, timers or async, so that tests can drive it step by step.
 //!
-//! Three locks, always taken in this order: `log` (where the next record goes), `catalog_turn` (who changes the catalog) and `state`
-//! (everything else). Nothing waits for a sync of the disk with `state` held, except where a queue's groups change. Whatever must be durable first goes through a [`Request`] to [`Engine::commit`]; everything else
-//! happens at once.
+//! Lock order: `log` (append position), `catalog_lock` (changes of the catalog), `state` (everything else). `state` is
+//! never held during a disk sync, except when the groups setting of a queue changes. Writes that must be durable first go
+//! through a [`Request`] to [`Engine::commit`]; everything else is applied immediately.
 
 mod commit;
 mod copies;
 mod dead;
-mod keep;
+mod housekeeping;
 mod log;
 mod outage;
 mod publish;
@@ -16,9 +16,8 @@ mod settle;
 mod state;
 
 pub(crate) use commit::{CommitError, Request};
-pub(crate) use log::LARGEST_FILE;
-pub(crate) use publish::Prepared;
-pub(crate) use state::{State, Suspicion};
+pub(crate) use log::MAX_FILE_SIZE;
+pub(crate) use state::{LossHistory, State};
 
 use crate::{
     catalog::{Catalog, CatalogQueue},
@@ -34,59 +33,59 @@ use std::{
     sync::Arc,
 };
 
-/// Sizes that the engine keeps to.
+/// Size limits of the engine, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    /// The first segment of a run; each next one is twice as large.
+    /// First segment of a run; each further one is twice as large.
     pub(crate) first_segment: u64,
-    /// The largest segment, unless a single message needs more.
-    pub(crate) largest_segment: u64,
-    /// The largest message, headers included.
-    pub(crate) largest_message: u64,
-    /// What is held back for settling on a full disk.
+    /// Maximum size of a segment, unless one message needs more.
+    pub(crate) max_segment: u64,
+    /// Maximum size of a message, headers included.
+    pub(crate) max_message: u64,
+    /// Disk space reserve for settling on a full disk.
     pub(crate) reserve: u64,
-    /// A journal may grow to this, and to twice its segment, before the segment is rewritten.
-    pub(crate) large_journal: u64,
+    /// A segment is rewritten when its journal exceeds this size and twice the segment's size.
+    pub(crate) journal_threshold: u64,
 }
 
-/// The queues of one directory.
+/// Storage engine of one queue directory.
 #[derive(Debug)]
 pub(crate) struct Engine {
     disk: Arc<dyn Disk>,
     sizes: Sizes,
     log: Mutex<Log>,
     state: Mutex<State>,
-    /// Held while the catalog is changed, so that the state need not be locked while it is written.
-    catalog_turn: Mutex<()>,
-    /// Why the last write failed, until one succeeds.
+    /// Serialises changes of the catalog, so that the state is not locked while it is written.
+    catalog_lock: Mutex<()>,
+    /// Error of the last write, until one succeeds.
     outage: Mutex<Option<String>>,
 }
 
-/// A number that nobody else has.
-pub(crate) fn random_number() -> u64 {
+/// A random number.
+pub(crate) fn random_u64() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 impl Engine {
-    /// Notices from now on when the process was suspended: no call has looked at the queue for so long.
-    pub(crate) fn notice_freezes(&mut self, after: std::time::Duration, now: Timestamp) {
+    /// Enables detection of process suspensions: this long without a lease check.
+    pub(crate) fn detect_suspensions(&mut self, after: std::time::Duration, now: Timestamp) {
         let mut state = self.state.lock();
-        (state.frozen_after, state.looked) = (Some(after), now);
+        (state.suspension_threshold, state.last_lease_check) = (Some(after), now);
     }
 
-    /// Takes back deliveries whose leases have ended.
-    pub(crate) fn look(&self, now: Timestamp) {
+    /// Ends deliveries with expired leases.
+    pub(crate) fn expire_leases(&self, now: Timestamp) {
         self.state.lock().expire_leases(now);
     }
 
-    /// An engine over what recovery has found.
+    /// An engine with recovered state.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         sizes: Sizes,
         state: State,
         spares: Vec<(u32, Arc<dyn DiskFile>)>,
     ) -> Self {
-        // A catalog from a backup may know less than the directory does.
+        // A catalog restored from a backup may be older than the segments.
         let present = state.segments.keys().next_back().map_or(0, |last| last + 1);
         let next_segment = state.catalog.unused_segment.max(present);
         let log = Log::new(next_segment, sizes.first_segment, spares);
@@ -95,29 +94,29 @@ impl Engine {
             sizes,
             log: Mutex::new(log),
             state: Mutex::new(state),
-            catalog_turn: Mutex::default(),
+            catalog_lock: Mutex::default(),
             outage: Mutex::default(),
         }
     }
 
-    pub(crate) fn largest_message(&self) -> u64 {
-        self.sizes.largest_message
+    pub(crate) fn max_message(&self) -> u64 {
+        self.sizes.max_message
     }
 
     pub(crate) fn declare(&self, specs: &[QueueSpec]) -> Result<(), BrokerError> {
-        let _turn = self.catalog_turn.lock();
+        let _guard = self.catalog_lock.lock();
         let state = self.state.lock();
         let catalog = Self::declared(&state, specs)?;
         let mut changed = catalog.queues.iter().zip(&state.queues);
         if changed.any(|(listed, queue)| listed.spec.groups != queue.spec.groups) {
-            // It was seen to be empty, and has to stay so.
+            // The queue is empty and must stay so until the catalog is saved.
             return self.save(Some(state), catalog);
         }
         drop(state);
         self.save(None, catalog)
     }
 
-    /// The catalog with these queues in it.
+    /// The current catalog with these queues added or changed.
     fn declared(state: &State, specs: &[QueueSpec]) -> Result<Catalog, BrokerError> {
         state.check_open()?;
         let mut catalog = state.catalog.clone();
@@ -126,7 +125,7 @@ impl Engine {
             match state.numbers.get(&spec.name) {
                 Some(number) => {
                     let queue = &state.queues[*number as usize];
-                    let occupied = queue.waiting() + u64::from(queue.in_flight) + queue.reserved > 0;
+                    let occupied = queue.pending() + u64::from(queue.in_flight) + queue.reserved > 0;
                     if queue.spec.groups != spec.groups && occupied {
                         return Err(BrokerError::Mismatch {
                             queue: spec.name.clone(),
@@ -154,7 +153,7 @@ impl Engine {
         Ok(catalog)
     }
 
-    /// Writes the catalog and applies it. The caller holds `catalog_turn`.
+    /// Saves the catalog and applies it. The caller holds `catalog_lock`.
     fn save(&self, state: Option<MutexGuard<'_, State>>, catalog: Catalog) -> Result<(), BrokerError> {
         let current = |state: &State| state.catalog == catalog;
         if state.as_deref().map_or_else(|| current(&self.state.lock()), current) {
@@ -188,7 +187,7 @@ impl Engine {
     }
 
     pub(crate) fn set_paused(&self, name: &QueueName, paused: bool) -> Result<(), BrokerError> {
-        let _turn = self.catalog_turn.lock();
+        let _guard = self.catalog_lock.lock();
         let state = self.state.lock();
         let number = state.number(name)?;
         let mut catalog = state.catalog.clone();
@@ -197,16 +196,16 @@ impl Engine {
         self.save(None, catalog)
     }
 
-    /// How many publishes are under way in a queue.
+    /// Number of publishes being committed.
     #[cfg(test)]
     pub(crate) fn reserved(&self, name: &QueueName) -> u64 {
         let state = self.state.lock();
         state.queues[state.numbers[name] as usize].reserved
     }
 
-    /// What must be committed because of messages that ran out of attempts.
-    pub(crate) fn take_burials(&self) -> Vec<Request> {
-        std::mem::take(&mut self.state.lock().burials)
+    /// Dead letters to commit, of messages that crashed their workers too often.
+    pub(crate) fn take_dead_letter_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut self.state.lock().dead_letter_requests)
     }
 
     pub(crate) fn depth(&self, name: &QueueName, now: Timestamp) -> Result<Depth, BrokerError> {
@@ -217,7 +216,7 @@ impl Engine {
         Ok(state.queues[number as usize].depth(now))
     }
 
-    /// Nothing works from now on.
+    /// Fails all further calls.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -226,15 +225,15 @@ impl Engine {
         }
     }
 
-    /// What an error of the disk means to a caller.
+    /// Converts a disk error for the caller.
     fn unavailable(&self, error: &io::Error) -> BrokerError {
         BrokerError::Unavailable { detail: self.explain(error) }
     }
 
-    /// The same as text. It is told to strangers, too, so that it does not say where the queue is; the log does.
+    /// Error text without the path, since it reaches remote clients; the log has the path.
     pub(crate) fn explain(&self, error: &io::Error) -> String {
         if crate::disk::is_full(error) {
-            "the disk of the queue is full; free some space and it goes on by itself".to_owned()
+            "the disk of the queue is full; free some space, and writes resume by themselves".to_owned()
         } else {
             format!("the files of the queue cannot be used: {error}")
         }

@@ -1,44 +1,31 @@
-//! Publishing: routing, limits, and the records that carry the messages to disk.
+//! Publishing: validation, routing, maximum lengths, and encoding of records.
 
 use super::{
     Engine,
     commit::{CommitError, Effect, Request},
     state::State,
 };
-use crate::record::{Kind, Parts};
+use crate::record::{Kind, PayloadParts};
 use crawlway_broker::{Outgoing, PublishError, Target, Timestamp, limits};
 
-/// Checked and routed, ready to be written.
+/// Routing result of a batch: per message, an error or the number of its records.
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) request: Request,
-    /// Per message: refused, or how many records of the request are its own.
-    routes: Vec<Result<usize, PublishError>>,
-}
+pub(crate) struct Routes(Vec<Result<usize, PublishError>>);
 
-impl Prepared {
-    /// What became of each message, given what became of each record.
-    pub(crate) fn outcomes(
-        routes: Vec<Result<usize, PublishError>>,
-        records: Vec<Result<(), CommitError>>,
-    ) -> Vec<Result<(), PublishError>> {
+impl Routes {
+    /// Outcome per message, given the results of its records.
+    pub(crate) fn outcomes(self, records: Vec<Result<(), CommitError>>) -> Vec<Result<(), PublishError>> {
         let mut records = records.into_iter();
-        routes
-            .into_iter()
-            .map(|route| {
-                let mut outcome = Ok(());
-                for _ in 0..route? {
-                    // Without a word about a record, the broker was closed before it was written.
-                    let record = records.next().map_or(Err(PublishError::Closed), |record| Ok(record?));
-                    outcome = outcome.and(record);
-                }
-                outcome
-            })
-            .collect()
-    }
-
-    pub(crate) fn into_parts(self) -> (Request, Vec<Result<usize, PublishError>>) {
-        (self.request, self.routes)
+        let outcome = |route: Result<usize, PublishError>| {
+            let mut outcome = Ok(());
+            for _ in 0..route? {
+                // A missing result means that the broker was closed before the write.
+                let record = records.next().map_or(Err(PublishError::Closed), |record| Ok(record?));
+                outcome = outcome.and(record);
+            }
+            outcome
+        };
+        self.0.into_iter().map(outcome).collect()
     }
 }
 
@@ -52,8 +39,8 @@ impl From<CommitError> for PublishError {
 }
 
 impl Engine {
-    /// Checks and routes a batch, and makes room for it within the queues' limits.
-    pub(crate) fn route(&self, batch: &[Outgoing], now: Timestamp) -> Prepared {
+    /// Validates and routes a batch, and reserves places in its queues.
+    pub(crate) fn route(&self, batch: &[Outgoing], now: Timestamp) -> (Request, Routes) {
         let checked: Vec<Result<(), PublishError>> =
             batch.iter().map(|message| self.check(message)).collect();
         let queues = self.state.lock().route_all(batch, checked);
@@ -64,18 +51,18 @@ impl Engine {
                 for number in &queues {
                     add(&mut request, *number, message, now);
                 }
-                request.tie(queues.len());
+                request.make_atomic(queues.len());
                 queues.len()
             }));
         }
-        Prepared { request, routes }
+        (request, Routes(routes))
     }
 
     fn check(&self, message: &Outgoing) -> Result<(), PublishError> {
         limits::check(message)?;
         let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let size = (message.body.len() + headers) as u64;
-        let limit = self.sizes.largest_message;
+        let limit = self.sizes.max_message;
         if size > limit {
             return Err(PublishError::TooLarge { id: message.id.to_string(), size, limit });
         }
@@ -85,20 +72,20 @@ impl Engine {
 
 fn add(request: &mut Request, queue: u16, message: &Outgoing, now: Timestamp) {
     let due = message.not_before.filter(|time| *time > now).unwrap_or_default();
-    let parts = Parts {
+    let parts = PayloadParts {
         published_at: now,
         due,
         group: message.group.as_deref(),
-        carried: None,
-        death: None,
+        history: None,
+        dead_letter: None,
         id: message.id.as_str(),
         key: message.key.as_deref(),
         headers: &message.headers,
         body: &message.body,
     };
-    let born = u32::try_from(now.as_millis() / 1000).unwrap_or(u32::MAX);
+    let published_second = u32::try_from(now.as_millis() / 1000).unwrap_or(u32::MAX);
     let group = message.group.as_deref().map(Into::into);
-    request.add(queue, Kind::Message, &parts, Effect::Publish { born, due, group });
+    request.add(queue, Kind::Message, &parts, Effect::Publish { published_second, due, group });
 }
 
 impl State {
@@ -128,18 +115,13 @@ impl State {
         match &message.to {
             Target::Queue(name) => match self.numbers.get(name) {
                 Some(number) => Ok(vec![*number]),
-                None => Err(PublishError::UnknownQueue { queue: name.clone(), known: self.known(name) }),
+                None => {
+                    Err(PublishError::UnknownQueue { queue: name.clone(), known: self.similar_names(name) })
+                }
             },
             Target::Topic { exchange, topic } => {
-                let bound = |spec: &crawlway_broker::QueueSpec| {
-                    spec.bindings
-                        .iter()
-                        .any(|binding| binding.exchange == *exchange && binding.pattern.matches(topic))
-                };
-                let queues: Vec<u16> = (0..self.queues.len())
-                    .filter(|n| bound(&self.queues[*n].spec))
-                    .map(|n| n as u16)
-                    .collect();
+                let is_routed = |n: &u16| self.queues[*n as usize].spec.is_routed(&message.to);
+                let queues: Vec<u16> = (0..self.queues.len()).map(|n| n as u16).filter(is_routed).collect();
                 if queues.is_empty() {
                     return Err(PublishError::Unroutable {
                         exchange: exchange.clone(),
@@ -162,11 +144,11 @@ impl State {
         self.check_room(number)
     }
 
-    /// Refuses when the queue has reached its limit.
+    /// Fails if the queue is at its maximum length.
     pub(super) fn check_room(&self, number: u16) -> Result<(), PublishError> {
         let queue = &self.queues[number as usize];
         match queue.spec.max_length.map(crawlway_broker::MaxLength::limit) {
-            Some(limit) if queue.waiting() + queue.reserved >= limit => {
+            Some(limit) if queue.pending() + queue.reserved >= limit => {
                 Err(PublishError::QueueFull { queue: queue.spec.name.clone(), limit })
             }
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! The groups of a queue: each an ordered list of which only the first may be taken.
+//! Message groups of a queue: ordered lists of which only the head may be delivered.
 
 use super::slab::{List, NONE, Slab, Slot};
 use crawlway_broker::Timestamp;
@@ -9,41 +9,41 @@ use std::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// In line; its first message may be taken.
+enum GroupState {
+    /// The head can be delivered.
     Ready,
-    /// One of its messages is out, and nothing else may be taken meanwhile.
-    Taken,
-    /// Its first message waits for this time.
-    Until(Timestamp),
-    /// Has neither a message waiting nor one out.
-    Resting,
-    /// Not in use.
-    Vacant,
+    /// A message of the group is in flight.
+    InFlight,
+    /// The head is due at this time.
+    Delayed(Timestamp),
+    /// No message is pending or in flight.
+    Idle,
+    /// Unused entry.
+    Free,
 }
 
 #[derive(Debug)]
 struct Group {
     name: Arc<str>,
-    waiting: List,
-    turn: Turn,
+    pending: List,
+    state: GroupState,
 }
 
-/// All groups that have a message waiting or in flight. A group without any is forgotten.
+/// Groups with a pending or in-flight message. Empty groups are removed.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     numbers: HashMap<Arc<str>, u32>,
     groups: Vec<Group>,
-    vacant: Vec<u32>,
+    free_numbers: Vec<u32>,
     ready: VecDeque<u32>,
-    later: BinaryHeap<Reverse<(Timestamp, u32)>>,
-    /// Messages that are ahead of their time.
-    dues: HashMap<Slot, Timestamp>,
+    delayed: BinaryHeap<Reverse<(Timestamp, u32)>>,
+    /// Due times of delayed messages.
+    due_times: HashMap<Slot, Timestamp>,
 }
 
 impl Groups {
-    /// Notes the group of a new message, which is not in line yet.
-    pub(crate) fn enlist(&mut self, slab: &mut Slab, slot: Slot, name: &str) {
+    /// Assigns a new message to its group. It is not pending yet.
+    pub(crate) fn assign_group(&mut self, slab: &mut Slab, slot: Slot, name: &str) {
         let number = match self.numbers.get(name) {
             Some(number) => *number,
             None => self.add(name),
@@ -51,96 +51,96 @@ impl Groups {
         slab.get_mut(slot).group = number;
     }
 
-    /// Puts a new message at the end of its group.
+    /// Appends a new message to its group.
     pub(crate) fn push_back(&mut self, slab: &mut Slab, slot: Slot, due: Timestamp, now: Timestamp) {
         let number = slab.get(slot).group;
         if due > now {
-            self.dues.insert(slot, due);
+            self.due_times.insert(slot, due);
         }
         let group = &mut self.groups[number as usize];
-        group.waiting.push_back(slab, slot);
-        if group.turn == Turn::Resting {
-            self.take_turn(number, now);
+        group.pending.push_back(slab, slot);
+        if group.state == GroupState::Idle {
+            self.reschedule(number, now);
         }
     }
 
-    /// Puts a message that was out back at the front of its group, and the group in line again.
+    /// Returns a message to the head of its group, which can be delivered again.
     pub(crate) fn push_front(&mut self, slab: &mut Slab, slot: Slot, due: Timestamp, now: Timestamp) {
         let number = slab.get(slot).group;
         if due > now {
-            self.dues.insert(slot, due);
+            self.due_times.insert(slot, due);
         }
-        self.groups[number as usize].waiting.push_front(slab, slot);
-        self.take_turn(number, now);
+        self.groups[number as usize].pending.push_front(slab, slot);
+        self.reschedule(number, now);
     }
 
-    /// Takes the first message of the group whose turn it is.
+    /// Takes the head of the next ready group.
     pub(crate) fn pop(&mut self, slab: &mut Slab) -> Option<Slot> {
         let number = self.ready.pop_front()?;
         let group = &mut self.groups[number as usize];
-        group.turn = Turn::Taken;
-        group.waiting.pop_front(slab)
+        group.state = GroupState::InFlight;
+        group.pending.pop_front(slab)
     }
 
-    /// Ends the turn of a group whose message is out no more.
+    /// Ends the delivery of a group's message.
     pub(crate) fn release(&mut self, number: u32, now: Timestamp) {
-        self.take_turn(number, now);
+        self.reschedule(number, now);
     }
 
-    /// Puts the groups in line whose time has come.
+    /// Makes groups ready whose head is due.
     pub(crate) fn promote(&mut self, now: Timestamp) {
-        while let Some(Reverse((due, number))) = self.later.peek().copied()
+        while let Some(Reverse((due, number))) = self.delayed.peek().copied()
             && due <= now
         {
-            self.later.pop();
-            // A group may have been emptied, and its number given away, while it waited.
-            if self.groups[number as usize].turn == Turn::Until(due) {
-                self.take_turn(number, now);
+            self.delayed.pop();
+            // The group may have been removed and its number reused.
+            if self.groups[number as usize].state == GroupState::Delayed(due) {
+                self.reschedule(number, now);
             }
         }
     }
 
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        self.later.peek().map(|Reverse((due, _))| *due)
+        self.delayed.peek().map(|Reverse((due, _))| *due)
     }
 
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// How many messages are ahead of their time.
+    /// Number of delayed messages.
     pub(crate) fn delayed(&self, now: Timestamp) -> u64 {
-        self.dues.values().filter(|due| **due > now).count() as u64
+        self.due_times.values().filter(|due| **due > now).count() as u64
     }
 
-    /// When this waiting message falls due, if it is ahead of its time.
+    /// Due time of a delayed message.
     pub(crate) fn due_of(&self, slot: Slot) -> Option<Timestamp> {
-        self.dues.get(&slot).copied()
+        self.due_times.get(&slot).copied()
     }
 
-    /// Every message that waits.
-    pub(crate) fn waiting_slots(&self, slab: &Slab) -> impl Iterator<Item = Slot> {
-        self.groups.iter().flat_map(|group| group.waiting.iter(slab))
+    /// All pending messages.
+    pub(crate) fn pending_slots(&self, slab: &Slab) -> impl Iterator<Item = Slot> {
+        self.groups.iter().flat_map(|group| group.pending.iter(slab))
     }
 
-    /// Forgets everything that waits; what is out stays out.
+    /// Removes all pending messages; those in flight stay.
     pub(crate) fn clear(&mut self) {
-        self.dues.clear();
+        self.due_times.clear();
         self.ready.clear();
-        self.later.clear();
+        self.delayed.clear();
         for number in 0..self.groups.len() as u32 {
             let group = &mut self.groups[number as usize];
-            group.waiting = List::default();
-            if !matches!(group.turn, Turn::Taken | Turn::Vacant) {
-                self.forget(number);
+            group.pending = List::default();
+            if !matches!(group.state, GroupState::InFlight | GroupState::Free) {
+                self.remove(number);
             }
         }
     }
 
     fn add(&mut self, name: &str) -> u32 {
         let name: Arc<str> = name.into();
-        let group = Group { name: name.clone(), waiting: List::default(), turn: Turn::Resting };
-        let number = match self.vacant.pop() {
+        let group = Group { name: name.clone(), pending: List::default(), state: GroupState::Idle };
+        let number = match self.free_numbers.pop() {
             Some(number) => {
                 self.groups[number as usize] = group;
                 number
@@ -154,29 +154,29 @@ impl Groups {
         number
     }
 
-    fn forget(&mut self, number: u32) {
+    fn remove(&mut self, number: u32) {
         let group = &mut self.groups[number as usize];
         self.numbers.remove(&group.name);
-        *group = Group { name: "".into(), waiting: List::default(), turn: Turn::Vacant };
-        self.vacant.push(number);
+        *group = Group { name: "".into(), pending: List::default(), state: GroupState::Free };
+        self.free_numbers.push(number);
     }
 
-    /// Puts a group in line, or to sleep until its first message is due, or forgets it when it is empty.
-    fn take_turn(&mut self, number: u32, now: Timestamp) {
+    /// Makes a group ready, delays it until its head is due, or removes it if it is empty.
+    fn reschedule(&mut self, number: u32, now: Timestamp) {
         debug_assert_ne!(number, NONE);
-        let Some(first) = self.groups[number as usize].waiting.front() else {
-            self.forget(number);
+        let Some(first) = self.groups[number as usize].pending.front() else {
+            self.remove(number);
             return;
         };
         let group = &mut self.groups[number as usize];
-        match self.dues.get(&first) {
+        match self.due_times.get(&first) {
             Some(due) if *due > now => {
-                group.turn = Turn::Until(*due);
-                self.later.push(Reverse((*due, number)));
+                group.state = GroupState::Delayed(*due);
+                self.delayed.push(Reverse((*due, number)));
             }
             _ => {
-                self.dues.remove(&first);
-                group.turn = Turn::Ready;
+                self.due_times.remove(&first);
+                group.state = GroupState::Ready;
                 self.ready.push_back(number);
             }
         }

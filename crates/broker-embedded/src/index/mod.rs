@@ -1,9 +1,9 @@
-//! The index in memory: which messages wait where. 32 bytes a message, and never a body.
+//! In-memory index of messages: 32 bytes each, without bodies.
 
 mod groups;
-mod lately;
 mod queue;
+mod rate_window;
 mod slab;
 
 pub(crate) use queue::Queue;
-pub(crate) use slab::{Life, NONE, Slab, Slot};
+pub(crate) use slab::{MessageState, NONE, Slab, Slot};

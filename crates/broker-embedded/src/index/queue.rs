@@ -1,9 +1,9 @@
-//! One queue in memory: what is ready, what waits for its time, what is dead.
+//! In-memory state of a queue: ready, delayed and dead messages.
 
 use super::{
     groups::Groups,
-    lately::Lately,
-    slab::{Life, List, NONE, Slab, Slot},
+    rate_window::RateWindow,
+    slab::{List, MessageState, NONE, Slab, Slot},
 };
 use crawlway_broker::{Depth, QueueSpec, Rates, Timestamp};
 use std::{
@@ -14,31 +14,31 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// One queue in memory.
+/// In-memory state of a queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,
     pub(crate) paused: bool,
-    /// Woken when something may have become receivable.
+    /// Notified when a message may have become ready.
     pub(crate) arrivals: Arc<Notify>,
-    /// Delivered and not settled.
+    /// Number of unsettled deliveries.
     pub(crate) in_flight: u32,
-    /// Publishes that are being written; they count towards the limit.
+    /// Number of publishes being committed; they count towards the maximum length.
     pub(crate) reserved: u64,
-    /// Dead letters by their number.
+    /// Dead letters by number.
     pub(crate) dead: BTreeMap<u64, Slot>,
-    /// What was published.
-    pub(crate) published: Lately,
-    /// Deliveries that were settled.
-    pub(crate) settled: Lately,
+    /// Rate of publishes.
+    pub(crate) published: RateWindow,
+    /// Rate of settles.
+    pub(crate) settled: RateWindow,
     ready: List,
-    later: BinaryHeap<Reverse<(Timestamp, Slot)>>,
-    /// When each of those falls due.
-    dues: HashMap<Slot, Timestamp>,
+    delayed: BinaryHeap<Reverse<(Timestamp, Slot)>>,
+    /// Due times of delayed messages.
+    due_times: HashMap<Slot, Timestamp>,
     groups: Groups,
-    waiting: u64,
-    /// How many waiting messages were published in which second.
-    births: BTreeMap<u32, u32>,
+    pending: u64,
+    /// Pending messages per second of publishing, for the age of the oldest.
+    publish_seconds: BTreeMap<u32, u32>,
 }
 
 impl Queue {
@@ -50,63 +50,63 @@ impl Queue {
             in_flight: 0,
             reserved: 0,
             dead: BTreeMap::new(),
-            published: Lately::default(),
-            settled: Lately::default(),
+            published: RateWindow::default(),
+            settled: RateWindow::default(),
             ready: List::default(),
-            later: BinaryHeap::new(),
-            dues: HashMap::new(),
+            delayed: BinaryHeap::new(),
+            due_times: HashMap::new(),
             groups: Groups::default(),
-            waiting: 0,
-            births: BTreeMap::new(),
+            pending: 0,
+            publish_seconds: BTreeMap::new(),
         }
     }
 
-    /// How many messages wait, ready or not.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting
+    /// Number of pending messages, ready or delayed.
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending
     }
 
-    /// Notes the group of a new message, if this queue has groups. It must be pushed then.
-    pub(crate) fn enlist(&mut self, slab: &mut Slab, slot: Slot, group: Option<&str>) {
+    /// Assigns a new message to its group, if the queue has groups. It must be pushed next.
+    pub(crate) fn assign_group(&mut self, slab: &mut Slab, slot: Slot, group: Option<&str>) {
         if let Some(group) = group.filter(|_| self.spec.groups) {
-            self.groups.enlist(slab, slot, group);
+            self.groups.assign_group(slab, slot, group);
         }
     }
 
-    /// Puts a new message at the end of the line, or of its group.
+    /// Appends a new message to the queue or to its group.
     pub(crate) fn push(&mut self, slab: &mut Slab, slot: Slot, due: Timestamp, now: Timestamp) {
-        self.note_waiting(slab, slot);
+        self.add_pending(slab, slot);
         if slab.get(slot).group != NONE {
             self.groups.push_back(slab, slot, due, now);
         } else if due > now {
-            self.wait(slot, due);
+            self.delay(slot, due);
         } else {
             self.ready.push_back(slab, slot);
         }
         self.wake();
     }
 
-    /// Puts a message that was out back in line: first in its group, or first of all, once it is due.
+    /// Returns a message to the head of the queue or of its group, once it is due.
     pub(crate) fn put_back(&mut self, slab: &mut Slab, slot: Slot, due: Timestamp, now: Timestamp) {
-        self.note_waiting(slab, slot);
+        self.add_pending(slab, slot);
         if slab.get(slot).group != NONE {
             self.groups.push_front(slab, slot, due, now);
         } else if due > now {
-            self.wait(slot, due);
+            self.delay(slot, due);
         } else {
             self.ready.push_front(slab, slot);
         }
         self.wake();
     }
 
-    /// Takes the next message that is ready.
+    /// Takes the next ready message.
     pub(crate) fn pop(&mut self, slab: &mut Slab) -> Option<Slot> {
         let slot = self.groups.pop(slab).or_else(|| self.ready.pop_front(slab))?;
-        self.note_taken(slab, slot);
+        self.remove_pending(slab, slot);
         Some(slot)
     }
 
-    /// Lets the next message of a group go, now that this one is out no more.
+    /// Ends the delivery of a message, which makes its group ready again.
     pub(crate) fn release(&mut self, slab: &Slab, slot: Slot, now: Timestamp) {
         let group = slab.get(slot).group;
         if group != NONE {
@@ -115,53 +115,57 @@ impl Queue {
         self.wake();
     }
 
-    /// Moves what has fallen due to the ready ones.
+    /// Makes messages ready that are due.
     pub(crate) fn promote(&mut self, slab: &mut Slab, now: Timestamp) {
         self.groups.promote(now);
-        while let Some(Reverse((due, slot))) = self.later.peek().copied()
+        while let Some(Reverse((due, slot))) = self.delayed.peek().copied()
             && due <= now
         {
-            self.later.pop();
-            self.dues.remove(&slot);
+            self.delayed.pop();
+            self.due_times.remove(&slot);
             self.ready.push_back(slab, slot);
         }
     }
 
-    /// When the next message falls due.
+    /// Earliest due time of a delayed message.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let ungrouped = self.later.peek().map(|Reverse((due, _))| *due);
+        let ungrouped = self.delayed.peek().map(|Reverse((due, _))| *due);
         ungrouped.into_iter().chain(self.groups.next_due()).min()
     }
 
-    /// Every message that waits.
-    pub(crate) fn waiting_slots(&self, slab: &Slab) -> Vec<Slot> {
+    /// All pending messages.
+    pub(crate) fn pending_slots(&self, slab: &Slab) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.ready.iter(slab).collect();
-        slots.extend(self.later.iter().map(|Reverse((_, slot))| *slot));
-        slots.extend(self.groups.waiting_slots(slab));
+        slots.extend(self.delayed.iter().map(|Reverse((_, slot))| *slot));
+        slots.extend(self.groups.pending_slots(slab));
         slots
     }
 
-    /// Forgets everything that waits.
+    /// Removes all pending messages.
     pub(crate) fn clear(&mut self) {
         self.ready = List::default();
-        self.later.clear();
-        self.dues.clear();
+        self.delayed.clear();
+        self.due_times.clear();
         self.groups.clear();
-        self.waiting = 0;
-        self.births.clear();
+        self.pending = 0;
+        self.publish_seconds.clear();
     }
 
-    /// When this waiting message falls due, if it is ahead of its time.
+    /// Due time of a delayed message.
     pub(crate) fn due_of(&self, slot: Slot) -> Option<Timestamp> {
-        self.dues.get(&slot).copied().or_else(|| self.groups.due_of(slot))
+        self.due_times.get(&slot).copied().or_else(|| self.groups.due_of(slot))
     }
 
     pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
         let rates = Rates { published: self.published.rate(now), settled: self.settled.rate(now) };
-        let delayed = self.groups.delayed(now) + self.later.len() as u64;
-        let oldest = self.births.keys().next().map(|born| Timestamp::from_millis(u64::from(*born) * 1000));
+        let delayed = self.groups.delayed(now) + self.delayed.len() as u64;
+        let oldest = self
+            .publish_seconds
+            .keys()
+            .next()
+            .map(|published_second| Timestamp::from_millis(u64::from(*published_second) * 1000));
         Depth {
-            ready: self.waiting - delayed,
+            ready: self.pending - delayed,
             in_flight: u64::from(self.in_flight),
             delayed,
             dead: self.dead.len() as u64,
@@ -172,35 +176,35 @@ impl Queue {
         }
     }
 
-    /// Wakes whoever waits for a message.
+    /// Wakes waiting receivers.
     pub(crate) fn wake(&self) {
         self.arrivals.notify_waiters();
     }
 
-    /// Whether something could be taken right now.
+    /// Whether a message is ready.
     pub(crate) fn has_ready(&self) -> bool {
         self.groups.has_ready() || !self.ready.is_empty()
     }
 
-    fn wait(&mut self, slot: Slot, due: Timestamp) {
-        self.later.push(Reverse((due, slot)));
-        self.dues.insert(slot, due);
+    fn delay(&mut self, slot: Slot, due: Timestamp) {
+        self.delayed.push(Reverse((due, slot)));
+        self.due_times.insert(slot, due);
     }
 
-    fn note_waiting(&mut self, slab: &mut Slab, slot: Slot) {
+    fn add_pending(&mut self, slab: &mut Slab, slot: Slot) {
         let entry = slab.get_mut(slot);
-        entry.life = Life::Waiting;
-        self.waiting += 1;
-        *self.births.entry(entry.born).or_default() += 1;
+        entry.state = MessageState::Pending;
+        self.pending += 1;
+        *self.publish_seconds.entry(entry.published_second).or_default() += 1;
     }
 
-    fn note_taken(&mut self, slab: &Slab, slot: Slot) {
-        self.waiting -= 1;
-        let born = slab.get(slot).born;
-        if let Some(count) = self.births.get_mut(&born) {
+    fn remove_pending(&mut self, slab: &Slab, slot: Slot) {
+        self.pending -= 1;
+        let published_second = slab.get(slot).published_second;
+        if let Some(count) = self.publish_seconds.get_mut(&published_second) {
             *count -= 1;
             if *count == 0 {
-                self.births.remove(&born);
+                self.publish_seconds.remove(&published_second);
             }
         }
     }

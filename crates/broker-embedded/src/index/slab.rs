@@ -1,47 +1,47 @@
-//! Entries in one growing slab, strung into lists by their own `next` field.
+//! Slab of index entries, with intrusive linked lists.
 
-use crate::record::Place;
+use crate::record::Position;
 
-/// Names an entry for as long as it is in use.
+/// Index of an entry in the slab.
 pub(crate) type Slot = u32;
-/// No entry, no group.
+/// No entry, or no group.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Entries are allocated this many at a time, so that growing never copies what is there.
+/// Entries per allocation. Chunks avoid copying when the slab grows.
 const CHUNK: usize = 1 << 14;
 
-/// Where a message is in its life.
+/// State of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum MessageState {
     Free,
-    /// Ready, or waiting for its time.
-    Waiting,
+    /// Ready or delayed.
+    Pending,
     InFlight,
-    /// Being written elsewhere with what happened to it; nobody may touch it meanwhile.
-    Leaving,
+    /// Being rewritten with its history; not available until that is committed.
+    Rewriting,
     Dead,
 }
 
-/// What is known of a message without reading it.
+/// Index entry of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) place: Place,
-    /// Length of the record's payload.
+    pub(crate) position: Position,
+    /// Payload length of its record.
     pub(crate) payload: u32,
     next: Slot,
-    /// The group in its queue's table, if the queue has groups.
+    /// Number of its group within the queue, if the queue has groups.
     pub(crate) group: u32,
-    /// When it was published, in seconds since the Unix epoch.
-    pub(crate) born: u32,
-    /// The number of its queue.
+    /// Time of publishing, in seconds since the Unix epoch.
+    pub(crate) published_second: u32,
+    /// Queue number.
     pub(crate) queue: u16,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub(crate) attempts: u16,
-    /// Changes with each delivery, so that a copy made before one is recognised as stale.
-    pub(crate) stamp: u8,
-    pub(crate) life: Life,
+    /// Changes with each delivery, so that a relocation prepared before one is recognised as stale.
+    pub(crate) generation: u8,
+    pub(crate) state: MessageState,
 }
 
-/// All entries of all queues.
+/// Entries of all queues.
 #[derive(Debug, Default)]
 pub(crate) struct Slab {
     chunks: Vec<Vec<Entry>>,
@@ -49,17 +49,23 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    pub(crate) fn insert(&mut self, queue: u16, place: Place, payload: u32, born: u32) -> Slot {
+    pub(crate) fn insert(
+        &mut self,
+        queue: u16,
+        position: Position,
+        payload: u32,
+        published_second: u32,
+    ) -> Slot {
         let entry = Entry {
-            place,
+            position,
             payload,
             next: NONE,
             group: NONE,
-            born,
+            published_second,
             queue,
             attempts: 0,
-            stamp: 0,
-            life: Life::Waiting,
+            generation: 0,
+            state: MessageState::Pending,
         };
         let mut free = std::mem::take(&mut self.free);
         let reused = free.pop_front(self);
@@ -78,7 +84,7 @@ impl Slab {
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) {
-        self.get_mut(slot).life = Life::Free;
+        self.get_mut(slot).state = MessageState::Free;
         let mut free = std::mem::take(&mut self.free);
         free.push_front(self, slot);
         self.free = free;
@@ -93,7 +99,7 @@ impl Slab {
     }
 }
 
-/// A list of entries; each entry is in at most one.
+/// Linked list of entries. An entry is in at most one list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
     head: Slot,

@@ -1,4 +1,4 @@
-//! A disk in memory that can crash like a real one.
+//! Simulated disk with crashes, torn writes and a space limit.
 
 use crate::disk::{Disk, DiskFile};
 use parking_lot::{Mutex, MutexGuard};
@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 const SECTOR: usize = 512;
 
-/// How the machine stopped.
+/// Kind of crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// The process was killed: what the operating system was told remains.
+    /// The process is killed: all writes survive.
     Kill,
-    /// The power went out: of what was not synced, any part may be missing.
+    /// The power is cut: any part of the unsynced writes may be lost.
     PowerCut,
 }
 
@@ -30,14 +30,14 @@ struct Inner {
     synced_names: BTreeMap<String, usize>,
     /// States of the directory since its last sync, oldest first.
     unsynced_names: Vec<BTreeMap<String, usize>>,
-    /// Changes until the machine stops.
-    fuel: Option<u32>,
+    /// Number of changes until the simulated machine stops.
+    changes_left: Option<u32>,
     stopped: bool,
-    /// Bytes that files may still grow by, when that is limited.
-    room: Option<usize>,
+    /// Free space in bytes, if limited.
+    free_space: Option<usize>,
 }
 
-/// A disk in memory; clones are the same disk.
+/// Simulated disk; clones share their contents.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SimDisk(Arc<Mutex<Inner>>);
 
@@ -47,11 +47,11 @@ struct SimFile {
     content: usize,
 }
 
-/// A source of chance that a test case can repeat.
+/// Random number generator with a reproducible seed.
 #[derive(Debug, Clone)]
-pub(super) struct Chance(pub(super) u64);
+pub(super) struct SeededRng(pub(super) u64);
 
-impl Chance {
+impl SeededRng {
     pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % limit.max(1)
@@ -63,22 +63,26 @@ fn stopped() -> io::Error {
 }
 
 impl Inner {
-    /// Uses some fuel for a change; `false` when this change is the one that the machine stops in.
-    fn burn(&mut self) -> io::Result<bool> {
+    /// Consumes a change; `false` if the machine stops during it.
+    fn consume_change(&mut self) -> io::Result<bool> {
         if self.stopped {
             return Err(stopped());
         }
-        match &mut self.fuel {
+        match &mut self.changes_left {
             Some(0) => {
                 self.stopped = true;
                 Ok(false)
             }
-            Some(fuel) => {
-                *fuel -= 1;
+            Some(changes_left) => {
+                *changes_left -= 1;
                 Ok(true)
             }
             None => Ok(true),
         }
+    }
+
+    fn begin_change(&mut self) -> io::Result<()> {
+        if self.consume_change()? { Ok(()) } else { Err(stopped()) }
     }
 
     fn change_names(&mut self, change: impl FnOnce(&mut BTreeMap<String, usize>)) {
@@ -92,34 +96,34 @@ impl SimDisk {
         self.0.lock()
     }
 
-    /// Lets the machine stop after this many more changes.
+    /// Stops the machine after this many more changes.
     pub(super) fn stop_after(&self, changes: u32) {
-        self.inner().fuel = Some(changes);
+        self.inner().changes_left = Some(changes);
     }
 
     pub(super) fn has_stopped(&self) -> bool {
         self.inner().stopped
     }
 
-    /// Limits how much files may grow, or lifts the limit.
-    pub(super) fn set_room(&self, room: Option<usize>) {
-        self.inner().room = room;
+    /// Sets or lifts the space limit.
+    pub(super) fn set_free_space(&self, free_space: Option<usize>) {
+        self.inner().free_space = free_space;
     }
 
-    /// Starts the machine again with what the crash has left.
-    pub(super) fn start_again(&self, crash: Crash, chance: &mut Chance) {
+    /// Restarts the machine with the data that survives the crash.
+    pub(super) fn restart(&self, crash: Crash, rng: &mut SeededRng) {
         let mut inner = self.inner();
         let inner = &mut *inner;
         if crash == Crash::PowerCut {
             let states = inner.unsynced_names.len();
-            match chance.below(states + 1) {
+            match rng.below(states + 1) {
                 0 => inner.names = inner.synced_names.clone(),
                 n => inner.names = inner.unsynced_names[n - 1].clone(),
             }
             for content in &mut inner.contents {
                 let mut left = content.synced.clone();
                 for (offset, bytes) in &content.unsynced {
-                    keep_some(&mut left, *offset, bytes, chance);
+                    apply_torn_write(&mut left, *offset, bytes, rng);
                 }
                 content.now = left;
             }
@@ -130,39 +134,43 @@ impl SimDisk {
         }
         inner.synced_names = inner.names.clone();
         inner.unsynced_names.clear();
-        (inner.fuel, inner.stopped) = (None, false);
+        (inner.changes_left, inner.stopped) = (None, false);
     }
 
-    /// Flips one bit in one of the files whose name passes.
-    pub(super) fn flip_bit(&self, which: impl Fn(&str) -> bool, chance: &mut Chance) -> Option<String> {
-        let mut inner = self.inner();
-        let names: Vec<(String, usize)> =
-            inner.names.iter().filter(|(name, _)| which(name)).map(|(name, n)| (name.clone(), *n)).collect();
-        let (name, content) = names.get(chance.below(names.len()))?.clone();
-        let content = &mut inner.contents[content];
-        // Most of a segment is unused; aim at what is used.
-        let used = content.now.iter().rposition(|byte| *byte != 0)? + 1;
-        let bit = chance.below(used * 8);
-        content.now[bit / 8] ^= 1 << (bit % 8);
-        content.synced = content.now.clone();
-        Some(name)
+    /// Flips a bit in one of the matching files.
+    pub(super) fn flip_bit(&self, which: impl Fn(&str) -> bool, rng: &mut SeededRng) {
+        self.corrupt(which, rng, |bytes, rng| {
+            // Most of a segment is unused, so the bit is chosen from the used part.
+            if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
+                let bit = rng.below((last + 1) * 8);
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        });
     }
 
-    /// Cuts one of the files whose name passes short.
-    pub(super) fn truncate(&self, which: impl Fn(&str) -> bool, chance: &mut Chance) -> Option<String> {
+    /// Truncates one of the matching files.
+    pub(super) fn truncate(&self, which: impl Fn(&str) -> bool, rng: &mut SeededRng) {
+        self.corrupt(which, rng, |bytes, rng| bytes.truncate(rng.below(bytes.len() + 1)));
+    }
+
+    fn corrupt(
+        &self,
+        which: impl Fn(&str) -> bool,
+        rng: &mut SeededRng,
+        change: impl FnOnce(&mut Vec<u8>, &mut SeededRng),
+    ) {
         let mut inner = self.inner();
-        let names: Vec<(String, usize)> =
-            inner.names.iter().filter(|(name, _)| which(name)).map(|(name, n)| (name.clone(), *n)).collect();
-        let (name, content) = names.get(chance.below(names.len()))?.clone();
-        let content = &mut inner.contents[content];
-        let length = chance.below(content.now.len() + 1);
-        content.now.truncate(length);
-        content.synced = content.now.clone();
-        Some(name)
+        let files: Vec<usize> =
+            inner.names.iter().filter(|(name, _)| which(name)).map(|(_, number)| *number).collect();
+        if let Some(number) = files.get(rng.below(files.len())) {
+            let content = &mut inner.contents[*number];
+            change(&mut content.now, rng);
+            content.synced = content.now.clone();
+        }
     }
 
     /// Copies a file from another disk.
-    pub(super) fn take_file(&self, from: &SimDisk, name: &str, new_name: &str) {
+    pub(super) fn copy_file(&self, from: &SimDisk, name: &str, new_name: &str) {
         let content = {
             let from = from.inner();
             from.contents[from.names[name]].clone()
@@ -178,17 +186,17 @@ impl SimDisk {
     }
 }
 
-/// Applies all of a write, none of it, or some of its sectors.
-fn keep_some(left: &mut Vec<u8>, offset: usize, bytes: &[u8], chance: &mut Chance) {
-    let whole = chance.below(3);
+/// Applies all sectors of a write, none, or a random part.
+fn apply_torn_write(left: &mut Vec<u8>, offset: usize, bytes: &[u8], rng: &mut SeededRng) {
+    let whole = rng.below(3);
     for (n, sector) in bytes.chunks(SECTOR).enumerate() {
-        if whole == 0 || (whole == 1 && chance.below(2) == 0) {
-            put(left, offset + n * SECTOR, sector);
+        if whole == 0 || (whole == 1 && rng.below(2) == 0) {
+            write_bytes(left, offset + n * SECTOR, sector);
         }
     }
 }
 
-fn put(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+fn write_bytes(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     if content.len() < offset + bytes.len() {
         content.resize(offset + bytes.len(), 0);
     }
@@ -207,9 +215,7 @@ impl Disk for SimDisk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let mut inner = self.inner();
-        if !inner.burn()? {
-            return Err(stopped());
-        }
+        inner.begin_change()?;
         inner.contents.push(Content::default());
         let content = inner.contents.len() - 1;
         inner.change_names(|names| {
@@ -220,9 +226,7 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut inner = self.inner();
-        if !inner.burn()? {
-            return Err(stopped());
-        }
+        inner.begin_change()?;
         let content = *inner.names.get(from).ok_or(io::ErrorKind::NotFound)?;
         inner.change_names(|names| {
             names.remove(from);
@@ -233,32 +237,28 @@ impl Disk for SimDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut inner = self.inner();
-        if !inner.burn()? {
-            return Err(stopped());
-        }
+        inner.begin_change()?;
         let content = *inner.names.get(name).ok_or(io::ErrorKind::NotFound)?;
         inner.change_names(|names| {
             names.remove(name);
         });
         let freed = inner.contents[content].now.len();
-        if let Some(room) = &mut inner.room {
-            *room += freed;
+        if let Some(free_space) = &mut inner.free_space {
+            *free_space += freed;
         }
         Ok(())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
         let mut inner = self.inner();
-        if !inner.burn()? {
-            return Err(stopped());
-        }
+        inner.begin_change()?;
         inner.synced_names = inner.names.clone();
         inner.unsynced_names.clear();
         Ok(())
     }
 
     fn free(&self) -> io::Result<u64> {
-        Ok(self.inner().room.map_or(u64::MAX, |room| room as u64))
+        Ok(self.inner().free_space.map_or(u64::MAX, |free_space| free_space as u64))
     }
 
     fn path(&self) -> &Path {
@@ -282,26 +282,24 @@ impl DiskFile for SimFile {
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         let mut inner = self.disk.inner();
-        let whole = inner.burn()?;
-        // The write that the machine stops in gets half of the way.
+        let whole = inner.consume_change()?;
+        // The write during which the machine stops is half done.
         let bytes = if whole { buffer } else { &buffer[..buffer.len() / 2] };
         let growth = (offset as usize + bytes.len()).saturating_sub(inner.contents[self.content].now.len());
-        match &mut inner.room {
-            Some(room) if *room < growth => return Err(io::ErrorKind::StorageFull.into()),
-            Some(room) => *room -= growth,
+        match &mut inner.free_space {
+            Some(free_space) if *free_space < growth => return Err(io::ErrorKind::StorageFull.into()),
+            Some(free_space) => *free_space -= growth,
             None => {}
         }
         let content = &mut inner.contents[self.content];
-        put(&mut content.now, offset as usize, bytes);
+        write_bytes(&mut content.now, offset as usize, bytes);
         content.unsynced.push((offset as usize, bytes.to_vec()));
         if whole { Ok(()) } else { Err(stopped()) }
     }
 
     fn sync(&self) -> io::Result<()> {
         let mut inner = self.disk.inner();
-        if !inner.burn()? {
-            return Err(stopped());
-        }
+        inner.begin_change()?;
         let content = &mut inner.contents[self.content];
         content.synced = content.now.clone();
         content.unsynced.clear();

@@ -1,12 +1,12 @@
-//! Single faults of a disk that goes on working: one failed read, sync or directory sync, and a restored backup.
+//! Fault injection on a disk that keeps working: failed reads and syncs, and a restored backup.
 
 use super::{
-    disk::{Chance, Crash, SimDisk},
-    world::SIZES,
+    disk::{Crash, SeededRng, SimDisk},
+    simulation::{SIZES, commit},
 };
 use crate::{
     disk::{Disk, DiskFile},
-    engine::{Engine, Prepared},
+    engine::Engine,
     error::OpenError,
     recover::recover,
 };
@@ -14,7 +14,6 @@ use crawlway_broker::{
     BrokerError, DeadFilter, Delivery, ExchangeName, Outgoing, PublishError, QueueName, QueueSpec, Settled,
     Timestamp, TopicPattern, Verdict,
 };
-use parking_lot::Mutex;
 use std::{
     io,
     path::Path,
@@ -27,12 +26,12 @@ use std::{
 
 const NOW: Timestamp = Timestamp::from_millis(5_000_000);
 
-/// What fails next.
+/// Injected faults.
 #[derive(Debug, Default)]
 struct Faults {
     directory_sync: AtomicBool,
     read: AtomicBool,
-    /// Every sync until it is taken back.
+    /// Fails every sync while set.
     sync: AtomicBool,
     written: AtomicU64,
 }
@@ -114,7 +113,7 @@ fn exchange() -> ExchangeName {
     ExchangeName::new("exchange").unwrap()
 }
 
-/// Two queues, both bound to every topic.
+/// Two queues, both bound to all topics.
 fn two_queues() -> (FaultyDisk, Engine) {
     let disk = FaultyDisk(SimDisk::default(), Arc::default());
     let engine = open(&disk);
@@ -131,13 +130,8 @@ fn open(disk: &FaultyDisk) -> Engine {
 }
 
 fn publish(engine: &Engine, batch: &[Outgoing]) -> Vec<Result<(), PublishError>> {
-    let (mut request, routes) = engine.route(batch, NOW).into_parts();
-    let records = Arc::new(Mutex::new(Vec::new()));
-    let told = records.clone();
-    request.on_reply(move |outcomes| *told.lock() = outcomes);
-    engine.commit(vec![request], NOW);
-    let records = std::mem::take(&mut *records.lock());
-    Prepared::outcomes(routes, records)
+    let (request, routes) = engine.route(batch, NOW);
+    routes.outcomes(commit(engine, request, NOW))
 }
 
 fn message(name: &str, id: &str, size: usize) -> Outgoing {
@@ -182,8 +176,8 @@ fn a_failed_directory_sync_does_not_stop_publishing_for_good() {
 fn a_topic_goes_to_all_its_queues_or_to_none() {
     let (disk, engine) = two_queues();
     assert_eq!(publish(&engine, &[message("a", "m", 700)]), [Ok(())]);
-    // Room for one more record in the segment, and none for another segment.
-    disk.0.set_room(Some(100));
+    // Free space for one more record in the segment, but not for another segment.
+    disk.0.set_free_space(Some(100));
     let outcome = publish(&engine, &[Outgoing::to_topic(&exchange(), "t", vec![b'y'; 700])]);
     assert!(matches!(outcome[0], Err(PublishError::Unavailable { .. })), "{outcome:?}");
     assert_eq!((waiting(&engine, "a"), waiting(&engine, "b")), (1, 0));
@@ -193,12 +187,12 @@ fn a_topic_goes_to_all_its_queues_or_to_none() {
 fn a_full_disk_costs_no_writing() {
     let (disk, engine) = two_queues();
     publish(&engine, &[message("a", "m1", 900), message("a", "m2", 900)]);
-    disk.0.set_room(Some(1000));
+    disk.0.set_free_space(Some(1000));
     disk.1.written.store(0, SeqCst);
     let batch: Vec<Outgoing> = (0..100).map(|n| message("a", &format!("x{n}"), 1200)).collect();
     assert!(publish(&engine, &batch).iter().all(Result::is_err));
     for _ in 0..10 {
-        engine.prepare();
+        engine.prepare_spare();
     }
     let written = disk.1.written.load(SeqCst);
     assert!(written < 2000, "{written} bytes written on a full disk");
@@ -213,18 +207,18 @@ fn a_copy_whose_commit_failed_never_counts() {
         publish(&engine, &[message("b", "f1", 900)]);
         publish(&engine, &[message("b", "f2", 600)]);
         let retry = Verdict::Retry { after: Duration::ZERO, error: "it failed".into() };
-        let (request, _) = engine.settle(vec![(delivery.receipt.clone(), retry)], NOW).into_parts();
+        let (request, _) = engine.settle(vec![(delivery.receipt.clone(), retry)], NOW);
         disk.1.sync.store(true, SeqCst);
         engine.commit(vec![request], NOW);
         disk.1.sync.store(false, SeqCst);
-        let (_, outcomes) = engine.settle(vec![(delivery.receipt, Verdict::Done)], NOW).into_parts();
+        let (_, outcomes) = engine.settle(vec![(delivery.receipt, Verdict::Done)], NOW);
         assert_eq!(outcomes.resolve(Vec::new()), [Ok(Settled::Done)]);
         for filler in receive(&engine, "b") {
             drop(engine.settle(vec![(filler.receipt, Verdict::Done)], NOW));
         }
         engine.recycle();
         engine.sync_journals();
-        disk.0.start_again(Crash::PowerCut, &mut Chance(seed));
+        disk.0.restart(Crash::PowerCut, &mut SeededRng(seed));
         assert_eq!(receive(&open(&disk), "a"), [], "settled, synced, and back");
     }
 }
@@ -238,9 +232,9 @@ fn deferring_for_ever_does_not_fill_the_disk() {
         assert_eq!(delivery.attempt, 1);
         drop(engine.settle(vec![(delivery.receipt, Verdict::Defer { until: NOW })], NOW));
         if n % 100 == 0 {
-            engine.bound_active_journal();
-            engine.start_relocating();
-            while let Some(request) = engine.relocate_stragglers() {
+            engine.seal_oversized_journal();
+            engine.start_compaction();
+            while let Some(request) = engine.next_compaction_batch() {
                 engine.commit(vec![request], NOW);
             }
             engine.recycle();
@@ -256,9 +250,8 @@ fn replaying_letters_that_die_again_at_once_ends() {
     let (_, engine) = two_queues();
     let kill_all = || {
         for delivery in receive(&engine, "a") {
-            let (request, _) = engine
-                .settle(vec![(delivery.receipt, Verdict::Dead { reason: "hopeless".into() })], NOW)
-                .into_parts();
+            let (request, _) =
+                engine.settle(vec![(delivery.receipt, Verdict::Dead { reason: "hopeless".into() })], NOW);
             engine.commit(vec![request], NOW);
         }
     };
@@ -266,13 +259,13 @@ fn replaying_letters_that_die_again_at_once_ends() {
         publish(&engine, &[message("a", &format!("m{n}"), 10)]);
     }
     kill_all();
-    let (below, mut after, mut rounds) = (engine.deaths_so_far(), None, 0);
+    let (below, mut after, mut rounds) = (engine.next_dead_letter_number(), None, 0);
     loop {
         let step = engine.replay(&queue("a"), &DeadFilter::all(), after, below).unwrap();
         engine.commit(vec![step.request], NOW);
         kill_all();
         rounds += 1;
-        assert!(rounds < 10, "it goes on and on");
+        assert!(rounds < 10, "the replay does not end");
         match step.next {
             Some(next) => after = Some(next),
             None => break,
@@ -285,12 +278,12 @@ fn a_restored_catalog_overwrites_nothing_and_hides_nothing() {
     let (disk, engine) = two_queues();
     let backup = SimDisk::default();
     publish(&engine, &[message("a", "m", 10)]);
-    backup.take_file(&disk.0, "queues.json", "queues.json");
+    backup.copy_file(&disk.0, "queues.json", "queues.json");
     for n in 0..150 {
         assert_eq!(publish(&engine, &[message("a", &format!("m{n}"), 4000)]), [Ok(())]);
     }
     engine.finish();
-    disk.0.take_file(&backup, "queues.json", "queues.json");
+    disk.0.copy_file(&backup, "queues.json", "queues.json");
     let engine = open(&disk);
     for n in 0..20 {
         assert_eq!(publish(&engine, &[message("a", &format!("n{n}"), 4000)]), [Ok(())]);
@@ -299,8 +292,8 @@ fn a_restored_catalog_overwrites_nothing_and_hides_nothing() {
     assert_eq!(publish(&engine, &[message("later", "l", 10)]), [Ok(())]);
     engine.finish();
     assert_eq!(waiting(&open(&disk), "a"), 171);
-    // A backup from before a queue existed: its messages are not thrown away for that.
-    disk.0.take_file(&backup, "queues.json", "queues.json");
+    // A backup from before a queue was declared must not discard its messages.
+    disk.0.copy_file(&backup, "queues.json", "queues.json");
     let refused = recover(Arc::new(disk), SIZES, NOW, None).err();
     assert!(
         matches!(&refused, Some(OpenError::Catalog { problem, .. }) if problem.contains("does not list")),
@@ -310,19 +303,19 @@ fn a_restored_catalog_overwrites_nothing_and_hides_nothing() {
 
 #[test]
 fn a_torn_commit_in_a_used_file_is_torn_and_not_damaged() {
-    use crate::record::{Commit, Head, Kind, Parts};
+    use crate::record::{Commit, Kind, PayloadParts, RecordHeader};
     let salt = 77;
-    // What a recycled file holds behind its new records.
+    // A recycled file has stale bytes after its new records.
     let mut bytes: Vec<u8> = (0..4usize << 20).map(|n| ((n * 7) % 251) as u8).collect();
     let headers = crawlway_broker::Headers::new();
     let mut at = 32;
     while at < 1 << 20 {
-        let parts = Parts {
+        let parts = PayloadParts {
             published_at: NOW,
             due: NOW,
             group: None,
-            carried: None,
-            death: None,
+            history: None,
+            dead_letter: None,
             id: "x",
             key: None,
             headers: &headers,
@@ -330,7 +323,7 @@ fn a_torn_commit_in_a_used_file_is_torn_and_not_damaged() {
         };
         let mut record = Vec::new();
         let payload = parts.append_record(&mut record);
-        Head::write(&mut record, payload, Commit { number: 5, start: 32 }, 0, Kind::Message, salt);
+        RecordHeader::write(&mut record, payload, Commit { number: 5, start: 32 }, 0, Kind::Message, salt);
         bytes[at..at + record.len()].copy_from_slice(&record);
         at += record.len();
     }
@@ -339,7 +332,7 @@ fn a_torn_commit_in_a_used_file_is_torn_and_not_damaged() {
     }
     let mut holes = 0;
     let end = crate::segment::scan(&bytes, salt, None, |found| {
-        holes += usize::from(!matches!(found, crate::segment::Found::Record { .. }));
+        holes += usize::from(!matches!(found, crate::segment::ScanItem::Record { .. }));
     });
     assert!(end.torn > 0 && holes <= 1, "torn, not damaged: {end:?} {holes}");
 }
@@ -348,15 +341,15 @@ fn a_torn_commit_in_a_used_file_is_torn_and_not_damaged() {
 fn a_process_that_was_suspended_still_holds_what_it_held() {
     let (_, mut engine) = two_queues();
     let lease = Duration::from_secs(60);
-    engine.notice_freezes(Duration::from_secs(3), NOW);
+    engine.detect_suspensions(Duration::from_secs(3), NOW);
     publish(&engine, &[message("a", "m", 10)]);
     let held = receive(&engine, "a").remove(0);
     let later = NOW + Duration::from_secs(90);
     assert_eq!(engine.receive(&queue("a"), 1, later).unwrap().deliveries, [], "it is held");
     assert_eq!(engine.extend(std::slice::from_ref(&held.receipt), lease, later), [Ok(())]);
-    // Looked at all the while, a lease that is not extended ends.
+    // With regular lease checks, a lease that is not extended ends.
     for second in 90..=151 {
-        engine.look(NOW + Duration::from_secs(second));
+        engine.expire_leases(NOW + Duration::from_secs(second));
     }
     let again = engine.receive(&queue("a"), 1, NOW + Duration::from_secs(151)).unwrap().deliveries;
     assert_eq!(again.iter().map(|again| (again.attempt, again.losses)).collect::<Vec<_>>(), [(1, 1)]);

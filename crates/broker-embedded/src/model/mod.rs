@@ -1,7 +1,7 @@
-//! The engine against a model, on a disk that crashes, tears writes, loses what was not synced, and fills up.
+//! Model-based tests: random operations on a simulated disk with crashes, torn writes and a full disk, checked by an oracle.
 
 mod damage;
 mod disk;
 mod faults;
 mod oracle;
-mod world;
+mod simulation;

@@ -1,58 +1,58 @@
-//! What must be true of every message, given what its publisher and its receivers were told.
+//! Test oracle: what must hold for every message, given the replies that its publisher and consumers got.
 
-use super::{disk::Crash, world::MAX_SOLO_CRASHES};
+use super::{disk::Crash, simulation::MAX_SOLO_CRASHES};
 use crawlway_broker::{Cause, DeadLetter, Delivery, Timestamp};
 use std::collections::BTreeMap;
 
 /// Whether a message is in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// Its publisher was told that it certainly is not.
-    Never,
-    /// Nobody was told: a crash came first.
-    Perhaps,
-    /// It is, alive or dead.
-    There,
-    /// It is not, and must not come back.
-    Gone,
+enum Presence {
+    /// Its publish was rejected.
+    Rejected,
+    /// Its publish or settle got no reply before a crash.
+    Unknown,
+    /// Pending, in flight or dead.
+    Present,
+    /// Settled; must not be redelivered.
+    Removed,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct ExpectedMessage {
     queue: usize,
     group: Option<usize>,
     body: String,
-    fate: Fate,
+    presence: Presence,
     due: Timestamp,
     in_flight: bool,
-    /// Known for certain to be a dead letter.
+    /// Certainly a dead letter.
     dead: bool,
-    /// May be a dead letter: the machine stopped before anybody was told.
-    perhaps_dead: bool,
-    /// Bounds of the number of its next attempt.
+    /// Possibly a dead letter: a crash came before the reply.
+    possibly_dead: bool,
+    /// Bounds of its next attempt number.
     attempts: (u32, u32),
-    /// Its receiver runs nothing else.
-    alone: bool,
-    /// Its lease ended while it ran alone, and the queue may not have looked since: a crash now may count.
+    /// Whether its worker runs it solo.
+    solo: bool,
+    /// Whether its lease ended while it ran solo, possibly unnoticed by the queue: a crash now may count.
     unseen_loss: bool,
-    /// Bounds of the number of its solo crashes.
+    /// Bounds of its number of solo crashes.
     solo_crashes: (u32, u32),
-    /// Its place in line, unless it was replayed, which moves it to the end.
+    /// Order of publishing; `None` after a replay, which moves it to the end.
     order: Option<usize>,
 }
 
-/// Everything that is known.
+/// Expected state of all messages.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    messages: BTreeMap<String, Known>,
+    messages: BTreeMap<String, ExpectedMessage>,
 }
 
-/// What happened to a publish, as far as its publisher knows.
+/// Reply to a publish or replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    Yes,
-    No,
-    Nothing,
+pub(super) enum Reply {
+    Accepted,
+    Rejected,
+    Missing,
 }
 
 impl Oracle {
@@ -63,212 +63,212 @@ impl Oracle {
         group: Option<usize>,
         body: &str,
         due: Timestamp,
-        told: Told,
+        reply: Reply,
     ) {
-        let fate = match told {
-            Told::Yes => Fate::There,
-            Told::No => Fate::Never,
-            Told::Nothing => Fate::Perhaps,
+        let presence = match reply {
+            Reply::Accepted => Presence::Present,
+            Reply::Rejected => Presence::Rejected,
+            Reply::Missing => Presence::Unknown,
         };
         let order = Some(self.messages.len());
         let body = body.to_owned();
-        let known = Known {
+        let expected = ExpectedMessage {
             queue,
             group,
             body,
-            fate,
+            presence,
             due,
             in_flight: false,
             dead: false,
-            perhaps_dead: false,
+            possibly_dead: false,
             attempts: (1, 1),
-            alone: false,
+            solo: false,
             unseen_loss: false,
             solo_crashes: (0, 0),
             order,
         };
-        self.messages.insert(id.to_owned(), known);
+        self.messages.insert(id.to_owned(), expected);
     }
 
-    fn known(&mut self, id: &str) -> &mut Known {
+    fn message(&mut self, id: &str) -> &mut ExpectedMessage {
         self.messages.get_mut(id).unwrap_or_else(|| panic!("{id} was never published"))
     }
 
-    /// Checks a delivery against everything that is known.
+    /// Checks a delivery.
     pub(super) fn delivered(&mut self, delivery: &Delivery, queue: usize, now: Timestamp, max_attempts: u32) {
         let id = delivery.message.id.as_str();
-        let known = self.known(id).clone();
+        let expected = self.message(id).clone();
         assert!(
-            !matches!(known.fate, Fate::Never | Fate::Gone),
-            "{id} came back although it is {:?}",
-            known.fate
+            !matches!(expected.presence, Presence::Rejected | Presence::Removed),
+            "{id} is delivered although it is {:?}",
+            expected.presence
         );
-        assert_eq!(known.queue, queue, "{id} came out of another queue");
-        assert_eq!(known.body.as_bytes(), &*delivery.message.body, "{id} has another body");
-        assert!(!known.in_flight, "{id} is delivered while it is in flight");
-        assert!(!known.dead, "{id} is delivered although it is dead");
-        assert!(known.due <= now, "{id} came early, at {now:?} instead of {:?}", known.due);
+        assert_eq!(expected.queue, queue, "{id} came out of another queue");
+        assert_eq!(expected.body.as_bytes(), &*delivery.message.body, "{id} has another body");
+        assert!(!expected.in_flight, "{id} is delivered while it is in flight");
+        assert!(!expected.dead, "{id} is delivered although it is dead");
+        assert!(expected.due <= now, "{id} came early, at {now:?} instead of {:?}", expected.due);
         assert!(delivery.attempt <= max_attempts, "{id} has attempt {}", delivery.attempt);
-        assert!(known.solo_crashes.0 < MAX_SOLO_CRASHES, "{id} has taken too many processes with it");
-        let (least, most) = known.attempts;
+        assert!(expected.solo_crashes.0 < MAX_SOLO_CRASHES, "{id} has drained too many processes with it");
+        let (min, max) = expected.attempts;
         assert!(
-            (least..=most).contains(&delivery.attempt),
-            "{id}: attempt {} not in {least}..={most}",
+            (min..=max).contains(&delivery.attempt),
+            "{id}: attempt {} not in {min}..={max}",
             delivery.attempt
         );
-        if let Some(group) = known.group {
+        if let Some(group) = expected.group {
             for (other, it) in &self.messages {
                 if it.group != Some(group) || it.queue != queue || other == id {
                     continue;
                 }
                 assert!(!it.in_flight, "{id} is delivered while {other} of its group is in flight");
-                let waits =
-                    it.fate == Fate::There && !it.dead && !it.perhaps_dead && it.attempts.1 <= max_attempts;
-                let behind = it.order.is_none() || known.order.is_none() || it.order > known.order;
+                let waits = it.presence == Presence::Present
+                    && !it.dead
+                    && !it.possibly_dead
+                    && it.attempts.1 <= max_attempts;
+                let behind = it.order.is_none() || expected.order.is_none() || it.order > expected.order;
                 assert!(!waits || behind, "{id} is delivered before {other}, which is first in its group");
             }
         }
-        let known = self.known(id);
-        (known.in_flight, known.alone, known.unseen_loss) = (true, false, false);
-        known.perhaps_dead = false;
-        known.solo_crashes.1 = known.solo_crashes.1.min(MAX_SOLO_CRASHES - 1);
-        known.attempts = (delivery.attempt, delivery.attempt);
+        let expected = self.message(id);
+        (expected.in_flight, expected.solo, expected.unseen_loss) = (true, false, false);
+        expected.possibly_dead = false;
+        expected.solo_crashes.1 = expected.solo_crashes.1.min(MAX_SOLO_CRASHES - 1);
+        expected.attempts = (delivery.attempt, delivery.attempt);
     }
 
     pub(super) fn done(&mut self, id: &str) {
-        let known = self.known(id);
-        (known.fate, known.in_flight) = (Fate::Gone, false);
+        let expected = self.message(id);
+        (expected.presence, expected.in_flight) = (Presence::Removed, false);
     }
 
-    /// Taken out at the end, to be counted.
-    pub(super) fn taken(&mut self, id: &str) {
-        let known = self.known(id);
-        (known.in_flight, known.dead) = (false, true);
+    /// Settled in the final drain.
+    pub(super) fn drained(&mut self, id: &str) {
+        let expected = self.message(id);
+        (expected.in_flight, expected.dead) = (false, true);
     }
 
-    /// Nothing runs beside it.
-    pub(super) fn alone(&mut self, id: &str) {
-        self.known(id).alone = true;
+    pub(super) fn mark_solo(&mut self, id: &str) {
+        self.message(id).solo = true;
     }
 
-    /// A message that was to be done may be, although nobody was told.
-    pub(super) fn perhaps_done(&mut self, id: &str) {
-        let known = self.known(id);
-        if known.fate == Fate::There {
-            known.fate = Fate::Perhaps;
+    /// Settled without a reply: the message may be removed.
+    pub(super) fn possibly_done(&mut self, id: &str) {
+        let expected = self.message(id);
+        if expected.presence == Presence::Present {
+            expected.presence = Presence::Unknown;
         }
     }
 
-    /// The machine stopped in the middle of a verdict: it came true, or its delivery is lost.
-    pub(super) fn cut_off(&mut self, id: &str) {
-        let known = self.known(id);
-        known.in_flight = false;
-        known.attempts.1 += 1;
-        known.solo_crashes.1 += u32::from(known.alone);
-        known.due = Timestamp::default();
-        known.perhaps_dead = true;
+    /// The machine stopped during a settle: it took effect, or the delivery is lost.
+    pub(super) fn interrupted(&mut self, id: &str) {
+        let expected = self.message(id);
+        expected.in_flight = false;
+        expected.attempts.1 += 1;
+        expected.solo_crashes.1 += u32::from(expected.solo);
+        expected.due = Timestamp::default();
+        expected.possibly_dead = true;
     }
 
     pub(super) fn retried(&mut self, id: &str, due: Timestamp) {
-        let known = self.known(id);
-        known.in_flight = false;
-        known.due = due;
-        known.attempts = (known.attempts.0 + 1, known.attempts.1 + 1);
+        let expected = self.message(id);
+        expected.in_flight = false;
+        expected.due = due;
+        expected.attempts = (expected.attempts.0 + 1, expected.attempts.1 + 1);
     }
 
     pub(super) fn deferred(&mut self, id: &str, until: Timestamp) {
-        let known = self.known(id);
-        (known.in_flight, known.due) = (false, until);
+        let expected = self.message(id);
+        (expected.in_flight, expected.due) = (false, until);
     }
 
     pub(super) fn died(&mut self, id: &str) {
-        let known = self.known(id);
-        (known.in_flight, known.dead) = (false, true);
+        let expected = self.message(id);
+        (expected.in_flight, expected.dead) = (false, true);
     }
 
-    /// The lease of a delivery has ended.
-    pub(super) fn lost(&mut self, id: &str) {
-        let known = self.known(id);
-        (known.in_flight, known.unseen_loss) = (false, known.alone);
-        known.due = Timestamp::default();
+    pub(super) fn lease_expired(&mut self, id: &str) {
+        let expected = self.message(id);
+        (expected.in_flight, expected.unseen_loss) = (false, expected.solo);
+        expected.due = Timestamp::default();
     }
 
-    /// Everything that waits in a queue was thrown away; told, or cut off.
-    pub(super) fn purged(&mut self, queue: usize, told: bool) {
-        for known in self.messages.values_mut().filter(|known| known.queue == queue) {
-            // What may be dead, by attempts used up, may also be a dead letter still.
-            let maybe_dead = known.perhaps_dead || known.attempts.1 > super::world::MAX_ATTEMPTS;
-            if known.fate == Fate::There && !known.in_flight && !known.dead {
-                known.fate = if told && !maybe_dead { Fate::Gone } else { Fate::Perhaps };
+    /// A queue was purged, with or without a reply.
+    pub(super) fn purged(&mut self, queue: usize, confirmed: bool) {
+        for expected in self.messages.values_mut().filter(|expected| expected.queue == queue) {
+            // A message with all attempts used up may be a dead letter, which a purge keeps.
+            let maybe_dead = expected.possibly_dead || expected.attempts.1 > super::simulation::MAX_ATTEMPTS;
+            if expected.presence == Presence::Present && !expected.in_flight && !expected.dead {
+                expected.presence =
+                    if confirmed && !maybe_dead { Presence::Removed } else { Presence::Unknown };
             }
         }
     }
 
-    pub(super) fn replayed(&mut self, id: &str, told: Told) {
-        let known = self.known(id);
-        known.order = None;
-        match told {
-            Told::Yes => {
-                (known.dead, known.attempts, known.solo_crashes) = (false, (1, 1), (0, 0));
-                known.due = Timestamp::default();
+    pub(super) fn replayed(&mut self, id: &str, reply: Reply) {
+        let expected = self.message(id);
+        expected.order = None;
+        match reply {
+            Reply::Accepted => {
+                (expected.dead, expected.attempts, expected.solo_crashes) = (false, (1, 1), (0, 0));
+                expected.due = Timestamp::default();
             }
-            Told::No => {}
-            Told::Nothing => {
-                (known.dead, known.perhaps_dead) = (false, true);
-                (known.attempts.0, known.solo_crashes.0) = (1, 0);
-                known.due = Timestamp::default();
+            Reply::Rejected => {}
+            Reply::Missing => {
+                (expected.dead, expected.possibly_dead) = (false, true);
+                (expected.attempts.0, expected.solo_crashes.0) = (1, 0);
+                expected.due = Timestamp::default();
             }
         }
     }
 
-    /// The machine has stopped and started again. When the disk was full, a journal may be behind: then a
-    /// failed or dead delivery may be as if it had been in flight.
+    /// The machine was restarted. After a full disk, journal events may be missing, so that a failed or dead delivery may
+    /// be as if in flight.
     pub(super) fn crashed(&mut self, crash: Crash, journal_may_be_behind: bool) {
-        for known in self.messages.values_mut() {
-            if known.in_flight {
-                known.in_flight = false;
-                known.due = Timestamp::default();
-                let solo = u32::from(known.alone);
-                known.solo_crashes = (known.solo_crashes.0 + solo, known.solo_crashes.1 + solo);
+        for expected in self.messages.values_mut() {
+            if expected.in_flight {
+                expected.in_flight = false;
+                expected.due = Timestamp::default();
+                let solo = u32::from(expected.solo);
+                expected.solo_crashes = (expected.solo_crashes.0 + solo, expected.solo_crashes.1 + solo);
             }
-            known.solo_crashes.1 += u32::from(std::mem::take(&mut known.unseen_loss));
-            known.perhaps_dead |= known.solo_crashes.1 >= MAX_SOLO_CRASHES;
+            expected.solo_crashes.1 += u32::from(std::mem::take(&mut expected.unseen_loss));
+            expected.possibly_dead |= expected.solo_crashes.1 >= MAX_SOLO_CRASHES;
             if crash == Crash::PowerCut || journal_may_be_behind {
-                known.attempts = (1, super::world::MAX_ATTEMPTS + 1);
-                known.solo_crashes = (0, MAX_SOLO_CRASHES);
-                known.due = Timestamp::default();
-                (known.dead, known.perhaps_dead) = (false, true);
+                expected.attempts = (1, super::simulation::MAX_ATTEMPTS + 1);
+                expected.solo_crashes = (0, MAX_SOLO_CRASHES);
+                expected.due = Timestamp::default();
+                (expected.dead, expected.possibly_dead) = (false, true);
             }
             if crash == Crash::PowerCut {
-                // What was settled in the last second may come back.
-                if known.fate == Fate::Gone {
-                    known.fate = Fate::Perhaps;
+                // A power cut may undo the settles of the last second.
+                if expected.presence == Presence::Removed {
+                    expected.presence = Presence::Unknown;
                 }
             }
         }
     }
 
-    /// Checks a dead letter.
-    pub(super) fn is_dead(&mut self, letter: &DeadLetter, queue: usize) {
+    pub(super) fn check_dead_letter(&mut self, letter: &DeadLetter, queue: usize) {
         let id = letter.message.id.as_str();
-        let known = self.known(id);
+        let expected = self.message(id);
         assert!(
-            !matches!(known.fate, Fate::Never | Fate::Gone),
+            !matches!(expected.presence, Presence::Rejected | Presence::Removed),
             "{id} is a dead letter although it is {:?}",
-            known.fate
+            expected.presence
         );
-        assert_eq!(known.queue, queue, "{id} died in another queue");
-        assert_eq!(known.body.as_bytes(), &*letter.message.body, "{id} died with another body");
-        assert!(!known.in_flight, "{id} is dead while it is in flight");
-        let innocent = known.solo_crashes.1 < MAX_SOLO_CRASHES;
+        assert_eq!(expected.queue, queue, "{id} died in another queue");
+        assert_eq!(expected.body.as_bytes(), &*letter.message.body, "{id} died with another body");
+        assert!(!expected.in_flight, "{id} is dead while it is in flight");
+        let innocent = expected.solo_crashes.1 < MAX_SOLO_CRASHES;
         assert!(letter.cause != Cause::WorkerLost || !innocent, "{id} is innocent, and dead: {letter:?}");
     }
 
-    /// The ids of all messages that must still be somewhere.
-    pub(super) fn must_be_there(&self) -> Vec<String> {
+    /// Ids of all messages that must be present.
+    pub(super) fn present_ids(&self) -> Vec<String> {
         self.messages
             .iter()
-            .filter(|(_, known)| known.fate == Fate::There)
+            .filter(|(_, expected)| expected.presence == Presence::Present)
             .map(|(id, _)| id.clone())
             .collect()
     }

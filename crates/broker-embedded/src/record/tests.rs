@@ -7,12 +7,12 @@ fn failure() -> impl Strategy<Value = Failure> {
     (".{0,40}", any::<u64>()).prop_map(|(error, at)| Failure { error, at: Timestamp::from_millis(at) })
 }
 
-fn carried() -> impl Strategy<Value = Carried> {
+fn history() -> impl Strategy<Value = MessageHistory> {
     let errors = (prop::option::of(failure()), prop::option::of(failure()));
     let losses = any::<(u16, u16)>().prop_map(|(all, solo)| Losses { all, solo });
     (any::<(u32, u32, u64, u32, u32)>(), losses, errors).prop_map(|(n, losses, (first_error, last_error))| {
-        Carried {
-            origin: Place { segment: n.0, offset: n.1 },
+        MessageHistory {
+            origin: Position { segment: n.0, offset: n.1 },
             sequence: n.2,
             attempts: n.3,
             replays: n.4,
@@ -31,19 +31,19 @@ prop_compose! {
     fn stored()(
         times in any::<(u64, u64)>(),
         group in prop::option::of(".{0,140}"),
-        carried in prop::option::of(carried()),
-        death in prop::option::of((any::<(u64, u64)>(), ".{0,300}", cause())),
+        history in prop::option::of(history()),
+        dead_letter in prop::option::of((any::<(u64, u64)>(), ".{0,300}", cause())),
         id in ".{1,40}",
         key in prop::option::of(".{0,20}"),
         headers in prop::collection::btree_map(".{1,20}", ".{0,20}", 0..4),
         body in prop::collection::vec(any::<u8>(), 0..200),
-    ) -> Stored {
-        Stored {
+    ) -> StoredMessage {
+        StoredMessage {
             published_at: Timestamp::from_millis(times.0),
             due: Timestamp::from_millis(times.1),
             group,
-            carried,
-            death: death.map(|((number, at), reason, cause)| Death {
+            history,
+            dead_letter: dead_letter.map(|((number, at), reason, cause)| DeadLetterInfo {
                 number,
                 at: Timestamp::from_millis(at),
                 cause,
@@ -57,10 +57,10 @@ prop_compose! {
     }
 }
 
-fn written(stored: &Stored, salt: u32) -> (Vec<u8>, usize) {
+fn written(stored: &StoredMessage, salt: u32) -> (Vec<u8>, usize) {
     let mut record = Vec::new();
     let payload = stored.parts().append_record(&mut record);
-    Head::write(&mut record, payload, Commit { number: 7, start: 32 }, 3, Kind::Message, salt);
+    RecordHeader::write(&mut record, payload, Commit { number: 7, start: 32 }, 3, Kind::Message, salt);
     (record, payload)
 }
 
@@ -69,30 +69,30 @@ proptest! {
     fn what_is_written_is_read_back(stored in stored(), salt: u32) {
         let (record, payload) = written(&stored, salt);
         prop_assert_eq!(record.len(), record_size(payload));
-        let head = Head::read(&record, salt).unwrap();
+        let header = RecordHeader::read(&record, salt).unwrap();
         let bytes = Bytes::copy_from_slice(&record[HEADER..HEADER + payload]);
-        prop_assert!(head.verifies(&bytes, salt));
-        prop_assert_eq!((head.payload as usize, head.commit.number, head.queue), (payload, 7, 3));
-        let outline = Outline::read(&bytes).unwrap();
-        prop_assert_eq!(outline.group, stored.group.as_deref());
-        prop_assert_eq!(Stored::read(&bytes).unwrap(), stored);
+        prop_assert!(header.matches(&bytes, salt));
+        prop_assert_eq!((header.payload as usize, header.commit.number, header.queue), (payload, 7, 3));
+        let summary = PayloadSummary::read(&bytes).unwrap();
+        prop_assert_eq!(summary.group, stored.group.as_deref());
+        prop_assert_eq!(StoredMessage::read(&bytes).unwrap(), stored);
     }
 
     #[test]
     fn a_flipped_bit_or_another_salt_is_noticed(stored in stored(), salt: u32, bit: prop::sample::Index) {
         let (mut record, payload) = written(&stored, salt);
-        prop_assert!(Head::read(&record, salt ^ 1).is_none());
+        prop_assert!(RecordHeader::read(&record, salt ^ 1).is_none());
         let bit = bit.index((HEADER + payload) * 8);
         record[bit / 8] ^= 1 << (bit % 8);
-        let intact = Head::read(&record, salt)
-            .is_some_and(|head| head.verifies(&record[HEADER..HEADER + payload], salt));
+        let intact = RecordHeader::read(&record, salt)
+            .is_some_and(|header| header.matches(&record[HEADER..HEADER + payload], salt));
         prop_assert!(!intact);
     }
 
     #[test]
     fn no_bytes_make_reading_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), salt: u32) {
-        let _ = Head::read(&bytes, salt);
-        let _ = Outline::read(&bytes);
-        let _ = Stored::read(&bytes.into());
+        let _ = RecordHeader::read(&bytes, salt);
+        let _ = PayloadSummary::read(&bytes);
+        let _ = StoredMessage::read(&bytes.into());
     }
 }

@@ -1,4 +1,4 @@
-//! The embedded queue with one deliberate breach of the contract.
+//! Fault injection: the embedded queue with one violation of the contract.
 
 use crawlway_broker::{
     Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength, Outgoing,
@@ -7,7 +7,7 @@ use crawlway_broker::{
 use crawlway_broker_embedded::EmbeddedBroker;
 use std::{sync::Arc, time::Duration};
 
-/// One deliberate breach of the contract.
+/// A violation of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Nothing,
@@ -25,7 +25,7 @@ pub(crate) enum Fault {
     LosesTheFirstError,
     ReplayKeepsAttempts,
     PauseDoesNothing,
-    DepthStandsStill,
+    DepthIsConstant,
 }
 
 #[derive(Debug)]
@@ -34,15 +34,15 @@ pub(crate) struct Faulty {
     pub(crate) fault: Fault,
 }
 
-/// Longer than any case takes.
-const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+/// Longer than any case.
+const LONG_LEASE: Duration = Duration::from_secs(1_000_000);
 
 impl Faulty {
     async fn settle_one(&self, receipt: Receipt, verdict: Verdict) -> Result<Settled, SettleError> {
         let verdict = match (self.fault, verdict) {
-            // The message stays in flight, and comes back as such.
+            // The message stays in flight and is redelivered after the outage.
             (Fault::ForgetsSettlesInAnOutage, Verdict::Done) => {
-                return self.inner.extend(&[receipt], FOR_EVER).await.remove(0).map(|()| Settled::Done);
+                return self.inner.extend(&[receipt], LONG_LEASE).await.remove(0).map(|()| Settled::Done);
             }
             (Fault::RetryCountsNothing, Verdict::Retry { .. }) => {
                 let requeued = self.inner.settle(vec![(receipt, Verdict::Requeue)]).await.remove(0);
@@ -141,7 +141,7 @@ impl Broker for Faulty {
 
     async fn depth(&self, queue: &QueueName) -> Result<Depth, BrokerError> {
         let depth = self.inner.depth(queue).await?;
-        Ok(if self.fault == Fault::DepthStandsStill { Depth::default() } else { depth })
+        Ok(if self.fault == Fault::DepthIsConstant { Depth::default() } else { depth })
     }
 
     async fn purge(&self, queue: &QueueName) -> Result<u64, BrokerError> {

@@ -1,8 +1,7 @@
-//! The suite can fail: each of these breaches of the contract is found by the cases that are about it. And `Limited`
-//! passes the suite.
+//! Proof of the conformance suite: each injected fault fails the cases about it, and `LengthLimited` passes all cases.
 
 mod faulty;
-mod limited;
+mod length_limited;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -10,17 +9,17 @@ use faulty::{Fault, Faulty};
 use std::{sync::Arc, time::Duration};
 use support::EmbeddedHarness;
 
-/// Writes a test per fault that runs these cases on the embedded queue with the fault, and expects each to fail.
-macro_rules! finds {
+/// Defines a test per fault that expects each of these cases to fail.
+macro_rules! detects {
     ($($test:ident, $fault:ident: $($module:ident::$case:ident),+;)*) => {
         $(#[test]
         fn $test() {
-            $(is_found(Fault::$fault, stringify!($module), stringify!($case));)+
+            $(assert_detected(Fault::$fault, stringify!($module), stringify!($case));)+
         })*
     };
 }
 
-fn is_found(fault: Fault, module: &str, case: &str) {
+fn assert_detected(fault: Fault, module: &str, case: &str) {
     crawlway_conformance::must_fail(&format!("{module}::{case} on a broker with {fault:?}"), || {
         crawlway_broker_conformance::run(module, case, async || {
             EmbeddedHarness::new(Duration::from_secs(1), move |inner| {
@@ -30,7 +29,7 @@ fn is_found(fault: Fault, module: &str, case: &str) {
     });
 }
 
-finds! {
+detects! {
     a_header_is_lost, LosesAHeader: content::every_field_arrives, content::every_header_arrives;
     a_message_in_ten_is_lost, LosesOneInTen: load::nothing_is_lost_or_repeated;
     the_order_is_reversed, ReversesOrder: delivery::the_order_of_one_publisher_is_kept;
@@ -59,6 +58,6 @@ finds! {
     a_replay_keeps_attempts, ReplayKeepsAttempts: dead::a_replayed_message_starts_over;
     a_pause_does_nothing, PauseDoesNothing:
         admin::a_pause_stops_deliveries_only, durability::a_pause_survives_an_outage;
-    the_depth_stands_still, DepthStandsStill:
+    the_depth_is_constant, DepthIsConstant:
         admin::depth_shows_each_state_and_the_oldest_age, delay::a_retry_and_a_deferral_wait_for_their_time;
 }

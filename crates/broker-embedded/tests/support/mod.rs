@@ -1,4 +1,4 @@
-//! The embedded queue for the conformance suite, on a clock that the suite moves.
+//! Harness of the embedded queue for the conformance suite, with a manual clock.
 
 use crawlway_broker::{Broker, Timestamp};
 use crawlway_broker_conformance::Harness;
@@ -12,13 +12,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Makes what the suite sees of a queue that was opened.
+/// Wraps the opened queue for the suite.
 type Wrap = Box<dyn Fn(EmbeddedBroker) -> Arc<dyn Broker> + Send>;
 
 pub(crate) struct EmbeddedHarness {
     clock: Arc<ManualClock>,
     folder: TempDir,
-    /// Each crash goes on in a folder of its own.
+    /// Number of the current folder: each crash continues in a copy.
     generation: u32,
     broker: Option<Arc<dyn Broker>>,
     wrap: Wrap,
@@ -53,8 +53,8 @@ impl EmbeddedHarness {
     }
 }
 
-/// Copies all files, unless housekeeping came or went with one of them meanwhile: such a copy is of no one moment.
-fn copied_at_one_moment(from: &Path, to: &Path) -> bool {
+/// Copies all files; `false` if housekeeping created or removed one meanwhile, so that the copy is inconsistent.
+fn copy_snapshot(from: &Path, to: &Path) -> bool {
     let names = || -> BTreeSet<_> {
         let entries = fs::read_dir(from).expect("the directory can be listed");
         entries.map(|entry| entry.expect("the directory can be listed").file_name()).collect()
@@ -77,12 +77,12 @@ impl Harness for EmbeddedHarness {
         self.open()
     }
 
-    /// Goes on with the files as they are at this moment, which is what a killed process leaves.
+    /// Continues with a copy of the files at this moment, as after a kill.
     async fn crash(&mut self) -> Arc<dyn Broker> {
         let before = self.directory();
         loop {
             self.generation += 1;
-            if copied_at_one_moment(&before, &self.directory()) {
+            if copy_snapshot(&before, &self.directory()) {
                 return self.open();
             }
         }

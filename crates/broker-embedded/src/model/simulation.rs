@@ -1,11 +1,11 @@
-//! Random lives of an engine: operations, crashes in the middle of them, and a full disk, watched by the oracle.
+//! Random operations on an engine, with crashes in between and a full disk, checked by the oracle.
 
 use super::{
-    disk::{Chance, Crash, SimDisk},
-    oracle::{Oracle, Told},
+    disk::{Crash, SeededRng, SimDisk},
+    oracle::{Oracle, Reply},
 };
 use crate::{
-    engine::{CommitError, Engine, Prepared, Request, Sizes},
+    engine::{CommitError, Engine, Request, Sizes},
     error::OpenError,
     recover::{Recovery, recover},
 };
@@ -24,10 +24,10 @@ const QUEUES: [&str; 2] = ["plain", "grouped"];
 
 pub(super) const SIZES: Sizes = Sizes {
     first_segment: 2048,
-    largest_segment: 8192,
-    largest_message: 4096,
+    max_segment: 8192,
+    max_message: 4096,
     reserve: 512,
-    large_journal: 2048,
+    journal_threshold: 2048,
 };
 
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ enum Op {
     Extend {
         which: usize,
     },
-    Alone {
+    MarkSolo {
         which: usize,
     },
     Advance {
@@ -60,10 +60,10 @@ enum Op {
     },
     SyncJournals,
     Prepare,
-    StartMoves,
-    CommitMoves,
-    /// Moves that meet a delivery: the message is taken, settled, and only then are the moves written.
-    RacingMoves {
+    PrepareCompaction,
+    CommitCompaction,
+    /// A compaction that races with a delivery: the message is settled between preparing and committing it.
+    RacingCompaction {
         queue: usize,
         verdict: u8,
         delay: u64,
@@ -83,8 +83,8 @@ enum Op {
         after: u32,
     },
     Restart,
-    Full {
-        room: Option<usize>,
+    SetFreeSpace {
+        free_space: Option<usize>,
     },
 }
 
@@ -97,47 +97,59 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (0..8usize, 1..4usize, 0..9u8, delay.clone())
             .prop_map(|(which, count, verdict, delay)| Op::Settle { which, count, verdict, delay }),
         1 => (0..8usize).prop_map(|which| Op::Extend { which }),
-        2 => (0..8usize).prop_map(|which| Op::Alone { which }),
+        2 => (0..8usize).prop_map(|which| Op::MarkSolo { which }),
         3 => (1..1500u64).prop_map(|millis| Op::Advance { millis }),
         1 => Just(Op::SyncJournals),
         2 => Just(Op::Prepare),
-        3 => Just(Op::StartMoves),
-        3 => Just(Op::CommitMoves),
+        3 => Just(Op::PrepareCompaction),
+        3 => Just(Op::CommitCompaction),
         3 => (0..2usize, 0..9u8, delay, prop::option::of(0..6u32))
-            .prop_map(|(queue, verdict, delay, stop)| Op::RacingMoves { queue, verdict, delay, stop }),
+            .prop_map(|(queue, verdict, delay, stop)| Op::RacingCompaction { queue, verdict, delay, stop }),
         1 => (0..2usize).prop_map(|queue| Op::Purge { queue }),
         1 => (0..2usize).prop_map(|queue| Op::Replay { queue }),
         1 => (0..2usize).prop_map(|queue| Op::Depth { queue }),
         2 => (any::<bool>(), 0..20u32).prop_map(|(power_cut, after)| Op::Crash { power_cut, after }),
         1 => Just(Op::Restart),
-        1 => prop::option::weighted(0.6, 0..6000usize).prop_map(|room| Op::Full { room }),
+        1 => prop::option::weighted(0.6, 0..6000usize).prop_map(|free_space| Op::SetFreeSpace { free_space }),
     ]
 }
 
-struct World {
+struct Simulation {
     disk: SimDisk,
     engine: Engine,
     oracle: Oracle,
     now: Timestamp,
-    chance: Chance,
-    /// What is in flight: receipt, id, end of lease.
-    flights: Vec<(Receipt, String, Timestamp)>,
-    stale: Vec<Receipt>,
-    moves: Vec<Request>,
+    rng: SeededRng,
+    /// Deliveries in flight: receipt, id, end of lease.
+    in_flight: Vec<(Receipt, String, Timestamp)>,
+    expired: Vec<Receipt>,
+    relocations: Vec<Request>,
     published: usize,
-    /// What the next stop of the machine is.
+    /// Kind of the next crash.
     crash: Crash,
-    /// The disk was full: losses may not have been written down.
+    /// Whether the disk was full, so that journal events may be missing.
     was_full: bool,
 }
 
-/// Opens the directory, whatever is in it.
-pub(super) fn open_as_is(disk: &SimDisk, now: Timestamp) -> Result<(Engine, Recovery), OpenError> {
+/// Recovers the directory.
+pub(super) fn try_open(disk: &SimDisk, now: Timestamp) -> Result<(Engine, Recovery), OpenError> {
     recover(Arc::new(disk.clone()), SIZES, now, None).map(|recovered| (recovered.engine, recovered.report))
 }
 
+/// Commits a request and returns the results of its records.
+pub(super) fn commit(engine: &Engine, mut request: Request, now: Timestamp) -> Vec<Result<(), CommitError>> {
+    if request.is_empty() {
+        return Vec::new();
+    }
+    let results = Arc::new(Mutex::new(Vec::new()));
+    let reply = results.clone();
+    request.on_reply(move |outcomes| *reply.lock() = outcomes);
+    engine.commit(vec![request], now);
+    std::mem::take(&mut results.lock())
+}
+
 fn open(disk: &SimDisk, now: Timestamp) -> Engine {
-    let (engine, report) = open_as_is(disk, now).expect("what a crash leaves can be opened");
+    let (engine, report) = try_open(disk, now).expect("what a crash leaves can be opened");
     assert_eq!(report.damage, [], "a crash damages nothing");
     engine
 }
@@ -153,7 +165,7 @@ fn specs() -> Vec<QueueSpec> {
     vec![spec(QUEUES[0]), spec(QUEUES[1]).groups()]
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64) -> Self {
         let disk = SimDisk::default();
         let now = Timestamp::from_millis(1_000_000);
@@ -164,10 +176,10 @@ impl World {
             engine,
             oracle: Oracle::default(),
             now,
-            chance: Chance(seed),
-            flights: Vec::new(),
-            stale: Vec::new(),
-            moves: Vec::new(),
+            rng: SeededRng(seed),
+            in_flight: Vec::new(),
+            expired: Vec::new(),
+            relocations: Vec::new(),
             published: 0,
             crash: Crash::Kill,
             was_full: false,
@@ -178,15 +190,8 @@ impl World {
         QueueName::new(QUEUES[queue]).unwrap()
     }
 
-    fn commit(&self, mut request: Request) -> Vec<Result<(), CommitError>> {
-        if request.is_empty() {
-            return Vec::new();
-        }
-        let results = Arc::new(Mutex::new(Vec::new()));
-        let told = results.clone();
-        request.on_reply(move |outcomes| *told.lock() = outcomes);
-        self.engine.commit(vec![request], self.now);
-        std::mem::take(&mut results.lock())
+    fn commit(&self, request: Request) -> Vec<Result<(), CommitError>> {
+        commit(&self.engine, request, self.now)
     }
 
     fn commit_all(&self, requests: Vec<Request>) {
@@ -203,37 +208,37 @@ impl World {
             Op::Receive { queue, max } => drop(self.receive(queue, max)),
             Op::Settle { which, count, verdict, delay } => self.settle(which, count, verdict, delay),
             Op::Extend { which } => self.extend(which),
-            Op::Alone { which } => self.alone(which),
+            Op::MarkSolo { which } => self.mark_solo(which),
             Op::Advance { millis } => self.advance(millis),
             Op::SyncJournals => {
                 self.engine.sync_journals();
                 self.engine.recycle();
             }
-            Op::Prepare => self.engine.prepare(),
-            Op::StartMoves => {
-                self.engine.bound_active_journal();
-                self.engine.start_relocating();
-                while let Some(request) = self.engine.relocate_stragglers() {
-                    self.moves.push(request);
+            Op::Prepare => self.engine.prepare_spare(),
+            Op::PrepareCompaction => {
+                self.engine.seal_oversized_journal();
+                self.engine.start_compaction();
+                while let Some(request) = self.engine.next_compaction_batch() {
+                    self.relocations.push(request);
                 }
             }
-            Op::CommitMoves => {
-                let moves = std::mem::take(&mut self.moves);
-                self.commit_all(moves);
+            Op::CommitCompaction => {
+                let relocations = std::mem::take(&mut self.relocations);
+                self.commit_all(relocations);
             }
-            Op::RacingMoves { queue, verdict, delay, stop } => {
-                self.step(Op::StartMoves);
+            Op::RacingCompaction { queue, verdict, delay, stop } => {
+                self.step(Op::PrepareCompaction);
                 self.receive(queue, 3);
-                if !self.flights.is_empty() {
-                    self.settle(self.flights.len() - 1, 2, verdict, delay);
+                if !self.in_flight.is_empty() {
+                    self.settle(self.in_flight.len() - 1, 2, verdict, delay);
                 }
                 self.engine.recycle();
                 if let Some(after) = stop.filter(|_| !self.disk.has_stopped()) {
                     self.crash = Crash::Kill;
                     self.disk.stop_after(after);
                 }
-                let moves = std::mem::take(&mut self.moves);
-                self.commit_all(moves);
+                let relocations = std::mem::take(&mut self.relocations);
+                self.commit_all(relocations);
             }
             Op::Purge { queue } => {
                 let purged = self.engine.purge(&Self::name(queue), self.now);
@@ -246,14 +251,14 @@ impl World {
                 self.disk.stop_after(after);
             }
             Op::Restart => self.restart(),
-            Op::Full { room } => {
-                self.was_full |= room.is_some();
-                self.disk.set_room(room);
+            Op::SetFreeSpace { free_space } => {
+                self.was_full |= free_space.is_some();
+                self.disk.set_free_space(free_space);
             }
         }
-        self.commit_all(self.engine.take_burials());
+        self.commit_all(self.engine.take_dead_letter_requests());
         if self.disk.has_stopped() {
-            self.start_again();
+            self.reopen();
         }
     }
 
@@ -271,18 +276,18 @@ impl World {
             });
         }
         self.published += count;
-        let (request, routes) = self.engine.route(&batch, self.now).into_parts();
-        let outcomes = Prepared::outcomes(routes, self.commit(request));
+        let (request, routes) = self.engine.route(&batch, self.now);
+        let outcomes = routes.outcomes(self.commit(request));
         for (message, outcome) in batch.iter().zip(outcomes) {
-            let told = match outcome {
-                Ok(()) => Told::Yes,
-                Err(_) if self.disk.has_stopped() => Told::Nothing,
-                Err(PublishError::Unavailable { .. }) => Told::No,
-                Err(PublishError::Unknown { .. }) => Told::Nothing,
+            let reply = match outcome {
+                Ok(()) => Reply::Accepted,
+                Err(_) if self.disk.has_stopped() => Reply::Missing,
+                Err(PublishError::Unavailable { .. }) => Reply::Rejected,
+                Err(PublishError::Unknown { .. }) => Reply::Missing,
                 Err(error) => panic!("unexpected: {error}"),
             };
             let body = String::from_utf8(message.body.to_vec()).unwrap();
-            self.oracle.published(message.id.as_str(), queue, group, &body, due, told);
+            self.oracle.published(message.id.as_str(), queue, group, &body, due, reply);
         }
     }
 
@@ -292,7 +297,7 @@ impl World {
                 for delivery in &received.deliveries {
                     self.oracle.delivered(delivery, queue, self.now, MAX_ATTEMPTS);
                     let id = delivery.message.id.to_string();
-                    self.flights.push((delivery.receipt.clone(), id, delivery.lease_until));
+                    self.in_flight.push((delivery.receipt.clone(), id, delivery.lease_until));
                 }
                 received.deliveries.len()
             }
@@ -305,9 +310,8 @@ impl World {
     }
 
     fn settle(&mut self, which: usize, count: usize, verdict: u8, delay: u64) {
-        for receipt in self.stale.drain(..).collect::<Vec<_>>() {
-            let settling = self.engine.settle(vec![(receipt, Verdict::Done)], self.now);
-            let (_, outcomes) = settling.into_parts();
+        for receipt in self.expired.drain(..).collect::<Vec<_>>() {
+            let (_, outcomes) = self.engine.settle(vec![(receipt, Verdict::Done)], self.now);
             let outcome = outcomes.resolve(Vec::new());
             assert!(
                 matches!(outcome[0], Err(SettleError::Fenced { .. })),
@@ -316,51 +320,50 @@ impl World {
         }
         let mut chosen = Vec::new();
         for _ in 0..count {
-            if !self.flights.is_empty() {
-                chosen.push(self.flights.remove(which % self.flights.len()));
+            if !self.in_flight.is_empty() {
+                chosen.push(self.in_flight.remove(which % self.in_flight.len()));
             }
         }
         let due = self.now + Duration::from_millis(delay);
-        let judge = |verdict: u8| match verdict {
+        let to_verdict = |verdict: u8| match verdict {
             0..=3 => Verdict::Done,
             4 | 5 => Verdict::Retry { after: Duration::from_millis(delay), error: "it failed".into() },
             6 => Verdict::Defer { until: due },
             7 => Verdict::Requeue,
             _ => Verdict::Dead { reason: "hopeless".into() },
         };
-        let verdicts = chosen.iter().map(|(receipt, ..)| (receipt.clone(), judge(verdict))).collect();
-        let settling = self.engine.settle(verdicts, self.now);
-        let (request, outcomes) = settling.into_parts();
+        let verdicts = chosen.iter().map(|(receipt, ..)| (receipt.clone(), to_verdict(verdict))).collect();
+        let (request, outcomes) = self.engine.settle(verdicts, self.now);
         let outcomes = outcomes.resolve(self.commit(request));
         for ((receipt, id, _), outcome) in chosen.into_iter().zip(outcomes) {
             match outcome {
                 Ok(Settled::Done) => self.oracle.done(&id),
-                // The machine stopped before anybody could be told.
-                Ok(_) if self.disk.has_stopped() => self.oracle.cut_off(&id),
+                // The machine stopped before the reply.
+                Ok(_) if self.disk.has_stopped() => self.oracle.interrupted(&id),
                 Ok(Settled::Retrying { .. }) => self.oracle.retried(&id, due),
                 Ok(Settled::Deferred) => self.oracle.deferred(&id, due),
                 Ok(Settled::Requeued) => self.oracle.deferred(&id, self.now),
                 Ok(Settled::Dead) => self.oracle.died(&id),
                 Err(SettleError::Unavailable { .. }) => {
                     assert!(self.disk.has_stopped() || self.was_full, "nothing was wrong with the disk");
-                    if judge(verdict) == Verdict::Done {
-                        self.oracle.perhaps_done(&id);
+                    if to_verdict(verdict) == Verdict::Done {
+                        self.oracle.possibly_done(&id);
                     }
                     if self.disk.has_stopped() {
-                        self.oracle.cut_off(&id);
+                        self.oracle.interrupted(&id);
                     }
-                    self.flights.push((receipt, id, self.now + LEASE));
+                    self.in_flight.push((receipt, id, self.now + LEASE));
                 }
                 Err(error) => panic!("{id}: {error}"),
             }
         }
     }
 
-    fn alone(&mut self, which: usize) {
-        let count = self.flights.len();
-        let Some((receipt, id, _)) = self.flights.get(which % count.max(1)) else { return };
-        match self.engine.alone(receipt, self.now) {
-            Ok(()) => self.oracle.alone(id),
+    fn mark_solo(&mut self, which: usize) {
+        let count = self.in_flight.len();
+        let Some((receipt, id, _)) = self.in_flight.get(which % count.max(1)) else { return };
+        match self.engine.mark_solo(receipt, self.now) {
+            Ok(()) => self.oracle.mark_solo(id),
             Err(error) => {
                 assert!(self.disk.has_stopped() || self.was_full, "unexpected: {error}");
                 self.was_full = true;
@@ -369,8 +372,8 @@ impl World {
     }
 
     fn extend(&mut self, which: usize) {
-        let count = self.flights.len();
-        if let Some((receipt, _, lease_until)) = self.flights.get_mut(which % count.max(1)) {
+        let count = self.in_flight.len();
+        if let Some((receipt, _, lease_until)) = self.in_flight.get_mut(which % count.max(1)) {
             let extended = self.engine.extend(std::slice::from_ref(receipt), LEASE * 2, self.now);
             assert_eq!(extended, [Ok(())]);
             *lease_until = self.now + LEASE * 2;
@@ -380,17 +383,17 @@ impl World {
     fn advance(&mut self, millis: u64) {
         self.now = self.now + Duration::from_millis(millis);
         let now = self.now;
-        let ended = self.flights.extract_if(.., |(_, _, lease_until)| *lease_until <= now);
+        let ended = self.in_flight.extract_if(.., |(_, _, lease_until)| *lease_until <= now);
         for (receipt, id, _) in ended.collect::<Vec<_>>() {
-            self.oracle.lost(&id);
-            self.stale.push(receipt);
+            self.oracle.lease_expired(&id);
+            self.expired.push(receipt);
         }
     }
 
     fn check_depth(&mut self, queue: usize) {
         let depth = self.engine.depth(&Self::name(queue), self.now).unwrap();
         let in_flight: usize =
-            self.flights.iter().filter(|(receipt, ..)| receipt.queue == Self::name(queue)).count();
+            self.in_flight.iter().filter(|(receipt, ..)| receipt.queue == Self::name(queue)).count();
         assert_eq!(self.engine.reserved(&Self::name(queue)), 0, "no publish is under way");
         assert!(depth.in_flight as usize >= in_flight, "{depth:?} has at least {in_flight} in flight");
     }
@@ -401,13 +404,13 @@ impl World {
         let step = self.engine.replay(&name, &DeadFilter::all(), None, u64::MAX).unwrap();
         let outcomes = self.commit(step.request);
         for (letter, outcome) in letters.iter().zip(outcomes) {
-            let told = match outcome {
-                Ok(()) if !self.disk.has_stopped() => Told::Yes,
-                Ok(()) => Told::Nothing,
-                Err(CommitError::NotWritten(_)) if !self.disk.has_stopped() => Told::No,
-                Err(_) => Told::Nothing,
+            let reply = match outcome {
+                Ok(()) if !self.disk.has_stopped() => Reply::Accepted,
+                Ok(()) => Reply::Missing,
+                Err(CommitError::NotWritten(_)) if !self.disk.has_stopped() => Reply::Rejected,
+                Err(_) => Reply::Missing,
             };
-            self.oracle.replayed(letter.message.id.as_str(), told);
+            self.oracle.replayed(letter.message.id.as_str(), reply);
         }
     }
 
@@ -417,55 +420,56 @@ impl World {
         if !self.disk.has_stopped() {
             self.crash = Crash::Kill;
         }
-        self.start_again();
+        self.reopen();
     }
 
-    fn start_again(&mut self) {
-        self.disk.start_again(self.crash, &mut self.chance);
+    fn reopen(&mut self) {
+        self.disk.restart(self.crash, &mut self.rng);
         self.oracle.crashed(self.crash, self.was_full);
-        self.moves.clear();
-        self.flights.clear();
-        self.stale.clear();
-        self.disk.set_room(None);
+        self.relocations.clear();
+        self.in_flight.clear();
+        self.expired.clear();
+        self.disk.set_free_space(None);
         self.was_full = false;
         self.engine = open(&self.disk, self.now);
         self.engine.declare(&specs()).unwrap();
     }
 
-    /// Takes everything out: every message that must be there is, alive or dead, and then nothing is left.
-    fn take_everything(mut self) {
-        self.disk.set_room(None);
+    /// Drains all queues: every message that must be present is there, pending or dead, and then all segments are reclaimed.
+    fn drain_and_check(mut self) {
+        self.disk.set_free_space(None);
         self.restart();
         let mut seen = BTreeSet::new();
         for queue in 0..QUEUES.len() {
             loop {
                 self.advance(5000);
-                self.flights.clear();
+                self.in_flight.clear();
                 if self.receive(queue, 100) == 0 {
                     break;
                 }
-                let flights = std::mem::take(&mut self.flights);
-                let verdicts = flights.iter().map(|(receipt, ..)| (receipt.clone(), Verdict::Done)).collect();
-                let (_, outcomes) = self.engine.settle(verdicts, self.now).into_parts();
+                let deliveries = std::mem::take(&mut self.in_flight);
+                let verdicts =
+                    deliveries.iter().map(|(receipt, ..)| (receipt.clone(), Verdict::Done)).collect();
+                let (_, outcomes) = self.engine.settle(verdicts, self.now);
                 assert!(outcomes.resolve(Vec::new()).iter().all(Result::is_ok));
-                for (_, id, _) in flights {
-                    // It is taken and settled; that it was there is what is asked for below.
-                    self.oracle.taken(&id);
+                for (_, id, _) in deliveries {
+                    // Recorded in `seen`, which is compared below.
+                    self.oracle.drained(&id);
                     seen.insert(id);
                 }
             }
-            self.commit_all(self.engine.take_burials());
+            self.commit_all(self.engine.take_dead_letter_requests());
             let page =
                 self.engine.dead_letters(&Self::name(queue), &DeadFilter::all(), None, 10_000).unwrap();
             for letter in &page.letters {
-                self.oracle.is_dead(letter, queue);
+                self.oracle.check_dead_letter(letter, queue);
                 seen.insert(letter.message.id.to_string());
             }
             self.engine.drop_dead(&Self::name(queue), &DeadFilter::all()).unwrap();
             let depth = self.engine.depth(&Self::name(queue), self.now).unwrap();
             assert_eq!(depth.waiting() + depth.in_flight + depth.dead, 0, "all taken: {depth:?}");
         }
-        for id in self.oracle.must_be_there() {
+        for id in self.oracle.present_ids() {
             assert!(seen.contains(&id), "{id} was accepted and is lost");
         }
         self.engine.finish();
@@ -482,10 +486,10 @@ proptest! {
         ops in prop::collection::vec(op(), 1..90),
         seed: u64,
     ) {
-        let mut world = World::new(seed);
+        let mut simulation = Simulation::new(seed);
         for op in ops {
-            world.step(op);
+            simulation.step(op);
         }
-        world.take_everything();
+        simulation.drain_and_check();
     }
 }

@@ -1,4 +1,4 @@
-//! One case on one broker: the harness, the open handle, and how to poll, wait and break things.
+//! Test fixture: a broker with its harness, and helpers to publish, poll, wait and fail over.
 
 use crate::prelude::*;
 use std::fmt::Debug;
@@ -6,18 +6,18 @@ use tokio::task::JoinHandle;
 
 /// No delay.
 pub(super) const NOW: Duration = Duration::ZERO;
-/// A delay that a case waits for: whole seconds, since some brokers know no less.
+/// A delay that cases wait for, in whole seconds for brokers without a finer unit.
 pub(super) const SOON: Duration = Duration::from_secs(2);
 /// A delay that no case waits for.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-/// A lease that a case lets run out.
+/// A lease that cases let expire.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
-/// How far time is moved between two polls.
+/// Time between two polls.
 pub(super) const STEP: Duration = Duration::from_millis(50);
-/// What a busy machine may add to any upper bound.
+/// Tolerance for busy machines in upper bounds.
 pub(super) const SLACK: Duration = Duration::from_secs(10);
 
-/// How a broker goes down.
+/// Kind of outage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Outage {
     Restart,
@@ -28,73 +28,76 @@ impl Outage {
     pub(super) const BOTH: [Self; 2] = [Self::Restart, Self::Crash];
 }
 
-/// A receive on a task of its own.
+/// A receive in a background task.
 pub(super) type Receiving = JoinHandle<Result<Vec<Delivery>, BrokerError>>;
 
-/// A queue with the defaults, under a name that no other case and no other run has.
+/// A queue with default settings and a unique name.
 pub(super) fn queue(stem: &str) -> QueueSpec {
     QueueSpec::new(QueueName::new(&unique(stem)).expect("the suite's queue names are allowed"))
 }
 
-/// This name, made unique.
+/// A unique name with this prefix.
 pub(super) fn unique(stem: &str) -> String {
-    // The tail of a version 7 UUID is its random part.
+    // The tail of a version 7 UUID is random.
     format!("{stem}-{}", &MessageId::random().as_str()[24..])
 }
 
-/// The body as text, for messages and comparisons.
 pub(super) fn text(delivery: &Delivery) -> String {
     String::from_utf8_lossy(&delivery.message.body).into_owned()
 }
 
-/// One message for the queue per body.
+/// One message per body.
 pub(super) fn batch<S: AsRef<str>>(queue: &QueueName, bodies: &[S]) -> Vec<Outgoing> {
     bodies.iter().map(|body| Outgoing::to_queue(queue, body.as_ref().to_owned())).collect()
 }
 
-pub(super) struct Trial<'h> {
+pub(super) struct Fixture<'h> {
     pub(super) harness: &'h mut dyn Harness,
     broker: Option<Arc<dyn Broker>>,
     specs: Vec<QueueSpec>,
 }
 
-impl<'h> Trial<'h> {
+impl<'h> Fixture<'h> {
     /// A fresh broker without queues.
     pub(super) async fn open(harness: &'h mut dyn Harness) -> Self {
         let broker = Some(harness.fresh().await);
         Self { harness, broker, specs: Vec::new() }
     }
 
-    /// A fresh broker with this queue.
+    /// A fresh broker with one queue.
     pub(super) async fn with(harness: &'h mut dyn Harness, spec: QueueSpec) -> (Self, QueueName) {
-        let mut trial = Self::open(harness).await;
-        let name = trial.declare(spec).await;
-        (trial, name)
+        let mut fixture = Self::open(harness).await;
+        let name = fixture.declare(spec).await;
+        (fixture, name)
     }
 
-    /// A fresh broker with this queue, whose spec asks for the aspect. Where the broker refuses the aspect, sees that
-    /// it refuses the spec, and then there is nothing more to test.
-    pub(super) async fn asking(
+    /// A fresh broker with a queue whose spec needs an aspect. If the aspect is not supported, asserts that the spec is
+    /// refused and returns `None`.
+    pub(super) async fn with_aspect(
         harness: &'h mut dyn Harness,
         aspect: Aspect,
         spec: QueueSpec,
     ) -> Option<(Self, QueueName)> {
-        let mut trial = Self::open(harness).await;
-        let name = trial.ask(aspect, spec).await?;
-        Some((trial, name))
+        let mut fixture = Self::open(harness).await;
+        let name = fixture.declare_if_supported(aspect, spec).await?;
+        Some((fixture, name))
     }
 
-    /// Declares a queue whose spec asks for the aspect, or sees that it is refused.
-    pub(super) async fn ask(&mut self, aspect: Aspect, spec: QueueSpec) -> Option<QueueName> {
+    /// Declares a queue whose spec needs an aspect; `None` if it is refused as it should be.
+    pub(super) async fn declare_if_supported(
+        &mut self,
+        aspect: Aspect,
+        spec: QueueSpec,
+    ) -> Option<QueueName> {
         if self.has(aspect) {
             return Some(self.declare(spec).await);
         }
-        self.refuses(aspect, &spec).await;
+        self.assert_refused(aspect, &spec).await;
         None
     }
 
-    /// Sees that the spec is refused because of the aspect, and that no queue came of it.
-    pub(super) async fn refuses(&self, aspect: Aspect, spec: &QueueSpec) {
+    /// Asserts that the spec is refused because of the aspect, and that the queue does not exist.
+    pub(super) async fn assert_refused(&self, aspect: Aspect, spec: &QueueSpec) {
         match self.broker().declare(std::slice::from_ref(spec)).await {
             Err(BrokerError::Refused { queue, aspect: named, .. }) => {
                 assert_eq!((&queue, named), (&spec.name, aspect), "the refusal names queue and aspect");
@@ -105,9 +108,8 @@ impl<'h> Trial<'h> {
         assert!(depth.is_err(), "a refused queue must not exist, its depth was {depth:?}");
     }
 
-    /// The value of an answer that the aspect is needed for. Where the broker refuses the aspect, sees that the answer
-    /// says so, and then there is nothing more to test.
-    pub(super) fn held<T: Debug>(&self, aspect: Aspect, answer: Result<T, BrokerError>) -> Option<T> {
+    /// The value of a call that needs an aspect; `None` if the aspect is not supported and the call is refused for it.
+    pub(super) fn supported<T: Debug>(&self, aspect: Aspect, answer: Result<T, BrokerError>) -> Option<T> {
         match answer {
             Ok(value) if self.has(aspect) => Some(value),
             Err(BrokerError::Refused { aspect: named, .. }) if named == aspect && !self.has(aspect) => None,
@@ -131,7 +133,7 @@ impl<'h> Trial<'h> {
         self.broker.as_ref().expect("the broker is open, except during an outage")
     }
 
-    /// A second handle where the backend has such, else the same one again.
+    /// A second handle if the backend supports it, else the same one.
     pub(super) async fn another_handle(&mut self) -> Arc<dyn Broker> {
         let Some(second) = self.harness.second_handle().await else {
             return self.broker().clone();
@@ -156,14 +158,14 @@ impl<'h> Trial<'h> {
         self.harness.now()
     }
 
-    pub(super) async fn pass(&mut self, time: Duration) {
+    pub(super) async fn advance(&mut self, time: Duration) {
         self.harness.pass(time).await;
     }
 
-    /// Moves the time past this point, by as much as the broker may be late.
-    pub(super) async fn pass_until(&mut self, time: Timestamp) {
+    /// Advances the clock beyond this time and the maximum lateness.
+    pub(super) async fn advance_past(&mut self, time: Timestamp) {
         let rest = time.since(self.now()) + self.guarantees().late_by;
-        self.pass(rest + Duration::from_millis(1)).await;
+        self.advance(rest + Duration::from_millis(1)).await;
     }
 
     pub(super) async fn restart(&mut self) {
@@ -174,7 +176,7 @@ impl<'h> Trial<'h> {
         self.outage(Outage::Crash).await;
     }
 
-    /// Goes down and comes up; the queues are declared again, as every start does.
+    /// Restarts or crashes the broker, and declares the queues again.
     pub(super) async fn outage(&mut self, outage: Outage) {
         self.broker = None;
         let broker = match outage {
@@ -185,7 +187,7 @@ impl<'h> Trial<'h> {
         self.broker = Some(broker);
     }
 
-    /// Publishes and expects all to be accepted.
+    /// Publishes messages, which must all be accepted.
     pub(super) async fn publish(&self, batch: Vec<Outgoing>) {
         let count = batch.len();
         let outcomes = self.broker().publish(batch).await;
@@ -195,7 +197,7 @@ impl<'h> Trial<'h> {
         }
     }
 
-    /// Publishes these texts and expects them to be accepted.
+    /// Publishes texts.
     pub(super) async fn send_all<S: AsRef<str>>(&self, queue: &QueueName, bodies: &[S]) {
         self.publish(batch(queue, bodies)).await;
     }
@@ -204,18 +206,16 @@ impl<'h> Trial<'h> {
         self.send_all(queue, &[body]).await;
     }
 
-    /// Publishes one text to a queue where nothing else is ready, and takes it.
+    /// Publishes a text to an otherwise empty queue and takes it.
     pub(super) async fn send_and_take(&mut self, queue: &QueueName, body: &str) -> Delivery {
         self.send(queue, body).await;
         self.take(queue).await
     }
 
-    /// One poll of the queue.
+    /// Polls the queue once.
     pub(super) async fn poll(&self, queue: &QueueName, max: usize) -> Vec<Delivery> {
-        let got = match self.broker().receive(queue, max, self.harness.poll_wait()).await {
-            Ok(got) => got,
-            Err(error) => panic!("receiving from `{queue}` must work, the answer was: {error}"),
-        };
+        let got = self.broker().receive(queue, max, self.harness.poll_wait()).await;
+        let got = got.unwrap_or_else(|error| panic!("receiving from `{queue}`: {error}"));
         assert!(got.len() <= max, "asked `{queue}` for {max} at most, got {}", got.len());
         for delivery in &got {
             assert_eq!(&delivery.receipt.queue, queue, "a receipt names the queue it is of");
@@ -224,8 +224,8 @@ impl<'h> Trial<'h> {
         got
     }
 
-    /// Polls until something is there.
-    pub(super) async fn some(&mut self, queue: &QueueName, max: usize, what: &str) -> Vec<Delivery> {
+    /// Polls until at least one message is received.
+    pub(super) async fn receive_some(&mut self, queue: &QueueName, max: usize, what: &str) -> Vec<Delivery> {
         self.until(&format!("{what} from `{queue}`"), async |t| {
             let got = t.poll(queue, max).await;
             if got.is_empty() { Err("nothing".to_owned()) } else { Ok(got) }
@@ -233,58 +233,75 @@ impl<'h> Trial<'h> {
         .await
     }
 
-    /// The next delivery.
+    /// Takes the next message.
     pub(super) async fn take(&mut self, queue: &QueueName) -> Delivery {
-        self.some(queue, 1, "a delivery").await.remove(0)
+        self.receive_some(queue, 1, "a delivery").await.remove(0)
     }
 
-    /// The next deliveries, this many, all held at once.
+    /// Takes the next message and settles it as done.
+    pub(super) async fn consume(&mut self, queue: &QueueName) -> Delivery {
+        let delivery = self.take(queue).await;
+        self.done(&delivery).await;
+        delivery
+    }
+
+    /// Takes this many messages, all in flight together.
     pub(super) async fn take_all(&mut self, queue: &QueueName, count: usize) -> Vec<Delivery> {
         let mut held = Vec::new();
         while held.len() < count {
             let what = format!("delivery {} of {count}", held.len() + 1);
-            held.extend(self.some(queue, count - held.len(), &what).await);
+            held.extend(self.receive_some(queue, count - held.len(), &what).await);
         }
         held
     }
 
-    /// The next delivery, which must come at this time: never earlier, and not much later.
+    /// Takes the next message, which must be due at this time: not earlier, and not much later.
     pub(super) async fn take_at(&mut self, queue: &QueueName, due: Timestamp, what: &str) -> Delivery {
-        let delivery = self.some(queue, 1, what).await.remove(0);
+        let delivery = self.receive_some(queue, 1, what).await.remove(0);
         let now = self.now();
         assert!(now >= due, "{what} came {:?} too early: due at {due:?}, came by {now:?}", due.since(now));
         let latest = due + self.guarantees().late_by + SLACK;
-        assert!(
-            now <= latest,
-            "{what} came too late: due at {due:?}, came at {now:?}, allowed until {latest:?}"
-        );
+        assert!(now <= latest, "{what} is late: due at {due:?}, received at {now:?}, latest {latest:?}");
         delivery
     }
 
-    /// Takes and acknowledges this many, expects no more, and says what the bodies were.
+    /// Takes and settles exactly this many messages, and returns their bodies.
     pub(super) async fn drain(&mut self, queue: &QueueName, count: usize) -> Vec<String> {
         let mut bodies = Vec::new();
         while bodies.len() < count {
             let what = format!("message {} of {count}", bodies.len() + 1);
-            for delivery in self.some(queue, count - bodies.len(), &what).await {
+            for delivery in self.receive_some(queue, count - bodies.len(), &what).await {
                 bodies.push(text(&delivery));
                 self.done(&delivery).await;
             }
         }
-        self.nothing(queue, &format!("all {count} were taken")).await;
+        self.expect_none(queue, &format!("all {count} were taken")).await;
         bodies
     }
 
-    /// Expects that nothing is there to be delivered.
-    pub(super) async fn nothing(&mut self, queue: &QueueName, because: &str) {
+    /// Takes and settles messages until all these bodies were seen, and returns all bodies.
+    pub(super) async fn drain_until(
+        &mut self,
+        queue: &QueueName,
+        expected: &BTreeSet<String>,
+    ) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        while !seen.is_superset(expected) {
+            seen.insert(text(&self.consume(queue).await));
+        }
+        seen
+    }
+
+    /// Asserts that no message is ready.
+    pub(super) async fn expect_none(&mut self, queue: &QueueName, because: &str) {
         for _ in 0..2 {
             let bodies: Vec<String> = self.poll(queue, 10).await.iter().map(text).collect();
             assert!(bodies.is_empty(), "expected nothing from `{queue}`, since {because}; got {bodies:?}");
         }
     }
 
-    /// Begins a receive that has to wait, for whatever reason.
-    pub(super) async fn receiving(&self, queue: &QueueName, max: usize, because: &str) -> Receiving {
+    /// Starts a receive that must wait.
+    pub(super) async fn start_receive(&self, queue: &QueueName, max: usize, because: &str) -> Receiving {
         let (broker, queue) = (self.broker().clone(), queue.clone());
         let receiving = tokio::spawn(async move { broker.receive(&queue, max, LONG).await });
         tokio::time::sleep(self.harness.poll_wait()).await;
@@ -292,8 +309,8 @@ impl<'h> Trial<'h> {
         receiving
     }
 
-    /// What a receive that waited returns, now that it can.
-    pub(super) async fn returned(
+    /// Result of a receive that had to wait.
+    pub(super) async fn await_receive(
         &self,
         receiving: Receiving,
         because: &str,
@@ -303,14 +320,14 @@ impl<'h> Trial<'h> {
         ended.expect("the receiving task")
     }
 
-    /// The bodies that a receive which waited returns.
-    pub(super) async fn delivered(&self, receiving: Receiving, because: &str) -> Vec<String> {
-        let got = self.returned(receiving, because).await.expect("a receive that waits");
+    /// Bodies from a receive that had to wait.
+    pub(super) async fn await_bodies(&self, receiving: Receiving, because: &str) -> Vec<String> {
+        let got = self.await_receive(receiving, because).await.expect("a receive that waits");
         got.iter().map(text).collect()
     }
 
-    /// Asks until there is an answer. Gives up only when both clocks say so: real time alone means nothing to a broker
-    /// whose clock stands still, and that clock alone nothing to one that works in the background.
+    /// Polls until there is a result. Times out only on both clocks: real time means nothing to a manual clock, and a manual
+    /// clock nothing to a broker with background work.
     pub(super) async fn until<T>(
         &mut self,
         what: &str,
@@ -323,12 +340,9 @@ impl<'h> Trial<'h> {
                 Err(found) => found,
             };
             let (real, passed) = (started.elapsed(), self.now().since(from));
-            let over = real > self.harness.deadline() && passed > self.guarantees().late_by + SLACK;
-            assert!(
-                !over,
-                "expected {what}, found {found} (after {real:?}, {passed:?} by the broker's clock)"
-            );
-            self.pass(STEP).await;
+            let timed_out = real > self.harness.deadline() && passed > self.guarantees().late_by + SLACK;
+            assert!(!timed_out, "expected {what}, found {found} (after {real:?}, broker clock {passed:?})");
+            self.advance(STEP).await;
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Lengths of time as people write them.
+//! Durations as text.
 
 use std::time::Duration;
 
-/// What a length of time looks like, for error messages.
+/// Expected syntax of a duration, for error messages.
 pub const DURATION: &str = "a duration such as \"500ms\", \"60s\", \"5min\", \"2h\" or \"1d\"";
 
-/// Reads `500ms`, `60s`, `5min` or `1h30m`. A number without a unit is refused: nobody could know which is meant.
+/// Parses `500ms`, `60s`, `5min` or `1h30m`. A number without a unit is invalid.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
@@ -32,7 +32,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// A duration that can be read back without loss, down to the millisecond.
+/// Formats a duration without loss, to the millisecond; [`parse_duration`] is the inverse.
 pub fn exact_duration(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! Limits for a broker that has none: counted at the publisher, from the depth.
+//! Maximum queue length for brokers without one, enforced by publishers from the queue depth.
 
 use crate::{
     Aspect, Broker, BrokerError, DeadFilter, DeadId, DeadPage, Delivery, Depth, Guarantees, MaxLength,
-    Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Target, Verdict,
+    Outgoing, PublishError, QueueName, QueueSpec, Receipt, Replayed, SettleError, Settled, Verdict,
 };
 use parking_lot::RwLock;
 use std::{
@@ -11,84 +11,75 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// A broker whose queues can have an approximate limit, on top of one that knows none.
+/// Adapter that adds an approximate maximum length to a broker that has none.
 ///
-/// One handle publishes to limited queues in turns of [`STEP`](Self::STEP) messages, and counts what waits before each. So a limit is
-/// overshot by no more than that for each other handle that publishes at the same time, which is what
-/// [`Guarantees::limit_slack`] has to say. Where a depth lags behind, what this handle has sent meanwhile counts besides: such a queue may
-/// refuse a little early, and not late. What comes back is always taken, since it is not published.
+/// A handle publishes to a queue with a maximum length in batches of [`STEP`](Self::STEP) and reads the depth before
+/// each. Every other handle that publishes at the same time can therefore exceed the maximum by one batch; this is the
+/// [`Guarantees::limit_slack`]. Where the depth lags, recently published messages of this handle count on top, so
+/// that the queue rejects slightly early rather than late. Redeliveries are not publishes and are always accepted.
 #[derive(Debug)]
-pub struct Limited<B> {
+pub struct LengthLimited<B> {
     inner: B,
     guarantees: Guarantees,
-    /// The queues with a limit, as they were asked for.
+    /// Declared specs of the queues.
     specs: RwLock<BTreeMap<QueueName, QueueSpec>>,
-    /// What was sent to limited queues and may not be in their depths yet. Held by who publishes to them.
-    turn: Mutex<BTreeMap<QueueName, VecDeque<(Instant, u64)>>>,
+    /// Publishes per queue that the depth may not include yet. The lock serialises publishers to queues with a maximum.
+    unseen_publishes: Mutex<BTreeMap<QueueName, VecDeque<(Instant, u64)>>>,
 }
 
-impl<B: Broker> Limited<B> {
-    /// How many messages are sent on one count.
+impl<B: Broker> LengthLimited<B> {
+    /// Number of messages published per depth reading.
     pub const STEP: usize = 10;
 
-    /// Limits for the queues of this broker, which promises this together with them: no exact limit, and an approximate one
-    /// within its slack.
+    /// Wraps a broker. `guarantees` are those of the wrapped broker with an approximate instead of an exact maximum
+    /// length.
     pub fn new(inner: B, guarantees: Guarantees) -> Self {
-        Self { inner, guarantees, specs: RwLock::default(), turn: Mutex::default() }
+        Self { inner, guarantees, specs: RwLock::default(), unseen_publishes: Mutex::default() }
     }
 
-    /// The broker without limits.
+    /// The wrapped broker.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    fn limit_of(&self, queue: &QueueName) -> Option<MaxLength> {
-        self.specs.read().get(queue)?.max_length
-    }
-
-    /// The queues with a limit that a message goes to, with their limits.
-    fn limited(&self, message: &Outgoing) -> Vec<(QueueName, u64)> {
+    /// Queues with a maximum length that a message is routed to, with that maximum.
+    fn limited_queues(&self, message: &Outgoing) -> Vec<(QueueName, u64)> {
         let specs = self.specs.read();
-        let reached = |spec: &&QueueSpec| match &message.to {
-            Target::Queue(queue) => spec.name == *queue,
-            Target::Topic { exchange, topic } => spec
-                .bindings
-                .iter()
-                .any(|binding| binding.exchange == *exchange && binding.pattern.matches(topic)),
-        };
         let with_limit = |spec: &QueueSpec| Some((spec.name.clone(), spec.max_length?.limit()));
-        specs.values().filter(reached).filter_map(with_limit).collect()
+        specs.values().filter(|spec| spec.is_routed(&message.to)).filter_map(with_limit).collect()
     }
 
-    /// Whether this broker can hold the limit of a queue.
+    /// Refuses a maximum length that cannot be honoured.
     fn check_limit(&self, spec: &QueueSpec) -> Result<(), BrokerError> {
         let refused = |aspect, why: String| BrokerError::Refused { queue: spec.name.clone(), aspect, why };
         match spec.max_length {
             None => Ok(()),
             Some(MaxLength::Exact(_)) => Err(refused(
                 Aspect::LimitExact,
-                "it is counted by publishers; ask for an approximate one".to_owned(),
+                "publishers enforce it from the queue depth; use an approximate maximum length".to_owned(),
             )),
             Some(MaxLength::Approximate { slack, .. }) if slack < self.guarantees.limit_slack => {
-                let least = self.guarantees.limit_slack;
+                let min_slack = self.guarantees.limit_slack;
                 Err(refused(
                     Aspect::LimitApproximate,
-                    format!("it may be overshot by {least}, and {slack} are allowed; allow {least} or more"),
+                    format!(
+                        "it may be exceeded by {min_slack}, and the allowed slack is {slack}; allow {min_slack} or more"
+                    ),
                 ))
             }
             Some(MaxLength::Approximate { .. }) => Ok(()),
         }
     }
 
-    /// Publishes no more than a step of messages, after one count.
-    async fn publish_some(&self, messages: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
-        let mut sent = self.turn.lock().await;
+    /// Publishes one batch after one depth reading.
+    async fn publish_batch(&self, messages: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
+        let mut sent = self.unseen_publishes.lock().await;
         let mut room: BTreeMap<QueueName, u64> = BTreeMap::new();
         let mut counted: BTreeMap<QueueName, u64> = BTreeMap::new();
         let mut refused: Vec<Option<PublishError>> = Vec::with_capacity(messages.len());
         let mut admitted = Vec::new();
         for message in messages {
-            let queues = self.limited(&message);
+            let queues = self.limited_queues(&message);
             match self.admit(&queues, &mut room, &mut sent).await {
                 Ok(()) => {
                     for (queue, _) in queues {
@@ -105,17 +96,17 @@ impl<B: Broker> Limited<B> {
         for (queue, count) in counted {
             sent.entry(queue).or_default().push_back((now, count));
         }
-        let silence = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
+        let no_answer = || Err(PublishError::Unknown { detail: "the broker gave no answer".to_owned() });
         refused
             .into_iter()
             .map(|refused| match refused {
                 Some(error) => Err(error),
-                None => outcomes.next().unwrap_or_else(silence),
+                None => outcomes.next().unwrap_or_else(no_answer),
             })
             .collect()
     }
 
-    /// Takes a place in each of these queues, or in none of them.
+    /// Reserves one place in each of these queues, or in none.
     async fn admit(
         &self,
         queues: &[(QueueName, u64)],
@@ -144,7 +135,7 @@ impl<B: Broker> Limited<B> {
     }
 }
 
-/// How many of the messages that were sent may not be in a depth that lags by this much.
+/// Number of published messages that a depth with this lag may not include yet.
 fn unseen(sent: &mut VecDeque<(Instant, u64)>, lag: Duration) -> u64 {
     while sent.front().is_some_and(|(when, _)| when.elapsed() >= lag) {
         sent.pop_front();
@@ -153,7 +144,7 @@ fn unseen(sent: &mut VecDeque<(Instant, u64)>, lag: Duration) -> u64 {
 }
 
 #[async_trait::async_trait]
-impl<B: Broker> Broker for Limited<B> {
+impl<B: Broker> Broker for LengthLimited<B> {
     fn guarantees(&self) -> Guarantees {
         self.guarantees.clone()
     }
@@ -166,10 +157,10 @@ impl<B: Broker> Broker for Limited<B> {
             self.inner.declare(std::slice::from_ref(&plain)).await?;
             let mut specs = self.specs.write();
             match specs.get(&spec.name) {
-                Some(known) if known.max_length != spec.max_length => {
+                Some(declared) if declared.max_length != spec.max_length => {
                     let difference = format!(
-                        "its limit is {:?}, and {:?} was asked for; declare it the same everywhere",
-                        known.max_length, spec.max_length
+                        "its maximum length is {:?}, {:?} was requested; declare the same everywhere",
+                        declared.max_length, spec.max_length
                     );
                     return Err(BrokerError::Mismatch { queue: spec.name.clone(), difference });
                 }
@@ -181,8 +172,9 @@ impl<B: Broker> Broker for Limited<B> {
 
     async fn queues(&self) -> Result<Vec<QueueSpec>, BrokerError> {
         let mut queues = self.inner.queues().await?;
+        let specs = self.specs.read();
         for spec in &mut queues {
-            spec.max_length = self.limit_of(&spec.name);
+            spec.max_length = specs.get(&spec.name).and_then(|declared| declared.max_length);
         }
         Ok(queues)
     }
@@ -196,7 +188,7 @@ impl<B: Broker> Broker for Limited<B> {
     }
 
     async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
-        if batch.iter().all(|message| self.limited(message).is_empty()) {
+        if batch.iter().all(|message| self.limited_queues(message).is_empty()) {
             return self.inner.publish(batch).await;
         }
         let mut outcomes = Vec::with_capacity(batch.len());
@@ -206,7 +198,7 @@ impl<B: Broker> Broker for Limited<B> {
             if some.is_empty() {
                 return outcomes;
             }
-            outcomes.extend(self.publish_some(some).await);
+            outcomes.extend(self.publish_batch(some).await);
         }
     }
 

@@ -1,17 +1,18 @@
-//! A queue that is told of no limit, with those that publishers count: it passes the whole suite, and its bound holds.
+//! `LengthLimited` on a queue without a maximum length passes the whole suite, within its slack.
 
 use crate::faulty::{Fault, Faulty};
 use crate::support::EmbeddedHarness;
 use crawlway_broker::{
-    Aspect, Broker, Guarantees, Limited, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, Support,
+    Aspect, Broker, Guarantees, LengthLimited, MaxLength, Outgoing, PublishError, QueueName, QueueSpec,
+    Support,
 };
 use crawlway_broker_embedded::{EmbeddedBroker, Options};
 use std::{sync::Arc, time::Duration};
 use tempfile::TempDir;
 
-/// For so many handles at once the bound is stated.
+/// Number of concurrent handles that the slack allows for.
 const HANDLES: u64 = 4;
-const SLACK: u64 = HANDLES * Limited::<Faulty>::STEP as u64;
+const SLACK: u64 = HANDLES * LengthLimited::<Faulty>::STEP as u64;
 
 fn support(aspect: Aspect) -> Support {
     match aspect {
@@ -21,17 +22,17 @@ fn support(aspect: Aspect) -> Support {
     }
 }
 
-fn limited(inner: Arc<EmbeddedBroker>, fault: Fault, depth_lag: Duration) -> Limited<Faulty> {
+fn limited(inner: Arc<EmbeddedBroker>, fault: Fault, depth_lag: Duration) -> LengthLimited<Faulty> {
     let guarantees = Guarantees { support, limit_slack: SLACK, depth_lag, ..inner.guarantees() };
-    Limited::new(Faulty { inner, fault }, guarantees)
+    LengthLimited::new(Faulty { inner, fault }, guarantees)
 }
 
 crawlway_broker_conformance::conformance_suite!(EmbeddedHarness::new(Duration::from_secs(30), |broker| {
     Arc::new(limited(Arc::new(broker), Fault::Nothing, Duration::ZERO))
 }));
 
-/// An open queue in a folder that goes with it, and a spec with this limit.
-fn opened(limit: u64) -> (TempDir, Arc<EmbeddedBroker>, QueueSpec) {
+/// An open queue in a temporary folder, and a spec with this maximum length.
+fn open(limit: u64) -> (TempDir, Arc<EmbeddedBroker>, QueueSpec) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let broker = EmbeddedBroker::open(folder.path(), Options::default()).expect("the directory opens");
     let name = QueueName::new("about").expect("a name");
@@ -39,7 +40,7 @@ fn opened(limit: u64) -> (TempDir, Arc<EmbeddedBroker>, QueueSpec) {
     (folder, Arc::new(broker), spec)
 }
 
-/// Publishes a batch of so many, and says how many of them were taken before the first was rejected, and all in all.
+/// Publishes a batch; returns how many were accepted before the first rejection, and in total.
 async fn publish(broker: &dyn Broker, spec: &QueueSpec, count: usize) -> (usize, usize) {
     let outcomes = broker.publish(vec![Outgoing::to_queue(&spec.name, "a"); count]).await;
     for outcome in &outcomes {
@@ -51,21 +52,21 @@ async fn publish(broker: &dyn Broker, spec: &QueueSpec, count: usize) -> (usize,
 }
 
 #[tokio::test]
-async fn one_publisher_does_not_overshoot_however_large_its_batches_are() {
-    let (_folder, inner, spec) = opened(25);
+async fn one_publisher_never_exceeds_the_limit() {
+    let (_folder, inner, spec) = open(25);
     assert_eq!(inner.guarantees().limit(1000), MaxLength::Exact(1000));
     let broker = limited(inner, Fault::Nothing, Duration::ZERO);
     assert_eq!(broker.guarantees().limit(1000), MaxLength::Approximate { limit: 1000, slack: SLACK });
     broker.declare(std::slice::from_ref(&spec)).await.expect("an approximate limit");
     assert_eq!(publish(&broker, &spec, 60).await, (25, 25));
-    let told = &broker.inner().queues().await.expect("the queues")[0];
-    assert_eq!(told.max_length, None, "the queue is told of no limit");
+    let declared = &broker.inner().queues().await.expect("the queues")[0];
+    assert_eq!(declared.max_length, None, "the inner queue has no maximum length");
     assert_eq!(broker.queues().await.expect("the queues")[0].max_length, spec.max_length);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handles_that_race_overshoot_by_no_more_than_is_stated() {
-    let (_folder, inner, spec) = opened(100);
+async fn racing_handles_stay_within_the_slack() {
+    let (_folder, inner, spec) = open(100);
     let mut racing = Vec::new();
     for _ in 0..HANDLES {
         let (broker, spec) = (limited(inner.clone(), Fault::Nothing, Duration::ZERO), spec.clone());
@@ -86,9 +87,9 @@ async fn handles_that_race_overshoot_by_no_more_than_is_stated() {
 }
 
 #[tokio::test]
-async fn a_depth_that_lags_does_not_open_the_queue() {
-    let (_folder, inner, spec) = opened(7);
-    let broker = limited(inner, Fault::DepthStandsStill, Duration::from_secs(3600));
+async fn a_lagging_depth_does_not_exceed_the_limit() {
+    let (_folder, inner, spec) = open(7);
+    let broker = limited(inner, Fault::DepthIsConstant, Duration::from_secs(3600));
     broker.declare(std::slice::from_ref(&spec)).await.expect("an approximate limit");
     assert_eq!(publish(&broker, &spec, 3).await, (3, 3));
     assert_eq!(publish(&broker, &spec, 9).await, (4, 4), "what was sent counts, though no depth shows it");
