@@ -164,7 +164,7 @@ impl ConsumerTask<'_> {
         let ack_channel = self.session.open_ack_channel().await?;
         let channel = &ack_channel.channel;
         ack_channel.set_subscribed();
-        let prefetch = if self.local.is_limited() { 1 } else { self.local.prefetch() };
+        let prefetch = if self.local.is_limited() { 1 } else { self.local.spec().prefetch };
         let prefetch = u16::try_from(prefetch).unwrap_or(u16::MAX);
         let consumer = with_timeout(self.engine.options.confirm_timeout, "basic.consume", async {
             channel.basic_qos(prefetch, BasicQosOptions::default()).await?;

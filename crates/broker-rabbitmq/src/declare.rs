@@ -253,7 +253,7 @@ fn mismatch(queue: &QueueName, what: &str, error: SessionError) -> BrokerError {
         Some((PRECONDITION_FAILED, text)) => BrokerError::Mismatch {
             queue: queue.clone(),
             difference: format!(
-                "{what} on the server: {}; declare it with the same arguments, or drain it, delete it there and start again",
+                "{what}: {}; declare it with the same arguments, or drain it, delete it on the server and start again",
                 difference(&text)
             ),
         },
@@ -264,14 +264,14 @@ fn mismatch(queue: &QueueName, what: &str, error: SessionError) -> BrokerError {
     }
 }
 
-/// Short form of the server's text: `x-max-length is '5' there, asked for was none`.
+/// Short form of the server's text: `x-max-length is '5' on the server and none in the declaration`.
 fn difference(text: &str) -> String {
     let inner = || {
         let (_, rest) = text.split_once("inequivalent arg '")?;
         let (argument, rest) = rest.split_once('\'')?;
         let (_, rest) = rest.split_once("received ")?;
-        let (asked, there) = rest.split_once(" but current is ")?;
-        Some(format!("{argument} is {there} there, asked for was {asked}"))
+        let (declared, actual) = rest.split_once(" but current is ")?;
+        Some(format!("{argument} is {actual} on the server and {declared} in the declaration"))
     };
     inner().unwrap_or_else(|| text.to_owned())
 }
@@ -286,7 +286,7 @@ mod tests {
                     received none but current is the value '5' of type 'signedint'";
         assert_eq!(
             difference(text),
-            "x-max-length is the value '5' of type 'signedint' there, asked for was none"
+            "x-max-length is the value '5' of type 'signedint' on the server and none in the declaration"
         );
         assert_eq!(difference("something else"), "something else");
     }

@@ -220,10 +220,6 @@ impl LocalQueue {
         self.state().spec.lease
     }
 
-    pub(crate) fn prefetch(&self) -> u32 {
-        self.state().spec.prefetch
-    }
-
     // ---- Receivers ----
 
     /// Registers a receiver of up to `max` messages that waits for `missing` of them. The flag says whether the caller

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, Uri, header};
 use hyper_util::rt::TokioIo;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -115,13 +115,10 @@ impl Management {
 
     async fn stats_of(&self, vhost: &str, queue: &str) -> Result<QueueStats, RequestError> {
         let escaped = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-        self.get(&format!("/api/queues/{}/{}?{COLUMNS}", escaped(vhost), escaped(queue))).await
-    }
-
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RequestError> {
+        let path = format!("{}/api/queues/{}/{}?{COLUMNS}", self.path, escaped(vhost), escaped(queue));
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let request = Request::get(format!("{}{path}", self.path).parse::<Uri>()?)
+        let request = Request::get(path.parse::<Uri>()?)
             .header(header::HOST, format!("{}:{}", self.host, self.port))
             .header(header::AUTHORIZATION, format!("Basic {}", self.credentials.0))
             .body(Empty::<Bytes>::new())?;
@@ -130,7 +127,7 @@ impl Management {
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await?.to_bytes();
             if !status.is_success() {
-                return Err(format!("`{path}` was answered with {status}").into());
+                return Err(format!("`{path}` failed with {status}").into());
             }
             Ok(serde_json::from_slice(&body)?)
         };

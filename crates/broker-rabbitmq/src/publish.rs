@@ -77,17 +77,18 @@ impl Engine {
             return Err(PublishError::TooLarge { id, size, limit });
         }
         match &message.to {
-            Target::Queue(queue) => match self.find_queue(queue) {
-                None => {
-                    Err(PublishError::UnknownQueue { queue: queue.clone(), known: self.similar_names(queue) })
-                }
-                Some(local) => match local.undeclared() {
+            Target::Queue(queue) => {
+                let Some(local) = self.find_queue(queue) else {
+                    let (queue, known) = (queue.clone(), self.similar_names(queue));
+                    return Err(PublishError::UnknownQueue { queue, known });
+                };
+                match local.undeclared() {
                     None => Ok(()),
                     Some(reason) => {
                         Err(PublishError::Unavailable { detail: unusable(queue, &reason).to_string() })
                     }
-                },
-            },
+                }
+            }
             Target::Topic { .. } => Ok(()),
         }
     }

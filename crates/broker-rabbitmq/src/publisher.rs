@@ -213,7 +213,7 @@ impl Publisher {
         for (publication, outcome) in batch.iter().zip(&mut outcomes) {
             match (&*outcome, size_limit) {
                 (PublishOutcome::Confirmed, _) if returned.take(publication) => {
-                    *outcome = PublishOutcome::Unroutable
+                    *outcome = PublishOutcome::Unroutable;
                 }
                 // It cost the whole batch its confirms, and must not be sent again.
                 (PublishOutcome::Unknown(_), Some(limit)) if publication.body.len() as u64 > limit => {

@@ -191,7 +191,8 @@ async fn a_queue_with_other_arguments_is_refused_with_the_difference() {
     };
     assert_eq!(named, spec.name);
     assert!(
-        difference.contains("x-max-length is the value '5'") && difference.contains("asked for was none"),
+        difference.contains("x-max-length is the value '5'")
+            && difference.contains("none in the declaration"),
         "{difference}"
     );
 
@@ -199,7 +200,7 @@ async fn a_queue_with_other_arguments_is_refused_with_the_difference() {
     broker.declare(std::slice::from_ref(&spec)).await.expect("the queue is declared");
     let longer = spec.clone().max_length(MaxLength::Exact(6));
     let error = broker.declare(&[longer]).await.expect_err("another limit").to_string();
-    assert!(error.contains("x-max-length is '5' there, asked for was '6'"), "{error}");
+    assert!(error.contains("x-max-length is '5' on the server and '6' in the declaration"), "{error}");
     let listed = broker.queues().await.expect("the list");
     assert_eq!(listed, [spec], "a refused spec is not listed");
 }
