@@ -1,104 +1,86 @@
-//! Why a server could not be reached, and what its answers mean for a caller.
+//! Errors of connecting and of sessions, and their translation to the errors of the contract.
 
 use crawlway_broker::{BrokerError, PublishError, SettleError};
-use lapin::{ErrorKind, protocol::AMQPErrorKind};
+use lapin::ErrorKind;
+use std::time::Duration;
 
-/// Why no connection to the server was made. Says what was tried and what to do.
+/// Reason why no connection to the server was made. Its text says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody answers there, or not in AMQP.
+    /// No AMQP server answers at the address.
     #[error("cannot reach RabbitMQ at {server}: {problem}; start it, or correct host and port")]
     Unreachable {
-        /// The server.
+        /// URL of the server, without the password.
         server: String,
-        /// What happened.
+        /// Error of the attempt.
         problem: String,
     },
-    /// It answers, and does not let us in.
-    #[error("RabbitMQ at {server} does not let us in: {problem}; check user, password and virtual host")]
+    /// The server refuses the login.
+    #[error("RabbitMQ at {server} refuses the login: {problem}; check user, password and virtual host")]
     NotAllowed {
-        /// The server.
+        /// URL of the server, without the password.
         server: String,
-        /// What it said.
+        /// Answer of the server.
         problem: String,
     },
 }
 
-/// What went wrong on a channel or a connection.
+/// Error on a channel or connection.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum LinkError {
+pub(crate) enum SessionError {
     #[error("{0}")]
     Amqp(#[from] lapin::Error),
-    #[error(
-        "RabbitMQ at {server} is not connected ({problem}); the connection is made again as soon as it answers"
-    )]
-    Down { server: String, problem: String },
-    #[error("RabbitMQ did not answer `{what}` within {after:?}")]
-    Silent { what: &'static str, after: std::time::Duration },
+    #[error("not connected to RabbitMQ at {server} ({reason}); reconnecting in the background")]
+    Disconnected { server: String, reason: String },
+    #[error("RabbitMQ did not answer `{method}` within {after:?}")]
+    Timeout { method: &'static str, after: Duration },
     #[error("broker is closed")]
     Closed,
 }
 
-/// The server knows no queue of this name.
+/// Reply codes of the server.
+pub(crate) const ACCESS_REFUSED: u16 = 403;
 pub(crate) const NOT_FOUND: u16 = 404;
+pub(crate) const RESOURCE_LOCKED: u16 = 405;
+pub(crate) const PRECONDITION_FAILED: u16 = 406;
+const NOT_ALLOWED: u16 = 530;
 
-impl LinkError {
+impl SessionError {
     pub(crate) fn is_not_found(&self) -> bool {
-        self.refusal().is_some_and(|(number, _)| number == NOT_FOUND)
+        self.refusal().is_some_and(|(code, _)| code == NOT_FOUND)
     }
 
-    /// The number and the text with which the server refused, if it did.
+    /// Reply code and text, if the server refused the request.
     pub(crate) fn refusal(&self) -> Option<(u16, String)> {
-        let LinkError::Amqp(error) = self else { return None };
+        let SessionError::Amqp(error) = self else { return None };
         refusal(error)
     }
 }
 
-/// The number and the text with which the server refused, if it did.
-pub(crate) fn refusal(error: &lapin::Error) -> Option<(u16, String)> {
+fn refusal(error: &lapin::Error) -> Option<(u16, String)> {
     match error.kind() {
         ErrorKind::ProtocolError(error) => Some((error.get_id(), error.get_message().to_string())),
         _ => None,
     }
 }
 
-/// Whether trying again cannot help, since the server does not want us.
-pub(crate) fn not_allowed(error: &lapin::Error) -> bool {
-    const ACCESS_REFUSED: u16 = 403;
-    const NOT_ALLOWED: u16 = 530;
-    match error.kind() {
-        ErrorKind::ProtocolError(error) => {
-            matches!(error.kind(), AMQPErrorKind::Hard(_) | AMQPErrorKind::Soft(_))
-                && [ACCESS_REFUSED, NOT_ALLOWED].contains(&error.get_id())
-        }
-        _ => false,
-    }
+/// Whether the server refuses the login, so that another attempt is useless.
+pub(crate) fn is_login_refused(error: &lapin::Error) -> bool {
+    refusal(error).is_some_and(|(code, _)| [ACCESS_REFUSED, NOT_ALLOWED].contains(&code))
 }
 
-impl From<LinkError> for BrokerError {
-    fn from(error: LinkError) -> Self {
-        match error {
-            LinkError::Closed => BrokerError::Closed,
-            other => BrokerError::Unavailable { detail: other.to_string() },
-        }
-    }
+/// `Closed` stays `Closed`; everything else is `Unavailable`.
+macro_rules! from_session_error {
+    ($($error:ident),*) => {
+        $(impl From<SessionError> for $error {
+            fn from(error: SessionError) -> Self {
+                match error {
+                    SessionError::Closed => $error::Closed,
+                    other => $error::Unavailable { detail: other.to_string() },
+                }
+            }
+        })*
+    };
 }
-
-impl From<LinkError> for PublishError {
-    fn from(error: LinkError) -> Self {
-        match error {
-            LinkError::Closed => PublishError::Closed,
-            other => PublishError::Unavailable { detail: other.to_string() },
-        }
-    }
-}
-
-impl From<LinkError> for SettleError {
-    fn from(error: LinkError) -> Self {
-        match error {
-            LinkError::Closed => SettleError::Closed,
-            other => SettleError::Unavailable { detail: other.to_string() },
-        }
-    }
-}
+from_session_error!(BrokerError, PublishError, SettleError);

@@ -3,9 +3,9 @@
 use crawlway_broker::{Aspect, Guarantees, Support};
 use std::time::Duration;
 
-/// By how many an approximate limit may be overshot: ten publishers at once, [`LIMIT_STEP`] messages each.
+/// Stated overshoot of an approximate limit: ten concurrent publishers, [`LIMIT_STEP`] messages each.
 pub(crate) const LIMIT_SLACK: u64 = 100;
-/// How many messages are published to a queue with an approximate limit before its depth is read again.
+/// Number of messages that are published to a limited queue before its depth is read again.
 pub(crate) const LIMIT_STEP: usize = 10;
 
 pub(crate) fn guarantees(max_message: u64) -> Guarantees {
@@ -31,36 +31,38 @@ fn support(aspect: Aspect) -> Support {
         }
         Aspect::Groups => {
             return Support::Refused {
-                why: "no queue of RabbitMQ keeps one of each group in flight when consumers come and go; the gate keeps the politeness",
+                why: "RabbitMQ cannot keep one message of each group in flight when consumers come and go; the rate limiter ensures politeness",
             };
         }
         Aspect::Lease => {
-            "a timer in the client hands back; leases end with the connection, and none is longer than the server's consumer timeout"
+            "a timer in the client expires leases; they end with the connection, and none exceeds the server's consumer timeout"
         }
-        Aspect::Fencing => "a settle while the connection is breaking may be answered ok and come back",
+        Aspect::Fencing => {
+            "a settle while the connection breaks may succeed and the message still be redelivered"
+        }
         Aspect::RetryDelay | Aspect::Defer | Aspect::NotBefore => {
-            "waits in tiers: never early, at most a second late"
+            "delay queues: never early, at most a second late"
         }
-        Aspect::RetryCount => "counted in a header of the message that is published again",
+        Aspect::RetryCount => "counted in a header of the republished message",
         Aspect::CrashCount => {
-            "what was only prefetched becomes suspect as well; a lost connection of a living worker counts if another process gets the message"
+            "prefetched messages become suspect as well; a lost connection of a live worker counts if another process gets the message"
         }
-        Aspect::DeadLetters => "listing goes through the dead queue from its head, one process at a time",
+        Aspect::DeadLetters => "listing scans the dead-letter queue from its head, one process at a time",
         Aspect::LimitExact => {
-            "exact for what is ready; what is delayed is counted by the publisher, a second old at most"
+            "exact for ready messages; delayed ones are counted by the publisher, a second old at most"
         }
         Aspect::LimitApproximate => {
-            "from the depth at the publisher; overshot by ten messages for each publisher"
+            "checked by the publisher against the depth; overshot by ten messages per publisher"
         }
-        Aspect::Topics => "when one bound queue is full the publish fails, and others may have the message",
-        Aspect::Order => "per queue and one consumer; what comes back from a worker loses its place",
+        Aspect::Topics => "if one bound queue is full the publish fails, and others may have the message",
+        Aspect::Order => "per queue and one consumer; a redelivered message loses its place",
         Aspect::SettleDurability => {
-            "acknowledgements are not confirmed: a crash of the server may bring back what was settled in the moments before"
+            "acknowledgements are not confirmed: a server crash may redeliver what was settled just before"
         }
         Aspect::Depth => {
-            "ready exactly; what other processes hold is from the management API, 10 s old at most; no oldest age"
+            "ready is exact; in flight of other processes comes from the management API, 10 s old at most; no oldest age"
         }
-        Aspect::Purge => "what another worker has prefetched is not taken",
+        Aspect::Purge => "messages prefetched by other processes are not purged",
         Aspect::Pause => "other processes notice within a second",
     };
     Support::Emulated { caveat }
@@ -69,7 +71,7 @@ fn support(aspect: Aspect) -> Support {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_document_says_what_the_code_says() {
+    fn code_matches_the_document() {
         crawlway_broker_conformance::is_documented(&super::guarantees(1));
     }
 }

@@ -1,5 +1,4 @@
-//! The management API, where there is one: how much of a queue is in anybody's hands, how old its first message is, and how
-//! fast messages come and go.
+//! Client of the management API: unacknowledged messages, age of the first message and rates of a queue.
 
 use crate::options::Options;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -7,23 +6,21 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, Uri, header};
 use hyper_util::rt::TokioIo;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// A management API that takes longer is as good as none.
-const LIMIT: Duration = Duration::from_secs(3);
-/// More than any answer that we ask for.
-const LARGEST: usize = 1 << 20;
+const TIMEOUT: Duration = Duration::from_secs(3);
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
-type Failed = Box<dyn std::error::Error + Send + Sync>;
+type RequestError = Box<dyn std::error::Error + Send + Sync>;
 
-/// User and password as they are sent, which nobody is to see.
+/// Value of the `Authorization` header; hidden in debug output.
 struct Credentials(String);
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("not shown")
+        f.write_str("hidden")
     }
 }
 
@@ -35,39 +32,39 @@ pub(crate) struct Management {
     credentials: Credentials,
 }
 
-/// What is asked for of a queue, and the averages over how long and from what steps.
+/// Columns of a queue, and the window of its average rates.
 const COLUMNS: &str = "msg_rates_age=15&msg_rates_incr=5&columns=messages_unacknowledged,head_message_timestamp,\
                        message_stats.publish_details.avg_rate,message_stats.ack_details.avg_rate";
 
-/// A queue as the server has counted it some seconds ago. Everything is missing until it has done so for the first time.
+/// Statistics of a queue, some seconds old. All fields are missing until the server has collected them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
-pub(crate) struct Counted {
-    /// How many messages are in anybody's hands.
+pub(crate) struct QueueStats {
+    /// Unacknowledged messages of all consumers.
     #[serde(default, rename = "messages_unacknowledged")]
-    pub(crate) in_hands: u64,
-    /// When the first message was published, in seconds, if it says so. An empty text in some versions where there is none.
-    #[serde(default, rename = "head_message_timestamp", deserialize_with = "number_or_nothing")]
+    pub(crate) unacked: u64,
+    /// Publish time of the first message in seconds, if it has one; an empty string in some versions if not.
+    #[serde(default, rename = "head_message_timestamp", deserialize_with = "number_or_none")]
     pub(crate) head: Option<u64>,
     #[serde(default, rename = "message_stats")]
-    traffic: Traffic,
+    rates: Rates,
 }
 
-impl Counted {
-    /// How many messages a second were published to it.
+impl QueueStats {
+    /// Messages published per second.
     pub(crate) fn published(&self) -> f64 {
-        self.traffic.publish_details.avg_rate
+        self.rates.publish_details.avg_rate
     }
 
-    /// How many deliveries a second were acknowledged.
+    /// Deliveries acknowledged per second.
     pub(crate) fn acknowledged(&self) -> f64 {
-        self.traffic.ack_details.avg_rate
+        self.rates.ack_details.avg_rate
     }
 }
 
-/// Missing where nothing of the kind has ever happened.
+/// Rates; a missing one is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default)]
-struct Traffic {
+struct Rates {
     publish_details: Average,
     ack_details: Average,
 }
@@ -78,18 +75,18 @@ struct Average {
     avg_rate: f64,
 }
 
-fn number_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+fn number_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(serde_json::Value::deserialize(deserializer)?.as_u64())
 }
 
 impl Management {
-    /// None if there is no such address, or it makes no sense, which is said once.
+    /// Client, if the options have a valid URL.
     pub(crate) fn new(options: &Options) -> Option<Self> {
         let address = options.management.as_ref()?;
         let parsed = url::Url::parse(address).ok().filter(|url| url.scheme() == "http");
         let Some(url) = parsed else {
             let address = options.shown_management();
-            tracing::warn!(address, "not an http:// address, so the management API is not used");
+            tracing::warn!(address, "management API is not used: its URL must start with http://");
             return None;
         };
         Some(Self {
@@ -102,44 +99,41 @@ impl Management {
         })
     }
 
-    /// These two queues as the server has counted them some seconds ago; nothing if nobody can say.
-    pub(crate) async fn counted(&self, vhost: &str, queues: [&str; 2]) -> Option<[Counted; 2]> {
+    /// Statistics of two queues; none if the API does not answer.
+    pub(crate) async fn queue_stats(&self, vhost: &str, queues: [&str; 2]) -> Option<[QueueStats; 2]> {
         let both =
-            async { tokio::try_join!(self.ask_about(vhost, queues[0]), self.ask_about(vhost, queues[1])) };
-        match tokio::time::timeout(LIMIT, both).await {
+            async { tokio::try_join!(self.stats_of(vhost, queues[0]), self.stats_of(vhost, queues[1])) };
+        match tokio::time::timeout(TIMEOUT, both).await {
             Ok(Ok((first, second))) => Some([first, second]),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "the management API is of no help");
+                tracing::debug!(%error, "management API request failed");
                 None
             }
             Err(_) => None,
         }
     }
 
-    async fn ask_about(&self, vhost: &str, queue: &str) -> Result<Counted, Failed> {
+    async fn stats_of(&self, vhost: &str, queue: &str) -> Result<QueueStats, RequestError> {
         let escaped = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-        self.get(&format!("/api/queues/{}/{}?{COLUMNS}", escaped(vhost), escaped(queue))).await
-    }
-
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failed> {
+        let path = format!("{}/api/queues/{}/{}?{COLUMNS}", self.path, escaped(vhost), escaped(queue));
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let request = Request::get(format!("{}{path}", self.path).parse::<Uri>()?)
+        let request = Request::get(path.parse::<Uri>()?)
             .header(header::HOST, format!("{}:{}", self.host, self.port))
             .header(header::AUTHORIZATION, format!("Basic {}", self.credentials.0))
             .body(Empty::<Bytes>::new())?;
         let answer = async {
             let response = sender.send_request(request).await?;
             let status = response.status();
-            let body = Limited::new(response.into_body(), LARGEST).collect().await?.to_bytes();
+            let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await?.to_bytes();
             if !status.is_success() {
-                return Err(format!("`{path}` was answered with {status}").into());
+                return Err(format!("`{path}` failed with {status}").into());
             }
             Ok(serde_json::from_slice(&body)?)
         };
         tokio::select! {
             answer = answer => answer,
-            ended = connection => Err(ended.err().map_or("the connection was closed".into(), Failed::from)),
+            ended = connection => Err(ended.err().map_or("the connection was closed".into(), RequestError::from)),
         }
     }
 }
@@ -148,23 +142,23 @@ impl Management {
 mod tests {
     use super::*;
 
-    fn read(answer: &str) -> Counted {
+    fn read(answer: &str) -> QueueStats {
         serde_json::from_str(answer).unwrap()
     }
 
     #[test]
-    fn what_the_server_has_not_counted_is_nothing() {
-        assert_eq!(read("{}"), Counted::default());
+    fn missing_statistics_are_zero() {
+        assert_eq!(read("{}"), QueueStats::default());
         let head_of = |value: &str| read(&format!("{{\"head_message_timestamp\":{value}}}")).head;
         assert_eq!(["null", "\"\"", "1794766691"].map(head_of), [None, None, Some(1_794_766_691)]);
     }
 
     #[test]
-    fn averages_are_found_where_there_was_traffic() {
+    fn average_rates_are_read() {
         let some = read(
             r#"{"messages_unacknowledged":3,"message_stats":{"publish_details":{"avg_rate":2.5},"ack_details":{"avg_rate":0.5}}}"#,
         );
-        assert_eq!((some.in_hands, some.published(), some.acknowledged()), (3, 2.5, 0.5));
+        assert_eq!((some.unacked, some.published(), some.acknowledged()), (3, 2.5, 0.5));
         let half = read(r#"{"message_stats":{"publish_details":{"avg_rate":2.5}}}"#);
         assert_eq!((half.published(), half.acknowledged()), (2.5, 0.0));
     }

@@ -1,14 +1,14 @@
-//! The name table: which queues of ours stand beside a contract queue, and what they are called.
+//! Names of the queues beside a contract queue.
 //!
-//! A contract queue keeps its own name. What is beside it has a colon in its name, which no queue of the contract may
-//! have, or ends with `.dead`, which is kept for this; so nothing collides.
+//! A contract queue keeps its own name. The others have a colon in their names, which contract queues may not have, or end
+//! with `.dead`, which is reserved; so names never collide.
 
 use crate::wire::CopyId;
 use crawlway_broker::QueueName;
 use std::time::Duration;
 
-/// How long what is put into each tier stays there. Each is four times the one before, so that any delay takes few hops.
-pub(crate) const TIERS: [Duration; 8] = [
+/// TTLs of the delay queues. Each is four times the one before, so that any delay takes few hops.
+pub(crate) const DELAY_TIERS: [Duration; 8] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
     Duration::from_secs(4),
@@ -19,60 +19,59 @@ pub(crate) const TIERS: [Duration; 8] = [
     Duration::from_secs(4096),
 ];
 
-/// By how much a tier may overshoot, rather than that a message makes another hop.
-const OVERSHOOT: Duration = Duration::from_millis(500);
+/// Maximum lateness that is preferred over another hop.
+const MAX_OVERSHOOT: Duration = Duration::from_millis(500);
 
-/// Dead letters, with their detail.
-pub(crate) fn dead(queue: &QueueName) -> String {
+/// Dead-letter queue.
+pub(crate) fn dead_letters(queue: &QueueName) -> String {
     format!("{queue}.dead")
 }
 
-/// What comes back: retries, deferrals, what a lost worker had.
+/// Queue of messages that came back and are due: retries, deferrals, messages of lost workers.
 pub(crate) fn due(queue: &QueueName) -> String {
     format!("{queue}:due")
 }
 
-/// Not empty while the queue is paused.
+/// Queue that holds a message while the contract queue is paused.
 pub(crate) fn pause(queue: &QueueName) -> String {
     format!("{queue}:pause")
 }
 
-/// Exists while somebody goes through the dead letters.
-pub(crate) fn dead_lock(queue: &QueueName) -> String {
+/// Exclusive queue that exists during a scan of the dead letters.
+pub(crate) fn dead_letter_lock(queue: &QueueName) -> String {
     format!("{queue}:dead-lock")
 }
 
-/// Exists while a process runs nothing but this copy of a message.
-pub(crate) fn mark(queue: &QueueName, copy: &CopyId) -> String {
+/// Queue that exists while a worker runs this copy of a message and nothing else.
+pub(crate) fn solo_marker(queue: &QueueName, copy: &CopyId) -> String {
     format!("{queue}:alone:{}", copy.digest())
 }
 
-/// Where messages wait for this long.
-pub(crate) fn tier(queue: &QueueName, wait: Duration) -> String {
-    format!("{queue}:wait:{}", wait.as_millis())
+/// Delay queue of a tier.
+pub(crate) fn delay_queue(queue: &QueueName, tier: Duration) -> String {
+    format!("{queue}:wait:{}", tier.as_millis())
 }
 
-/// All tiers of a queue.
-pub(crate) fn tiers(queue: &QueueName) -> impl Iterator<Item = String> + '_ {
-    TIERS.iter().map(|wait| tier(queue, *wait))
+pub(crate) fn delay_queues(queue: &QueueName) -> impl Iterator<Item = String> + '_ {
+    DELAY_TIERS.iter().map(|tier| delay_queue(queue, *tier))
 }
 
-/// Where a message goes that is to be delivered in this long: into a tier, or among what is due.
-pub(crate) fn waiting_place(queue: &QueueName, left: Duration) -> String {
-    match next_wait(left) {
-        Some(wait) => tier(queue, wait),
+/// Queue for a message that is due after the delay: the delay queue of the next hop, or `:due`.
+pub(crate) fn delay_target(queue: &QueueName, delay: Duration) -> String {
+    match next_tier(delay) {
+        Some(tier) => delay_queue(queue, tier),
         None => due(queue),
     }
 }
 
-/// The tier that comes next on the way to a delay; none when the time has come.
-fn next_wait(left: Duration) -> Option<Duration> {
-    if left.is_zero() {
+/// Tier of the next hop; none when the delay is over.
+fn next_tier(delay: Duration) -> Option<Duration> {
+    if delay.is_zero() {
         return None;
     }
-    let just_enough = TIERS.iter().find(|wait| **wait >= left && **wait - left <= OVERSHOOT);
-    let not_too_much = || TIERS.iter().rev().find(|wait| **wait <= left);
-    just_enough.or_else(not_too_much).or(TIERS.first()).copied()
+    let last_hop = DELAY_TIERS.iter().find(|tier| **tier >= delay && **tier - delay <= MAX_OVERSHOOT);
+    let longest_hop = || DELAY_TIERS.iter().rev().find(|tier| **tier <= delay);
+    last_hop.or_else(longest_hop).or(DELAY_TIERS.first()).copied()
 }
 
 #[cfg(test)]
@@ -80,25 +79,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_delay_ends_early_or_more_than_the_overshoot_late() {
+    fn delays_end_on_time_or_at_most_the_overshoot_late() {
         for millis in (0..20_000).step_by(7).chain([600_000, 3_600_000, 90_000_000]) {
             let delay = Duration::from_millis(millis);
             let (mut waited, mut hops) = (Duration::ZERO, 0);
-            while let Some(wait) = next_wait(delay.saturating_sub(waited)) {
+            while let Some(wait) = next_tier(delay.saturating_sub(waited)) {
                 waited += wait;
                 hops += 1;
             }
-            assert!(waited >= delay && waited <= delay + OVERSHOOT, "{delay:?}: {waited:?}");
+            assert!(waited >= delay && waited <= delay + MAX_OVERSHOOT, "{delay:?}: {waited:?}");
             assert!(hops <= 50, "{delay:?} takes {hops} hops");
         }
     }
 
     #[test]
-    fn names_beside_a_queue_are_no_names_of_queues() {
+    fn names_never_collide_with_contract_queues() {
         let queue = QueueName::new("jobs").unwrap();
         let copy = CopyId { message: "id".into(), copy: String::new() };
-        let beside = [dead(&queue), due(&queue), pause(&queue), dead_lock(&queue), mark(&queue, &copy)];
-        for name in beside.into_iter().chain(tiers(&queue)) {
+        let marker = solo_marker(&queue, &copy);
+        let beside = [dead_letters(&queue), due(&queue), pause(&queue), dead_letter_lock(&queue), marker];
+        for name in beside.into_iter().chain(delay_queues(&queue)) {
             QueueName::new(&name).unwrap_err();
         }
     }

@@ -1,36 +1,36 @@
-//! How to reach a RabbitMQ server, and how patient to be with it.
+//! Options of a connection to a RabbitMQ server.
 
 use std::{fmt, time::Duration};
 
-/// How to reach a RabbitMQ server, and how patient to be with it.
+/// Address, credentials, limits and timeouts of a RabbitMQ server.
 #[derive(Clone)]
 pub struct Options {
-    /// The server's host name or address.
+    /// Host name or address of the server.
     pub host: String,
-    /// The port it takes AMQP connections on.
+    /// AMQP port.
     pub port: u16,
-    /// Who we are.
+    /// User name.
     pub user: String,
-    /// What proves it.
+    /// Password.
     pub password: String,
-    /// The virtual host that holds the queues.
+    /// Virtual host that holds the queues.
     pub vhost: String,
-    /// Where the management API answers, such as `http://rabbitmq:15672`. Without it, depths leave out what others have
-    /// in flight, the oldest age and the rates.
+    /// URL of the management API, such as `http://rabbitmq:15672`. Without it, depths lack the in-flight messages of other
+    /// processes, the oldest age and the rates.
     pub management: Option<String>,
-    /// What is said of the bodies that are published here, such as `application/json`. The broker looks into none of them.
+    /// Content type of published messages, such as `application/json`. Bodies are not inspected.
     pub content_type: Option<String>,
-    /// How this process is called in the server's list of connections.
+    /// Name of the connection, as the server lists it.
     pub name: String,
-    /// The largest message, headers included, in bytes; not above the server's own limit.
+    /// Maximum size of a message in bytes, headers included; at most the server's own limit.
     pub max_message: u64,
-    /// How long a confirmation may take before the publish counts as unknown.
+    /// Timeout of a publisher confirm and of any other answer. After it, the outcome of a publish is unknown.
     pub confirm_timeout: Duration,
-    /// How long a call waits for a lost connection to come back before it is answered as unavailable.
+    /// Time that a call waits for a lost connection before it fails as unavailable.
     pub patience: Duration,
-    /// How often both sides show that they live; a peer that is silent for about three of these is gone.
+    /// AMQP heartbeat interval. A peer that is silent for about three intervals is considered lost.
     pub heartbeat: Duration,
-    /// How long the server lets a delivery be held, its `consumer_timeout`. Longer leases are refused.
+    /// `consumer_timeout` of the server: how long a delivery may stay unacknowledged. Longer leases are refused.
     pub consumer_timeout: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Default for Options {
             management: None,
             content_type: None,
             name: "crawlway".into(),
-            // What every version takes unless it is told otherwise.
+            // Default limit of the strictest server version.
             max_message: 16 << 20,
             confirm_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(10),
@@ -56,14 +56,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The server as people write it, without the password.
+    /// URL of the server, without the password.
     pub(crate) fn server(&self) -> String {
         format!("amqp://{}@{}:{}/{}", self.user, self.host, self.port, self.vhost.trim_start_matches('/'))
     }
-}
 
-impl Options {
-    /// The address of the management API as it may be shown: without a user and a password, should it have them.
+    /// URL of the management API, without user and password.
     pub(crate) fn shown_management(&self) -> Option<String> {
         let address = self.management.as_ref()?;
         let shown = url::Url::parse(address).ok().and_then(|mut url| {
@@ -71,12 +69,12 @@ impl Options {
             url.set_password(None).ok()?;
             Some(url.to_string())
         });
-        // What is no address may have anything in it.
-        Some(shown.unwrap_or_else(|| "not an address".into()))
+        // An invalid URL may contain a password anywhere.
+        Some(shown.unwrap_or_else(|| "invalid URL".into()))
     }
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -93,7 +91,7 @@ mod tests {
     use crate::management::Management;
 
     #[test]
-    fn nothing_that_is_shown_has_a_password_in_it() {
+    fn debug_output_contains_no_password() {
         let with = |address: &str| Options {
             password: "hunter2".into(),
             management: Some(address.into()),

@@ -1,13 +1,13 @@
-//! Publishing: what is checked before anything is sent, where it goes, and what the server's answers mean.
+//! Publishing: validation, routing to queues and delay queues, enforcement of maximum lengths, and results.
 
 use crate::{
     engine::{Engine, unusable},
-    error::LinkError,
+    error::SessionError,
     guarantees::LIMIT_STEP,
     names,
-    publisher::Fate,
+    publisher::PublishOutcome,
     session::Session,
-    wire::{self, Parcel, short},
+    wire::{self, Publication, short},
 };
 use crawlway_broker::{
     ExchangeName, MaxLength, Outgoing, PublishError, QueueName, Target, Timestamp, limits,
@@ -15,20 +15,23 @@ use crawlway_broker::{
 use lapin::{ExchangeKind, options::ExchangeDeclareOptions, types::FieldTable};
 use std::collections::BTreeMap;
 
-/// A message that may be sent.
-struct Ready {
+/// A validated message.
+struct Prepared {
+    /// Position in the caller's batch.
     index: usize,
-    parcel: Parcel,
-    to: Target,
-    /// The queue whose limit we have to count for, and that limit.
+    publication: Publication,
+    target: Target,
+    /// Queue whose maximum length the publisher has to check.
     limited: Option<(QueueName, MaxLength)>,
-    /// It goes beside its queue, into a tier.
+    /// Goes to a delay queue.
     delayed: bool,
 }
 
+type PublishResult = Result<(), PublishError>;
+
 impl Engine {
-    pub(crate) async fn publish(&self, batch: Vec<Outgoing>) -> Vec<Result<(), PublishError>> {
-        if let Err(closed) = self.open() {
+    pub(crate) async fn publish(&self, batch: Vec<Outgoing>) -> Vec<PublishResult> {
+        if let Err(closed) = self.check_open() {
             return batch.iter().map(|_| Err(closed.clone().into())).collect();
         }
         if batch.is_empty() {
@@ -37,38 +40,34 @@ impl Engine {
         let session = match self.session().await {
             Ok(session) => session,
             Err(error) => {
-                // What would be refused anyway is refused now too.
-                let refused = |message| self.check(message).err();
-                return batch
-                    .iter()
-                    .map(|message| Err(refused(message).unwrap_or_else(|| error.clone().into())))
-                    .collect();
+                let validated = |message| self.check(message).and(Err(error.clone().into()));
+                return batch.iter().map(validated).collect();
             }
         };
         let now = Timestamp::now();
-        let mut outcomes: Vec<Result<(), PublishError>> = Vec::with_capacity(batch.len());
-        let mut at_once = Vec::new();
-        let mut counted: BTreeMap<QueueName, Vec<Ready>> = BTreeMap::new();
+        let mut results: Vec<PublishResult> = Vec::with_capacity(batch.len());
+        let mut unlimited = Vec::new();
+        let mut limited: BTreeMap<QueueName, Vec<Prepared>> = BTreeMap::new();
         for (index, message) in batch.into_iter().enumerate() {
             match self.prepare(&session, index, message, now).await {
-                Ok(ready) => {
-                    outcomes.push(Ok(()));
-                    match &ready.limited {
-                        Some((queue, _)) => counted.entry(queue.clone()).or_default().push(ready),
-                        None => at_once.push(ready),
+                Ok(prepared) => {
+                    results.push(Ok(()));
+                    match &prepared.limited {
+                        Some((queue, _)) => limited.entry(queue.clone()).or_default().push(prepared),
+                        None => unlimited.push(prepared),
                     }
                 }
-                Err(error) => outcomes.push(Err(error)),
+                Err(error) => results.push(Err(error)),
             }
         }
-        self.send(&session, at_once, &mut outcomes).await;
-        for (queue, ready) in counted {
-            self.send_counted(&session, &queue, ready, &mut outcomes).await;
+        self.send(&session, unlimited, &mut results).await;
+        for (queue, prepared) in limited {
+            self.send_limited(&session, &queue, prepared, &mut results).await;
         }
-        outcomes
+        results
     }
 
-    /// What can be said against a message without asking anybody.
+    /// Validates a message without asking the server.
     fn check(&self, message: &Outgoing) -> Result<(), PublishError> {
         limits::check(message)?;
         let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -78,13 +77,18 @@ impl Engine {
             return Err(PublishError::TooLarge { id, size, limit });
         }
         match &message.to {
-            Target::Queue(queue) => match self.intake(queue) {
-                None => Err(PublishError::UnknownQueue { queue: queue.clone(), known: self.nearest(queue) }),
-                Some(intake) => match intake.unmade() {
+            Target::Queue(queue) => {
+                let Some(local) = self.find_queue(queue) else {
+                    let (queue, known) = (queue.clone(), self.similar_names(queue));
+                    return Err(PublishError::UnknownQueue { queue, known });
+                };
+                match local.undeclared() {
                     None => Ok(()),
-                    Some(why) => Err(PublishError::Unavailable { detail: unusable(queue, &why).to_string() }),
-                },
-            },
+                    Some(reason) => {
+                        Err(PublishError::Unavailable { detail: unusable(queue, &reason).to_string() })
+                    }
+                }
+            }
             Target::Topic { .. } => Ok(()),
         }
     }
@@ -95,18 +99,18 @@ impl Engine {
         index: usize,
         message: Outgoing,
         now: Timestamp,
-    ) -> Result<Ready, PublishError> {
+    ) -> Result<Prepared, PublishError> {
         self.check(&message)?;
-        let properties = wire::first(&message, self.options.content_type.as_deref(), now);
-        let (body, to) = (message.body, message.to);
-        let (parcel, limited, delayed) = match &to {
+        let properties = wire::encode_new(&message, self.options.content_type.as_deref(), now);
+        let (body, target) = (message.body, message.to);
+        let (publication, limited, delayed) = match &target {
             Target::Queue(queue) => {
-                let left = message.not_before.map(|time| time.since(now)).unwrap_or_default();
-                let limit = self.intake(queue).and_then(|intake| intake.max_length());
-                let delayed = !left.is_zero();
-                let place = if delayed { names::waiting_place(queue, left) } else { queue.to_string() };
+                let delay = message.not_before.map(|time| time.since(now)).unwrap_or_default();
+                let limit = self.find_queue(queue).and_then(|local| local.max_length());
+                let delayed = !delay.is_zero();
+                let name = if delayed { names::delay_target(queue, delay) } else { queue.to_string() };
                 let limited = limit.map(|limit| (queue.clone(), limit));
-                (Parcel::to_queue(place, properties, body), limited, delayed)
+                (Publication::to_queue(name, properties, body), limited, delayed)
             }
             Target::Topic { exchange, topic } => {
                 if !self.exchange_exists(session, exchange).await? {
@@ -115,15 +119,19 @@ impl Engine {
                 }
                 let approximate = |limit: &MaxLength| matches!(limit, MaxLength::Approximate { .. });
                 let limited = self.bound_with_limit(exchange, topic).find(|(_, limit)| approximate(limit));
-                let parcel =
-                    Parcel { exchange: exchange.to_string(), routing_key: topic.clone(), properties, body };
-                (parcel, limited, false)
+                let publication = Publication {
+                    exchange: exchange.to_string(),
+                    routing_key: topic.clone(),
+                    properties,
+                    body,
+                };
+                (publication, limited, false)
             }
         };
-        Ok(Ready { index, parcel, to, limited, delayed })
+        Ok(Prepared { index, publication, target, limited, delayed })
     }
 
-    /// Queues with a limit that this topic reaches, as far as they were declared here.
+    /// Queues with a maximum length that the topic is routed to, among those declared on this handle.
     fn bound_with_limit(
         &self,
         exchange: &ExchangeName,
@@ -135,18 +143,22 @@ impl Engine {
                 .any(|binding| binding.exchange == *exchange && binding.pattern.matches(topic))
         };
         let specs: Vec<_> =
-            self.intakes().iter().map(|intake| intake.spec()).filter(|spec| matches(spec)).collect();
+            self.local_queues().iter().map(|local| local.spec()).filter(|spec| matches(spec)).collect();
         specs.into_iter().filter_map(|spec| Some((spec.name, spec.max_length?)))
     }
 
-    /// Publishing on an exchange that does not exist would cost the channel and everybody's confirms on it.
-    async fn exchange_exists(&self, session: &Session, exchange: &ExchangeName) -> Result<bool, LinkError> {
+    /// Checked first, because a publish to a missing exchange closes the channel and loses the confirms of its batch.
+    async fn exchange_exists(
+        &self,
+        session: &Session,
+        exchange: &ExchangeName,
+    ) -> Result<bool, SessionError> {
         if self.exchanges.lock().contains(exchange.as_str()) {
             return Ok(true);
         }
         let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
         let declared = session
-            .ask("exchange.declare", async |channel| {
+            .call("exchange.declare", async |channel| {
                 let name = short(exchange.as_str());
                 channel.exchange_declare(name, ExchangeKind::Topic, options, FieldTable::default()).await
             })
@@ -161,116 +173,105 @@ impl Engine {
         }
     }
 
-    async fn send(&self, session: &Session, ready: Vec<Ready>, outcomes: &mut [Result<(), PublishError>]) {
-        let (parcels, rest): (Vec<Parcel>, Vec<_>) = ready
-            .into_iter()
-            .map(|ready| {
-                let (id, size) = (ready.parcel.properties.message_id().clone(), ready.parcel.body.len());
-                (ready.parcel, (ready.index, ready.to, id, size as u64))
-            })
-            .unzip();
-        for (fate, (index, to, id, size)) in
-            session.publish_patiently(parcels, self.options.patience).await.into_iter().zip(rest)
-        {
-            outcomes[index] = match fate {
-                Fate::TooLarge(limit) => {
-                    let id = id.map(|id| id.to_string()).unwrap_or_default();
-                    Err(PublishError::TooLarge { id, size, limit })
-                }
-                fate => self.outcome(fate, &to),
-            };
+    async fn send(&self, session: &Session, prepared: Vec<Prepared>, results: &mut [PublishResult]) {
+        let publications = prepared.iter().map(|prepared| prepared.publication.clone()).collect();
+        let outcomes = session.publish_when_unblocked(publications, self.options.patience).await;
+        for (prepared, outcome) in prepared.into_iter().zip(outcomes) {
+            results[prepared.index] = self.result(outcome, &prepared);
         }
     }
 
-    /// Sends what goes to a queue with a limit: at once where the server counts, and else few at a time, one caller after
-    /// the other.
-    async fn send_counted(
+    /// Sends messages to a queue with a maximum length: at once where the server's own limit suffices, and else in small
+    /// steps, one caller after the other.
+    async fn send_limited(
         &self,
         session: &Session,
         queue: &QueueName,
-        mut ready: Vec<Ready>,
-        outcomes: &mut [Result<(), PublishError>],
+        mut prepared: Vec<Prepared>,
+        results: &mut [PublishResult],
     ) {
-        let room = self.room(queue);
-        if let Some(intake) = self.intake(queue) {
-            intake.consumer_out_of_doubt().await;
+        let delayed_count = self.delayed_count(queue);
+        if let Some(local) = self.find_queue(queue) {
+            local.before_limited_publish().await;
         }
-        while !ready.is_empty() {
-            let Some((_, limit)) = ready[0].limited.clone() else { return };
-            let any_delayed = ready.iter().any(|ready| ready.delayed);
-            if self.buffered(queue) == 0 && room.is_left_to_the_server(limit, any_delayed) {
-                return self.send(session, ready, outcomes).await;
+        while !prepared.is_empty() {
+            let Some((_, limit)) = prepared[0].limited.clone() else { return };
+            let any_delayed = prepared.iter().any(|prepared| prepared.delayed);
+            if self.uncounted_by_server(queue) == 0 && delayed_count.server_limit_suffices(limit, any_delayed)
+            {
+                return self.send(session, prepared, results).await;
             }
-            let turn = room.turn.lock().await;
-            let left = match self.room_left(session, queue, limit, &room, any_delayed).await {
-                Ok(left) => left,
-                Err(error) => {
-                    ready.iter().for_each(|ready| outcomes[ready.index] = Err(error.clone()));
-                    return;
-                }
-            };
-            let count = match left {
-                None => {
-                    // Nobody has to wait until this is confirmed.
+            let turn = delayed_count.turn.lock().await;
+            let room = self.remaining_length(session, queue, limit, &delayed_count, any_delayed).await;
+            let error = match room {
+                Ok(None) => {
+                    // The server's limit holds: the next caller need not wait for these confirms.
                     drop(turn);
-                    return self.send(session, ready, outcomes).await;
+                    return self.send(session, prepared, results).await;
                 }
-                Some(0) => {
-                    let full = PublishError::QueueFull { queue: queue.clone(), limit: limit.limit() };
-                    ready.iter().for_each(|ready| outcomes[ready.index] = Err(full.clone()));
-                    return;
+                Ok(Some(0)) => PublishError::QueueFull { queue: queue.clone(), limit: limit.limit() },
+                Ok(Some(room)) => {
+                    let room = usize::try_from(room).unwrap_or(usize::MAX);
+                    let step: Vec<Prepared> =
+                        prepared.drain(..prepared.len().min(LIMIT_STEP).min(room)).collect();
+                    let delayed = step.iter().filter(|prepared| prepared.delayed);
+                    let delayed: Vec<usize> = delayed.map(|prepared| prepared.index).collect();
+                    self.send(session, step, results).await;
+                    delayed_count.add(delayed.iter().filter(|index| results[**index].is_ok()).count() as u64);
+                    continue;
                 }
-                Some(left) => ready.len().min(LIMIT_STEP).min(usize::try_from(left).unwrap_or(usize::MAX)),
+                Err(error) => error,
             };
-            let now: Vec<Ready> = ready.drain(..count).collect();
-            let delayed: Vec<usize> =
-                now.iter().filter(|ready| ready.delayed).map(|ready| ready.index).collect();
-            self.send(session, now, outcomes).await;
-            room.went_beside(delayed.iter().filter(|index| outcomes[**index].is_ok()).count() as u64);
+            prepared.iter().for_each(|prepared| results[prepared.index] = Err(error.clone()));
+            return;
         }
     }
 
-    fn outcome(&self, fate: Fate, to: &Target) -> Result<(), PublishError> {
-        match fate {
-            Fate::Confirmed => Ok(()),
-            Fate::Unknown(detail) => {
-                if let Target::Topic { exchange, .. } = to {
-                    // It may be gone: look before the next one is published on it.
+    fn result(&self, outcome: PublishOutcome, prepared: &Prepared) -> PublishResult {
+        let target = &prepared.target;
+        Err(match outcome {
+            PublishOutcome::Confirmed => return Ok(()),
+            PublishOutcome::Unknown(detail) => {
+                if let Target::Topic { exchange, .. } = target {
+                    // The exchange may be deleted: check again before the next publish.
                     self.exchanges.lock().remove(exchange.as_str());
                 }
-                Err(PublishError::Unknown { detail })
+                PublishError::Unknown { detail }
             }
-            Fate::TooLarge(limit) => {
-                Err(PublishError::Unavailable { detail: format!("RabbitMQ takes {limit} bytes at most") })
+            PublishOutcome::TooLarge(limit) => {
+                let Publication { properties, body, .. } = &prepared.publication;
+                let id = properties.message_id().as_ref().map(ToString::to_string).unwrap_or_default();
+                PublishError::TooLarge { id, size: body.len() as u64, limit }
             }
-            Fate::Unsent(detail) => Err(PublishError::Unavailable { detail }),
-            Fate::Unroutable => Err(match to {
+            PublishOutcome::Unsent(detail) => PublishError::Unavailable { detail },
+            PublishOutcome::Unroutable => match target {
                 Target::Topic { exchange, topic } => {
                     PublishError::Unroutable { exchange: exchange.clone(), topic: topic.clone() }
                 }
                 Target::Queue(queue) => {
-                    self.has_to_be_made_again(queue);
+                    self.report_missing(queue);
                     let detail =
-                        format!("queue `{queue}` was deleted on the server; it is made again, try again");
+                        format!("queue `{queue}` was deleted on the server and is declared again; try again");
                     PublishError::Unavailable { detail }
                 }
-            }),
-            Fate::Rejected => Err(self.full(to)),
-        }
+            },
+            PublishOutcome::Rejected => self.queue_full(target),
+        })
     }
 
-    /// A refusal does not say which queue was full; of those that have a limit, it is the one that was meant or bound.
-    fn full(&self, to: &Target) -> PublishError {
-        let full = match to {
+    /// A nack does not name the full queue: it is the target, or a bound queue with a maximum length.
+    fn queue_full(&self, target: &Target) -> PublishError {
+        let full = match target {
             Target::Queue(queue) => {
-                self.intake(queue).and_then(|intake| Some((queue.clone(), intake.max_length()?)))
+                self.find_queue(queue).and_then(|local| Some((queue.clone(), local.max_length()?)))
             }
             Target::Topic { exchange, topic } => self.bound_with_limit(exchange, topic).next(),
         };
         match full {
             Some((queue, limit)) => PublishError::QueueFull { queue, limit: limit.limit() },
             None => PublishError::Unavailable {
-                detail: "RabbitMQ rejected the message, as by a limit that a policy sets".into(),
+                detail: "RabbitMQ rejected the message; check the queue for a policy with a maximum length"
+                    .into(),
             },
         }
     }

@@ -1,9 +1,11 @@
-//! Publishing with confirms: what many ask for at the same time is sent together, and each is told what became of its own.
+//! Publisher with confirms: coalesces concurrent calls into batches, one channel per batch in flight.
+//!
+//! The client hands a returned message to whichever confirm comes next, so that a channel serves one batch at a time.
 
 use crate::{
-    error::LinkError,
-    session::{pipelined, within},
-    wire::{Parcel, short},
+    error::SessionError,
+    session::{pipelined, with_timeout},
+    wire::{Publication, short},
 };
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection,
@@ -20,233 +22,233 @@ use tokio::{
     sync::{Notify, Semaphore, oneshot},
 };
 
-/// How many rounds of confirms are awaited at once, each on a channel of its own.
-const ROUNDS: usize = 4;
-/// How many messages are sent in one round at most.
-const MOST: usize = 1000;
-/// And how many bytes, unless a single message has more.
-const MOST_BYTES: usize = 16 << 20;
+/// Maximum number of batches that await their confirms at a time, each on a channel of its own.
+const MAX_BATCHES: usize = 4;
+/// Maximum number of messages in a batch.
+const MAX_BATCH_MESSAGES: usize = 1000;
+/// Maximum size of a batch in bytes, unless a single message is larger.
+const MAX_BATCH_BYTES: usize = 16 << 20;
+/// Reason of an unsent message while the server blocks publishing.
+const BLOCKED: &str = "RabbitMQ is short of memory or disk and takes no publishes; make room there";
 
-/// What became of a parcel.
+/// Outcome of one publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PublishOutcome {
     /// Durable in every queue it was routed to.
     Confirmed,
-    /// A queue did not take it.
+    /// Nacked: a queue is full.
     Rejected,
-    /// No queue was there to take it.
+    /// Returned: no queue matches.
     Unroutable,
-    /// The server takes no message of more than so many bytes.
+    /// Larger than the server's limit, in bytes.
     TooLarge(u64),
-    /// It was sent, and nobody said what became of it.
+    /// Sent, without a confirm.
     Unknown(String),
-    /// It was never sent.
+    /// Not sent.
     Unsent(String),
 }
 
-/// What one caller wants to have published, and who is to be told.
+/// One call, with the sender for its outcomes.
 struct Request {
-    parcels: Vec<Parcel>,
-    tell: oneshot::Sender<Vec<Fate>>,
+    publications: Vec<Publication>,
+    reply: oneshot::Sender<Vec<PublishOutcome>>,
 }
 
-/// The publishing side of a session.
+/// Publishing side of a session.
 pub(crate) struct Publisher {
     connection: Arc<Connection>,
     confirm_timeout: Duration,
     runtime: Handle,
-    inbox: Mutex<VecDeque<Request>>,
-    rounds: Semaphore,
-    /// Channels in confirm mode that are free now.
-    free: Mutex<Vec<Channel>>,
-    /// Channels on which something is still to be sent, and whose confirms nobody waits for any more.
-    awaited: Mutex<Vec<Channel>>,
-    /// Tells the supervisor that the server is silent.
-    condemned: Arc<Notify>,
+    pending: Mutex<VecDeque<Request>>,
+    batch_permits: Semaphore,
+    /// Idle channels in confirm mode.
+    idle_channels: Mutex<Vec<Channel>>,
+    /// Channels that still have frames to send when the server unblocks. Closing one before would make the server close the
+    /// connection.
+    blocked_channels: Mutex<Vec<Channel>>,
+    /// Tells the supervisor that the server does not answer.
+    unresponsive: Arc<Notify>,
 }
-
-const BLOCKED: &str = "RabbitMQ is short of memory or disk and takes no publishes; make room there";
 
 impl Publisher {
     pub(crate) fn new(
         connection: Arc<Connection>,
         confirm_timeout: Duration,
-        condemned: Arc<Notify>,
+        unresponsive: Arc<Notify>,
     ) -> Self {
         Self {
             connection,
             confirm_timeout,
             runtime: Handle::current(),
-            inbox: Mutex::default(),
-            rounds: Semaphore::new(ROUNDS),
-            free: Mutex::default(),
-            awaited: Mutex::default(),
-            condemned,
+            pending: Mutex::default(),
+            batch_permits: Semaphore::new(MAX_BATCHES),
+            idle_channels: Mutex::default(),
+            blocked_channels: Mutex::default(),
+            unresponsive,
         }
     }
 
-    /// Publishes the parcels in their order and says what became of each.
-    pub(crate) async fn publish(self: &Arc<Self>, parcels: Vec<Parcel>) -> Vec<Fate> {
-        let count = parcels.len();
+    /// Publishes in order; one outcome each.
+    pub(crate) async fn publish(self: &Arc<Self>, publications: Vec<Publication>) -> Vec<PublishOutcome> {
+        let count = publications.len();
         if count == 0 {
             return Vec::new();
         }
         if self.connection.status().blocked() {
-            return vec![Fate::Unsent(BLOCKED.into()); count];
+            return vec![PublishOutcome::Unsent(BLOCKED.into()); count];
         }
-        let (tell, told) = oneshot::channel();
-        self.inbox.lock().push_back(Request { parcels, tell });
-        // In a task of its own, since it may serve others too, who must not suffer when this caller goes away.
+        let (reply, outcomes) = oneshot::channel();
+        self.pending.lock().push_back(Request { publications, reply });
+        // A task of its own: the batch may include other callers' messages, which must not suffer from a cancelled call.
         let publisher = self.clone();
-        self.runtime.spawn(async move { publisher.serve().await });
-        told.await.unwrap_or_else(|_| vec![Fate::Unknown("the broker was closed".into()); count])
+        self.runtime.spawn(async move { publisher.send_pending().await });
+        let closed = || PublishOutcome::Unknown("the broker was closed".into());
+        outcomes.await.unwrap_or_else(|_| vec![closed(); count])
     }
 
-    /// Serves whatever is in the inbox when it is this task's turn; another may have done so by then.
-    async fn serve(&self) {
-        let Ok(_round) = self.rounds.acquire().await else { return };
-        let requests = self.next_round();
-        if requests.is_empty() {
-            return;
-        }
-        let (parcels, callers): (Vec<Vec<Parcel>>, Vec<_>) =
-            requests.into_iter().map(|request| (request.parcels, request.tell)).unzip();
-        let counts: Vec<usize> = parcels.iter().map(Vec::len).collect();
-        let mut fates = self.send(&parcels.concat()).await.into_iter();
-        for (count, tell) in counts.into_iter().zip(callers) {
-            // Who has gone away does not need to know.
-            let _ = tell.send(fates.by_ref().take(count).collect());
+    /// Sends the pending requests once a batch may start; another task may have sent them by then.
+    async fn send_pending(&self) {
+        let Ok(_permit) = self.batch_permits.acquire().await else { return };
+        let (publications, replies): (Vec<Vec<Publication>>, Vec<_>) =
+            self.take_pending().into_iter().map(|request| (request.publications, request.reply)).unzip();
+        let counts: Vec<usize> = publications.iter().map(Vec::len).collect();
+        let publications: Vec<Publication> = publications.into_iter().flatten().collect();
+        let mut outcomes = self.send(&publications).await.into_iter();
+        for (count, reply) in counts.into_iter().zip(replies) {
+            let _ = reply.send(outcomes.by_ref().take(count).collect());
         }
     }
 
-    fn next_round(&self) -> Vec<Request> {
-        let mut inbox = self.inbox.lock();
+    /// Takes requests from the front until a batch is full.
+    fn take_pending(&self) -> Vec<Request> {
+        let mut pending = self.pending.lock();
         let (mut count, mut bytes) = (0, 0);
-        let fitting = inbox.iter().take_while(|request| {
-            let fits = count < MOST && bytes < MOST_BYTES;
-            count += request.parcels.len();
-            bytes += request.parcels.iter().map(|parcel| parcel.body.len()).sum::<usize>();
+        let fitting = pending.iter().take_while(|request| {
+            let fits = count < MAX_BATCH_MESSAGES && bytes < MAX_BATCH_BYTES;
+            count += request.publications.len();
+            bytes += request.publications.iter().map(|publication| publication.body.len()).sum::<usize>();
             fits
         });
         let fitting = fitting.count();
-        inbox.drain(..fitting).collect()
+        pending.drain(..fitting).collect()
     }
 
-    /// Sends them all, in as many steps as their number and size ask for.
-    async fn send(&self, parcels: &[Parcel]) -> Vec<Fate> {
-        let mut fates = Vec::with_capacity(parcels.len());
-        let mut rest = parcels;
+    /// Sends all messages, in as many batches as the limits require.
+    async fn send(&self, publications: &[Publication]) -> Vec<PublishOutcome> {
+        let mut outcomes = Vec::with_capacity(publications.len());
+        let mut rest = publications;
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = |parcel: &&Parcel| {
-                bytes += parcel.body.len();
-                bytes <= MOST_BYTES
+            let fits = |publication: &&Publication| {
+                bytes += publication.body.len();
+                bytes <= MAX_BATCH_BYTES
             };
-            let count = rest.iter().take(MOST).take_while(fits).count().max(1);
-            let (now, later) = rest.split_at(count);
-            fates.extend(self.send_some(now).await);
+            let count = rest.iter().take(MAX_BATCH_MESSAGES).take_while(fits).count().max(1);
+            let (batch, later) = rest.split_at(count);
+            outcomes.extend(self.send_batch(batch).await);
             rest = later;
         }
-        fates
+        outcomes
     }
 
-    async fn send_some(&self, parcels: &[Parcel]) -> Vec<Fate> {
-        // It may have been otherwise when these were put into the inbox.
+    async fn send_batch(&self, batch: &[Publication]) -> Vec<PublishOutcome> {
+        let unsent = |reason: String| vec![PublishOutcome::Unsent(reason); batch.len()];
         if self.connection.status().blocked() {
-            return vec![Fate::Unsent(BLOCKED.into()); parcels.len()];
+            return unsent(BLOCKED.into());
         }
         let channel = match self.channel().await {
             Ok(channel) => channel,
-            Err(error) => return vec![Fate::Unsent(error.to_string()); parcels.len()],
+            Err(error) => return unsent(error.to_string()),
         };
-        let limit = self.confirm_timeout;
-        let answers = pipelined(parcels.iter().map(|parcel| {
+        let timeout = self.confirm_timeout;
+        let answers = pipelined(batch.iter().map(|publication| {
             let channel = &channel;
             async move {
                 let confirm = channel
                     .basic_publish(
-                        short(&parcel.exchange),
-                        short(&parcel.routing_key),
+                        short(&publication.exchange),
+                        short(&publication.routing_key),
                         BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() },
-                        &parcel.body,
-                        parcel.properties.clone(),
+                        &publication.body,
+                        publication.properties.clone(),
                     )
                     .await?;
                 confirm.await
             }
         }));
-        // One limit for all: a server that confirms some and then stops is as silent as one that confirms none.
-        let Ok(answers) = tokio::time::timeout(limit, answers).await else {
-            // A server that has told us to wait is not lost.
+        // One timeout for the batch: a server that confirms some and then stops is as unresponsive as one that confirms none.
+        let Ok(answers) = tokio::time::timeout(timeout, answers).await else {
             if self.connection.status().blocked() {
-                // What was not sent yet follows when it may. Were the channel closed before, the server would close the
-                // connection for it.
-                self.awaited.lock().push(channel);
+                self.blocked_channels.lock().push(channel);
             } else {
-                self.condemned.notify_one();
+                self.unresponsive.notify_one();
             }
-            return vec![Fate::Unknown(format!("no confirm within {limit:?}")); parcels.len()];
+            return vec![PublishOutcome::Unknown(format!("no confirm within {timeout:?}")); batch.len()];
         };
         let mut returned = Returned::default();
-        let mut sound = true;
-        let mut largest = None;
-        let mut fates: Vec<Fate> = answers
+        let mut channel_open = true;
+        let mut size_limit = None;
+        let mut outcomes: Vec<PublishOutcome> = answers
             .into_iter()
             .map(|answer| match answer {
                 Ok(Confirmation::Ack(message)) => {
                     returned.note(message);
-                    Fate::Confirmed
+                    PublishOutcome::Confirmed
                 }
                 Ok(Confirmation::Nack(message)) => {
                     returned.note(message);
-                    Fate::Rejected
+                    PublishOutcome::Rejected
                 }
-                Ok(Confirmation::NotRequested) => Fate::Unknown("the channel does not confirm".into()),
+                Ok(Confirmation::NotRequested) => {
+                    PublishOutcome::Unknown("the channel does not confirm".into())
+                }
                 Err(error) => {
-                    sound = false;
+                    channel_open = false;
                     let error = error.to_string();
-                    largest = largest.or_else(|| largest_taken(&error));
-                    Fate::Unknown(error)
+                    size_limit = size_limit.or_else(|| parse_size_limit(&error));
+                    PublishOutcome::Unknown(error)
                 }
             })
             .collect();
-        for (parcel, fate) in parcels.iter().zip(&mut fates) {
-            match (&*fate, largest) {
-                (Fate::Confirmed, _) if returned.take(parcel) => *fate = Fate::Unroutable,
-                // One that is too large costs all that were sent with it their confirms, but must not do so again.
-                (Fate::Unknown(_), Some(limit)) if parcel.body.len() as u64 > limit => {
-                    *fate = Fate::TooLarge(limit);
+        for (publication, outcome) in batch.iter().zip(&mut outcomes) {
+            match (&*outcome, size_limit) {
+                (PublishOutcome::Confirmed, _) if returned.take(publication) => {
+                    *outcome = PublishOutcome::Unroutable;
+                }
+                // It cost the whole batch its confirms, and must not be sent again.
+                (PublishOutcome::Unknown(_), Some(limit)) if publication.body.len() as u64 > limit => {
+                    *outcome = PublishOutcome::TooLarge(limit);
                 }
                 _ => {}
             }
         }
-        if sound {
-            self.free.lock().push(channel);
+        if channel_open {
+            self.idle_channels.lock().push(channel);
         }
-        fates
+        outcomes
     }
 
-    async fn channel(&self) -> Result<Channel, LinkError> {
-        let free = self.free.lock().pop().filter(|channel| channel.status().connected());
-        if let Some(channel) = free {
+    async fn channel(&self) -> Result<Channel, SessionError> {
+        let idle = self.idle_channels.lock().pop().filter(|channel| channel.status().connected());
+        if let Some(channel) = idle {
             return Ok(channel);
         }
         let create = self.connection.create_channel();
-        let channel = within(self.confirm_timeout, "open a channel", create).await?;
+        let channel = with_timeout(self.confirm_timeout, "channel.open", create).await?;
         let select = channel.confirm_select(ConfirmSelectOptions::default());
-        within(self.confirm_timeout, "confirm.select", select).await?;
+        with_timeout(self.confirm_timeout, "confirm.select", select).await?;
         Ok(channel)
     }
 }
 
-/// `128` of `… is larger than configured max size 128`, with which a server closes the channel.
-fn largest_taken(error: &str) -> Option<u64> {
+/// Size limit in the text with which the server closes the channel: `… is larger than configured max size 128`.
+fn parse_size_limit(error: &str) -> Option<u64> {
     let (_, rest) = error.split_once("larger than configured max size ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// What the server sent back. The client hands each to whichever confirm comes next, so they are told apart by what
-/// they say; nobody else publishes on the channel meanwhile.
+/// Returned messages of a batch, counted by exchange, routing key and message id, since the client cannot say which publish
+/// a return belongs to.
 #[derive(Default)]
 struct Returned(HashMap<(String, String, String), usize>);
 
@@ -260,11 +262,12 @@ impl Returned {
         }
     }
 
-    fn take(&mut self, parcel: &Parcel) -> bool {
+    fn take(&mut self, publication: &Publication) -> bool {
         if self.0.is_empty() {
             return false;
         }
-        let key = (parcel.exchange.clone(), parcel.routing_key.clone(), id(&parcel.properties));
+        let key =
+            (publication.exchange.clone(), publication.routing_key.clone(), id(&publication.properties));
         match self.0.get_mut(&key) {
             Some(count) if *count > 0 => {
                 *count -= 1;

@@ -1,20 +1,21 @@
-//! Our connections to the server from their start until one is lost: channels for administration, and channels that
-//! publish with confirms.
+//! Session: two AMQP connections to the server, with their channels, from connecting until one of them is lost.
 //!
-//! There are two, since a server that is short of memory or disk stops reading from connections that publish: on the
-//! other one, what was taken can still be acknowledged, which is what makes room.
+//! A server that is short of memory or disk stops reading from connections that publish. So publishing has a connection of its
+//! own, and acknowledgements, which free memory, still get through on the other one.
 
 use crate::{
-    error::{ConnectError, LinkError, not_allowed},
-    lane::Lane,
-    legible,
+    ack_channel::AckChannel,
+    error::{ConnectError, SessionError, is_login_refused},
     options::Options,
-    publisher::{Fate, Publisher},
-    wire::{Parcel, short},
+    publisher::{PublishOutcome, Publisher},
+    sanitize,
+    wire::{Publication, short},
 };
 use futures::StreamExt as _;
 use lapin::{
     Channel, Connection, ConnectionProperties,
+    options::{QueueDeclareOptions, QueueDeleteOptions, QueuePurgeOptions},
+    types::FieldTable,
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo},
 };
 use parking_lot::Mutex;
@@ -27,22 +28,22 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// How often a connection is looked at, should it not tell that it has ended.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// How often is looked whether publishes are taken again.
-const BLOCKED_LOOK: Duration = Duration::from_millis(50);
+/// Interval of the check for a lost connection, should its event be missed.
+const LOST_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval of the check whether a blocked connection may publish again.
+const BLOCKED_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Session {
     pub(crate) number: u64,
     connection: Connection,
     publishing: Arc<Connection>,
     confirm_timeout: Duration,
-    /// Channels for administration that are free now.
-    spare: Mutex<Vec<Channel>>,
+    /// Idle channels for requests.
+    idle_channels: Mutex<Vec<Channel>>,
     publisher: Arc<Publisher>,
-    /// Tells the supervisor not to wait for the heartbeat.
-    condemned: Arc<Notify>,
+    /// Tells the supervisor to reconnect without waiting for the heartbeat timeout.
+    unresponsive: Arc<Notify>,
 }
 
 impl std::fmt::Debug for Session {
@@ -51,19 +52,19 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Waits for an answer of the server, but not for ever.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    what: &'static str,
+/// Awaits an answer of the server for at most the timeout.
+pub(crate) async fn with_timeout<T>(
+    timeout: Duration,
+    method: &'static str,
     answer: impl Future<Output = lapin::Result<T>>,
-) -> Result<T, LinkError> {
-    match tokio::time::timeout(limit, answer).await {
+) -> Result<T, SessionError> {
+    match tokio::time::timeout(timeout, answer).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(LinkError::Silent { what, after: limit }),
+        Err(_) => Err(SessionError::Timeout { method, after: timeout }),
     }
 }
 
-/// Starts all of these in their order and then waits for each, so that one round trip serves them all.
+/// Polls all futures once in their order, and then awaits each: one round trip for all requests.
 pub(crate) async fn pipelined<T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send>,
 ) -> Vec<T> {
@@ -91,7 +92,7 @@ pub(crate) async fn pipelined<T>(
 }
 
 impl Session {
-    /// Connects once.
+    /// Connects once. The flag of an error says that another attempt is useless.
     pub(crate) async fn open(options: &Options, number: u64) -> Result<Self, (ConnectError, bool)> {
         let uri = AMQPUri {
             scheme: AMQPScheme::AMQP,
@@ -111,20 +112,20 @@ impl Session {
         };
         let connection = dial(options, &uri, &options.name).await?;
         let publishing = dial(options, &uri, &format!("{} (publishing)", options.name)).await?;
-        let (publishing, condemned) = (Arc::new(publishing), Arc::new(Notify::new()));
-        let limit = options.confirm_timeout;
+        let (publishing, unresponsive) = (Arc::new(publishing), Arc::new(Notify::new()));
+        let confirm_timeout = options.confirm_timeout;
         Ok(Self {
             number,
             connection,
-            publisher: Arc::new(Publisher::new(publishing.clone(), limit, condemned.clone())),
+            publisher: Arc::new(Publisher::new(publishing.clone(), confirm_timeout, unresponsive.clone())),
             publishing,
-            confirm_timeout: limit,
-            spare: Mutex::default(),
-            condemned,
+            confirm_timeout,
+            idle_channels: Mutex::default(),
+            unresponsive,
         })
     }
 
-    /// Returns when the connection is lost, with what is known of the reason.
+    /// Waits until a connection is lost; returns the reason.
     pub(crate) async fn lost(&self) -> String {
         let both =
             futures::stream::select(self.connection.events_listener(), self.publishing.events_listener());
@@ -138,13 +139,13 @@ impl Session {
                 event = events.next() => match event {
                     Some(lapin::Event::Error(error)) => reason = error.to_string(),
                     Some(lapin::Event::ConnectionBlocked(why)) => {
-                        tracing::warn!(why, "RabbitMQ takes no publishes for now");
+                        tracing::warn!(reason = why, "RabbitMQ blocks publishing: short of memory or disk");
                     }
                     Some(_) => {}
-                    None => tokio::time::sleep(LOOK).await,
+                    None => tokio::time::sleep(LOST_CHECK_INTERVAL).await,
                 },
-                () = self.condemned.notified() => return "the server did not answer".to_owned(),
-                () = tokio::time::sleep(LOOK) => {}
+                () = self.unresponsive.notified() => return "the server did not answer".to_owned(),
+                () = tokio::time::sleep(LOST_CHECK_INTERVAL) => {}
             }
         }
     }
@@ -153,86 +154,134 @@ impl Session {
         self.connection.status().connected() && self.publishing.status().connected()
     }
 
-    /// Has the connection made anew although it looks alive.
-    pub(crate) fn condemn(&self) {
-        self.condemned.notify_one();
+    /// Makes the supervisor reconnect although the connection looks alive.
+    pub(crate) fn mark_unresponsive(&self) {
+        self.unresponsive.notify_one();
     }
 
-    /// Says goodbye, but not for ever.
     pub(crate) async fn close(&self) {
         for connection in [&self.connection, &*self.publishing] {
-            let goodbye = connection.close(200, short("closed"));
-            let _ = tokio::time::timeout(Duration::from_secs(5), goodbye).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection.close(200, short("closed"))).await;
         }
     }
 
-    /// A new channel of one's own.
-    async fn channel(&self) -> Result<Channel, LinkError> {
-        within(self.confirm_timeout, "open a channel", self.connection.create_channel()).await
+    async fn open_channel(&self) -> Result<Channel, SessionError> {
+        with_timeout(self.confirm_timeout, "channel.open", self.connection.create_channel()).await
     }
 
-    /// A new channel that deliveries come on.
-    pub(crate) async fn lane(&self) -> Result<Lane, LinkError> {
-        let channel = self.channel().await?;
-        Ok(Lane::new(channel, self.number, self.confirm_timeout, self.condemned.clone()))
+    pub(crate) async fn open_ack_channel(&self) -> Result<AckChannel, SessionError> {
+        let channel = self.open_channel().await?;
+        Ok(AckChannel::new(channel, self.number, self.confirm_timeout, self.unresponsive.clone()))
     }
 
-    /// Asks the server something on a channel for administration. A refusal closes that channel, and the next question
-    /// gets another.
-    pub(crate) async fn ask<T>(
+    /// Sends a request on an idle channel. A refusal closes the channel, and the next request opens another one.
+    pub(crate) async fn call<T>(
         &self,
-        what: &'static str,
-        question: impl AsyncFnOnce(&Channel) -> lapin::Result<T>,
-    ) -> Result<T, LinkError> {
-        let spare = self.spare.lock().pop().filter(|channel| channel.status().connected());
-        let channel = match spare {
+        method: &'static str,
+        request: impl AsyncFnOnce(&Channel) -> lapin::Result<T>,
+    ) -> Result<T, SessionError> {
+        let idle = self.idle_channels.lock().pop().filter(|channel| channel.status().connected());
+        let channel = match idle {
             Some(channel) => channel,
-            None => self.channel().await?,
+            None => self.open_channel().await?,
         };
-        let answer = within(self.confirm_timeout, what, question(&channel)).await;
+        let answer = with_timeout(self.confirm_timeout, method, request(&channel)).await;
         if answer.is_ok() {
-            self.spare.lock().push(channel);
+            self.idle_channels.lock().push(channel);
         }
-        if matches!(answer, Err(LinkError::Silent { .. })) {
-            self.condemn();
+        if matches!(answer, Err(SessionError::Timeout { .. })) {
+            self.mark_unresponsive();
         }
         answer
     }
 
-    /// Publishes the parcels in their order, mandatory and confirmed, and says what became of each. While the server is short
-    /// of memory or disk, nothing is sent, which is said at once.
-    pub(crate) async fn publish(&self, parcels: Vec<Parcel>) -> Vec<Fate> {
-        self.publisher.publish(parcels).await
+    pub(crate) async fn declare_queue(
+        &self,
+        name: &str,
+        options: QueueDeclareOptions,
+        arguments: FieldTable,
+    ) -> Result<(), SessionError> {
+        let declared = self.call("queue.declare", async |channel| {
+            channel.queue_declare(short(name), options, arguments).await
+        });
+        declared.await.map(drop)
     }
 
-    /// The same, but waits for so long until the server is no longer short of anything.
-    pub(crate) async fn publish_patiently(&self, parcels: Vec<Parcel>, patience: Duration) -> Vec<Fate> {
+    /// Deletes a queue, if it exists.
+    pub(crate) async fn delete_queue(&self, name: &str) -> Result<(), SessionError> {
+        let deleted = self.call("queue.delete", async |channel| {
+            channel.queue_delete(short(name), QueueDeleteOptions::default()).await
+        });
+        deleted.await.map(drop)
+    }
+
+    /// Drops all ready messages of a queue; returns their number.
+    pub(crate) async fn purge_queue(&self, name: &str) -> Result<u64, SessionError> {
+        let purged = self.call("queue.purge", async |channel| {
+            channel.queue_purge(short(name), QueuePurgeOptions::default()).await
+        });
+        purged.await.map(u64::from)
+    }
+
+    /// Number of ready messages in a queue.
+    pub(crate) async fn message_count(&self, queue: &str) -> Result<u64, SessionError> {
+        Ok(self.message_counts(&[queue.to_owned()]).await?.into_iter().sum())
+    }
+
+    /// Numbers of ready messages in several queues, in one round trip.
+    pub(crate) async fn message_counts(&self, queues: &[String]) -> Result<Vec<u64>, SessionError> {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let declared = self
+            .call("queue.declare", async |channel| {
+                let declare =
+                    |queue: &String| channel.queue_declare(short(queue), options, FieldTable::default());
+                futures::future::try_join_all(queues.iter().map(declare)).await
+            })
+            .await?;
+        Ok(declared.into_iter().map(|queue| queue.message_count().into()).collect())
+    }
+
+    /// Publishes in order, mandatory and confirmed; one outcome each. While the server blocks publishing, nothing is sent
+    /// and the outcome is [`PublishOutcome::Unsent`].
+    pub(crate) async fn publish(&self, publications: Vec<Publication>) -> Vec<PublishOutcome> {
+        self.publisher.publish(publications).await
+    }
+
+    pub(crate) async fn publish_one(&self, publication: Publication) -> PublishOutcome {
+        self.publish(vec![publication]).await.remove(0)
+    }
+
+    /// Publishes, after waiting for a blocked server for at most the timeout.
+    pub(crate) async fn publish_when_unblocked(
+        &self,
+        publications: Vec<Publication>,
+        timeout: Duration,
+    ) -> Vec<PublishOutcome> {
         let unblocked = async {
             while self.publishing.status().blocked() && self.is_connected() {
-                tokio::time::sleep(BLOCKED_LOOK).await;
+                tokio::time::sleep(BLOCKED_CHECK_INTERVAL).await;
             }
         };
-        // Should it last longer, the answer says so.
-        let _ = tokio::time::timeout(patience, unblocked).await;
-        self.publish(parcels).await
+        let _ = tokio::time::timeout(timeout, unblocked).await;
+        self.publish(publications).await
     }
 }
 
-/// Makes one connection. With an error comes whether trying again is in vain.
+/// Opens one connection. The flag of an error says that another attempt is useless.
 async fn dial(options: &Options, uri: &AMQPUri, name: &str) -> Result<Connection, (ConnectError, bool)> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    // The time-out in the address is for the dial alone; a server that accepts and then says nothing is as bad.
-    let limit = options.patience.max(Duration::from_secs(1)) * 2;
-    let connected = tokio::time::timeout(limit, legible::connect(uri.clone(), properties)).await;
+    // The timeout in the URI covers the TCP connect alone, not a server that accepts and stays silent.
+    let timeout = options.patience.max(Duration::from_secs(1)) * 2;
+    let connected = tokio::time::timeout(timeout, sanitize::connect(uri.clone(), properties)).await;
     let server = options.server();
     match connected {
         Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) if not_allowed(&error) => {
+        Ok(Err(error)) if is_login_refused(&error) => {
             Err((ConnectError::NotAllowed { server, problem: error.to_string() }, true))
         }
         Ok(Err(error)) => Err((ConnectError::Unreachable { server, problem: error.to_string() }, false)),
         Err(_) => {
-            let problem = format!("it did not answer within {limit:?}");
+            let problem = format!("no answer within {timeout:?}");
             Err((ConnectError::Unreachable { server, problem }, false))
         }
     }

@@ -1,188 +1,171 @@
-//! Settling: a copy is confirmed before its original is acknowledged, and a stale receipt reaches nobody.
+//! Settling: applies verdicts to leased deliveries.
+//!
+//! ```text
+//!  Done                    ack
+//!  Requeue                 nack, to the old place in the queue; from `:due` or after a solo run: copy to `:due`, then ack
+//!  Retry, Defer            copy to a delay queue or `:due`, then ack; a retry after the last attempt is a dead letter
+//!  Dead                    copy to the dead-letter queue, then ack
+//! ```
+//!
+//! A copy is confirmed before its original is acknowledged. A delivery whose copy is not confirmed stays leased.
 
 use crate::{
+    ack_channel::AckChannel,
     engine::Engine,
-    held::Entry,
-    intake::Source,
-    lane::Lane,
-    publisher::Fate,
-    wire::{End, Parcel},
+    leases::LeasedDelivery,
+    local_queue::Source,
+    publisher::PublishOutcome,
+    republish,
+    wire::{Death, Publication},
 };
 use crawlway_broker::{Cause, Failure, Receipt, SettleError, Settled, Timestamp, Verdict, limits};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-type Answer = Result<Settled, SettleError>;
+type SettleResult = Result<Settled, SettleError>;
 
-/// A copy that has to be written before its original may go.
+/// A delivery whose copy has to be confirmed before it is acknowledged.
 struct Copy {
     index: usize,
     receipt: Receipt,
-    entry: Entry,
-    parcel: Parcel,
+    entry: LeasedDelivery,
+    publication: Publication,
     settled: Settled,
 }
 
 impl Engine {
-    pub(crate) async fn settle(self: Arc<Self>, verdicts: Vec<(Receipt, Verdict)>) -> Vec<Answer> {
-        if let Err(closed) = self.open() {
+    pub(crate) async fn settle(self: Arc<Self>, verdicts: Vec<(Receipt, Verdict)>) -> Vec<SettleResult> {
+        if let Err(closed) = self.check_open() {
             return verdicts.iter().map(|_| Err(closed.clone().into())).collect();
         }
-        self.take_back_expired();
+        self.expire_leases();
         let now = Timestamp::now();
-        let mut answers: Vec<Answer> = Vec::with_capacity(verdicts.len());
-        let mut finished: Vec<(usize, Entry)> = Vec::new();
-        let mut returned: Vec<(usize, Entry)> = Vec::new();
+        let mut results: Vec<SettleResult> = Vec::with_capacity(verdicts.len());
+        let mut finished: Vec<(usize, LeasedDelivery)> = Vec::new();
+        let mut requeued: Vec<(usize, LeasedDelivery)> = Vec::new();
         let mut copies: Vec<Copy> = Vec::new();
-        let mut marks: Vec<(Receipt, String)> = Vec::new();
+        let mut solo_markers: Vec<(Receipt, String)> = Vec::new();
         for (index, (receipt, verdict)) in verdicts.into_iter().enumerate() {
-            let Some(entry) = self.held().take(&receipt, now) else {
-                answers.push(Err(SettleError::Fenced { queue: receipt.queue }));
+            let Some(entry) = self.leases().take(&receipt, now) else {
+                results.push(Err(SettleError::Fenced { queue: receipt.queue }));
                 continue;
             };
-            // From now on it is in nobody's hands, and whoever has it lives.
-            self.forgive(&entry.intake.queue, &entry.arrived);
-            if entry.alone {
-                marks.push((receipt.clone(), entry.mark()));
+            // Its worker lives: a redelivery from now on counts nothing.
+            self.expect_redelivery(&entry.local.queue, &entry.incoming);
+            if entry.solo {
+                solo_markers.push((receipt.clone(), entry.solo_marker()));
             }
-            answers.push(Ok(Settled::Done));
+            results.push(Ok(Settled::Done));
             match verdict {
                 Verdict::Done => finished.push((index, entry)),
-                // What is beside the queue already is written again there: given back, it would look like what a lost
-                // worker had, and be counted. What ran alone needs another copy, which its mark is not for.
-                Verdict::Requeue if entry.arrived.source == Source::Main && !entry.alone => {
-                    returned.push((index, entry));
+                // A nack into `:due` would count as a lost worker. A solo run needs another copy, which its marker does not
+                // match.
+                Verdict::Requeue if entry.incoming.source == Source::Main && !entry.solo => {
+                    requeued.push((index, entry));
                 }
                 verdict => {
-                    let (parcel, settled) = self.copy(&entry, verdict, now);
-                    copies.push(Copy { index, receipt, entry, parcel, settled });
+                    let (publication, settled) = copy(&entry, verdict, now);
+                    copies.push(Copy { index, receipt, entry, publication, settled });
                 }
             }
         }
-        self.requeue(returned, &mut answers).await;
-        let written = self.write_copies(copies, &mut answers).await;
-        finished.extend(written);
-        self.acknowledge(finished, &mut answers).await;
-        for (receipt, mark) in marks {
-            // What could not be settled is still in its holder's hands, with nothing beside it.
-            if !self.held().is_held(&receipt, now) {
-                self.unmark(mark).await;
+        self.requeue(requeued, &mut results).await;
+        let copied = self.publish_copies(copies, &mut results).await;
+        finished.extend(copied);
+        self.ack(finished, &mut results).await;
+        for (receipt, marker) in solo_markers {
+            // A delivery that could not be settled is still leased and runs alone.
+            if !self.leases().is_leased(&receipt, now) {
+                self.delete_marker(marker).await;
             }
         }
-        answers
+        results
     }
 
-    /// What a verdict makes of a message.
-    fn copy(&self, entry: &Entry, verdict: Verdict, now: Timestamp) -> (Parcel, Settled) {
-        let (arrived, spec) = (&entry.arrived, entry.intake.spec());
-        let mut history = arrived.carried.history.clone();
-        history.not_before = None;
-        match verdict {
-            Verdict::Dead { reason } => {
-                let end = End { cause: Cause::Refused, reason };
-                (self.burial(&spec.name, arrived, &history, &end, now), Settled::Dead)
-            }
-            Verdict::Requeue => (self.parcel(&spec, arrived, history).0, Settled::Requeued),
-            Verdict::Defer { until } => {
-                history.not_before = Some(until).filter(|until| *until > now);
-                (self.parcel(&spec, arrived, history).0, Settled::Deferred)
-            }
-            Verdict::Retry { after, error } => {
-                let error = limits::truncated(&error, limits::MAX_ERROR).to_owned();
-                history.failed(Failure { error, at: now });
-                history.not_before = Some(now + after).filter(|until| *until > now);
-                let attempt = history.attempt;
-                let (parcel, dead) = self.parcel(&spec, arrived, history);
-                (parcel, if dead { Settled::Dead } else { Settled::Retrying { attempt } })
-            }
-            // Not written again; settled as it is.
-            Verdict::Done => (self.parcel(&spec, arrived, history).0, Settled::Done),
-        }
-    }
-
-    /// Writes the copies, and returns those whose originals may go. The others stay in their holders' hands.
-    async fn write_copies(&self, copies: Vec<Copy>, answers: &mut [Answer]) -> Vec<(usize, Entry)> {
+    /// Publishes copies; returns the deliveries to acknowledge. The others stay leased.
+    async fn publish_copies(
+        &self,
+        copies: Vec<Copy>,
+        results: &mut [SettleResult],
+    ) -> Vec<(usize, LeasedDelivery)> {
         if copies.is_empty() {
             return Vec::new();
         }
-        let parcels: Vec<Parcel> = copies.iter().map(|copy| copy.parcel.clone()).collect();
-        let fates = match self.session().await {
-            Ok(session) => session.publish_patiently(parcels, self.options.patience).await,
-            Err(error) => vec![Fate::Unsent(error.to_string()); copies.len()],
+        let publications: Vec<Publication> = copies.iter().map(|copy| copy.publication.clone()).collect();
+        let outcomes = match self.session().await {
+            Ok(session) => session.publish_when_unblocked(publications, self.options.patience).await,
+            Err(error) => vec![PublishOutcome::Unsent(error.to_string()); copies.len()],
         };
         let now = Timestamp::now();
-        let mut written = Vec::new();
-        for (copy, fate) in copies.into_iter().zip(fates) {
-            if fate == Fate::Confirmed {
+        let mut copied = Vec::new();
+        for (copy, outcome) in copies.into_iter().zip(outcomes) {
+            if outcome == PublishOutcome::Confirmed {
                 if copy.settled != Settled::Dead {
-                    self.note_delayed(&copy.entry.intake.queue, 1).await;
+                    self.count_delayed(&copy.entry.local.queue).await;
                 }
-                answers[copy.index] = Ok(copy.settled);
-                written.push((copy.index, copy.entry));
+                results[copy.index] = Ok(copy.settled);
+                copied.push((copy.index, copy.entry));
                 continue;
             }
-            if fate == Fate::Unroutable {
-                self.has_to_be_made_again(&copy.entry.intake.queue);
+            if outcome == PublishOutcome::Unroutable {
+                self.report_missing(&copy.entry.local.queue);
             }
-            let detail = format!("RabbitMQ did not take what becomes of it: {fate:?}");
-            // Its channel may have been lost meanwhile; then it is somebody else's, whatever we say.
-            if self.is_lost(&copy.entry.arrived.lane) {
-                copy.entry.intake.released(1);
-                answers[copy.index] = Err(SettleError::Fenced { queue: copy.receipt.queue });
+            if self.is_channel_lost(&copy.entry.incoming.ack_channel) {
+                copy.entry.local.settled(1);
+                results[copy.index] = Err(SettleError::Fenced { queue: copy.receipt.queue });
             } else {
-                answers[copy.index] = Err(SettleError::Unavailable { detail });
-                self.unforgive(&copy.entry.intake.queue, &copy.entry.arrived);
-                self.held().put_back(&copy.receipt, copy.entry, now);
+                let detail = format!("RabbitMQ did not confirm the copy of the message: {outcome:?}");
+                results[copy.index] = Err(SettleError::Unavailable { detail });
+                self.take_expected_redelivery(&copy.entry.local.queue, &copy.entry.incoming);
+                self.leases().put_back(&copy.receipt, copy.entry, now);
             }
         }
-        written
+        copied
     }
 
-    /// Gives messages back to the queue itself, which takes them at their old places even when it is full.
-    async fn requeue(&self, returned: Vec<(usize, Entry)>, answers: &mut [Answer]) {
-        for (index, entry) in returned {
-            let Entry { arrived, intake, .. } = entry;
-            let released = self.before_release(&intake, &arrived).await;
-            let lost = self.is_lost(&arrived.lane) || arrived.lane.give_back(&[arrived.tag]).await.is_err();
-            drop(released);
-            answers[index] = match lost {
-                true => Err(SettleError::Fenced { queue: intake.queue.clone() }),
+    /// Nacks messages into their queue, which takes them even when it is full.
+    async fn requeue(&self, requeued: Vec<(usize, LeasedDelivery)>, results: &mut [SettleResult]) {
+        for (index, LeasedDelivery { incoming, local, .. }) in requeued {
+            let channel = &incoming.ack_channel;
+            let pending = self.before_ack(&local, &incoming).await;
+            let lost = self.is_channel_lost(channel) || channel.nack(&[incoming.tag]).await.is_err();
+            drop(pending);
+            results[index] = match lost {
+                true => Err(SettleError::Fenced { queue: local.queue.clone() }),
                 false => Ok(Settled::Requeued),
             };
-            intake.released(1);
+            local.settled(1);
         }
     }
 
-    /// Acknowledges originals, with as few frames as there can be.
-    async fn acknowledge(&self, finished: Vec<(usize, Entry)>, answers: &mut [Answer]) {
-        let mut by_lane: HashMap<u64, Vec<(usize, Entry)>> = HashMap::new();
+    /// Acknowledges messages, with one call per channel.
+    async fn ack(&self, finished: Vec<(usize, LeasedDelivery)>, results: &mut [SettleResult]) {
+        let mut by_channel: HashMap<u64, Vec<(usize, LeasedDelivery)>> = HashMap::new();
         for (index, entry) in finished {
-            by_lane.entry(entry.arrived.lane.number).or_default().push((index, entry));
+            by_channel.entry(entry.incoming.ack_channel.number).or_default().push((index, entry));
         }
-        for entries in by_lane.into_values() {
-            let Some(lane) = entries.first().map(|(_, entry)| entry.arrived.lane.clone()) else { continue };
-            let tags: Vec<u64> = entries.iter().map(|(_, entry)| entry.arrived.tag).collect();
-            let released = match entries.first() {
-                Some((_, entry)) => self.before_release(&entry.intake, &entry.arrived).await,
-                None => None,
-            };
-            let lost = self.is_lost(&lane) || lane.ack(&tags).await.is_err();
-            drop(released);
+        for entries in by_channel.into_values() {
+            let Some((_, first)) = entries.first() else { continue };
+            let channel = first.incoming.ack_channel.clone();
+            let tags: Vec<u64> = entries.iter().map(|(_, entry)| entry.incoming.tag).collect();
+            let pending = self.before_ack(&first.local, &first.incoming).await;
+            let lost = self.is_channel_lost(&channel) || channel.ack(&tags).await.is_err();
+            drop(pending);
             for (index, entry) in entries {
-                // A copy was written, or the work was done: what comes again is a duplicate and no loss. Only who was
-                // told nothing yet can be told the truth.
+                // With a confirmed copy, a redelivery of the original is a duplicate and no loss.
                 if !lost {
-                    self.unforgive(&entry.intake.queue, &entry.arrived);
-                } else if answers[index] == Ok(Settled::Done) {
-                    answers[index] = Err(SettleError::Fenced { queue: entry.intake.queue.clone() });
+                    self.take_expected_redelivery(&entry.local.queue, &entry.incoming);
+                } else if results[index] == Ok(Settled::Done) {
+                    results[index] = Err(SettleError::Fenced { queue: entry.local.queue.clone() });
                 }
-                entry.intake.released(1);
+                entry.local.settled(1);
             }
         }
     }
 
-    pub(crate) fn is_lost(&self, lane: &Lane) -> bool {
-        !lane.channel.status().connected()
-            || self.link.now().is_none_or(|session| session.number != lane.session)
+    /// Whether the server has requeued, or will requeue, everything that was delivered on the channel.
+    pub(crate) fn is_channel_lost(&self, channel: &AckChannel) -> bool {
+        !channel.channel.status().connected()
+            || self.connection.current().is_none_or(|session| session.number != channel.session)
     }
 
     pub(crate) fn extend(
@@ -190,19 +173,46 @@ impl Engine {
         receipts: &[Receipt],
         lease: Duration,
     ) -> Vec<Result<(), SettleError>> {
-        if let Err(closed) = self.open() {
+        if let Err(closed) = self.check_open() {
             return receipts.iter().map(|_| Err(closed.clone().into())).collect();
         }
-        self.take_back_expired();
+        self.expire_leases();
         let now = Timestamp::now();
-        let answers = receipts
+        let results = receipts
             .iter()
-            .map(|receipt| match self.held().extend(receipt, lease, now) {
+            .map(|receipt| match self.leases().extend(receipt, lease, now) {
                 true => Ok(()),
                 false => Err(SettleError::Fenced { queue: receipt.queue.clone() }),
             })
             .collect();
-        self.leases.notify_one();
-        answers
+        self.leases_changed.notify_one();
+        results
     }
+}
+
+/// Copy that a verdict makes of a message.
+fn copy(entry: &LeasedDelivery, verdict: Verdict, now: Timestamp) -> (Publication, Settled) {
+    let (incoming, spec) = (&entry.incoming, entry.local.spec());
+    let mut history = incoming.decoded.history.clone();
+    history.not_before = None;
+    let settled = match verdict {
+        Verdict::Dead { reason } => {
+            let death = Death { cause: Cause::Refused, reason };
+            return (republish::dead_letter(&spec.name, incoming, &history, &death, now), Settled::Dead);
+        }
+        Verdict::Requeue => Settled::Requeued,
+        Verdict::Defer { until } => {
+            history.not_before = Some(until).filter(|until| *until > now);
+            Settled::Deferred
+        }
+        Verdict::Retry { after, error } => {
+            let error = limits::truncated(&error, limits::MAX_ERROR).to_owned();
+            history.record_attempt(Failure { error, at: now });
+            history.not_before = Some(now + after).filter(|until| *until > now);
+            Settled::Retrying { attempt: history.attempt }
+        }
+        Verdict::Done => Settled::Done,
+    };
+    let (publication, dead) = republish::copy(&spec, incoming, history);
+    (publication, if dead { Settled::Dead } else { settled })
 }

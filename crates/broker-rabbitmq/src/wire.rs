@@ -1,9 +1,9 @@
-//! Messages on the wire: how ours become AMQP's and back, with our bookkeeping in headers.
+//! Wire format: encoding and decoding of AMQP messages, with the broker's bookkeeping in headers.
 //!
-//! A message as it is first published carries nothing of ours but its key and group, if it has them. What is written
-//! again (a retry, a deferral, a dead letter) keeps every property and header it came with, a stranger's included.
+//! A newly published message has no headers of the broker but its key and group. A copy (retry, deferral, dead letter) keeps
+//! every property and header of the original, including those of other programs.
 
-use crate::fitting::{LEFT_OUT, fitting};
+use crate::header_limit::{LEFT_OUT, trim_headers};
 use bytes::Bytes;
 use crawlway_broker::{
     Cause, DeadId, DeadLetter, Failure, Headers, Message, MessageId, Outgoing, QueueName, Timestamp,
@@ -15,7 +15,8 @@ use lapin::{
 };
 use sha2::{Digest as _, Sha256};
 
-const PERSISTENT: u8 = 2;
+/// Delivery mode of messages that survive a restart of the server.
+pub(crate) const PERSISTENT: u8 = 2;
 
 const KEY: &str = "x-crawlway-key";
 const GROUP: &str = "x-crawlway-group";
@@ -32,40 +33,40 @@ const DEAD_CAUSE: &str = "x-crawlway-dead-cause";
 const DEAD_REASON: &str = "x-crawlway-dead-reason";
 const DEAD_AT: &str = "x-crawlway-dead-at";
 
-/// What the server adds when a tier hands a message on.
-const SERVERS_OWN: [&str; 2] = ["x-death", "x-delivery-count"];
-const SERVERS_OWN_PREFIXES: [&str; 2] = ["x-first-death-", "x-last-death-"];
+/// Headers that the server adds when a message expires from a delay queue.
+const SERVER_HEADERS: [&str; 2] = ["x-death", "x-delivery-count"];
+const SERVER_HEADER_PREFIXES: [&str; 2] = ["x-first-death-", "x-last-death-"];
 
-/// A name for the wire. What we send is checked before and fits; what does not fit is cut rather than a reason to panic.
+/// AMQP short string. Callers check lengths before; a longer text is truncated rather than a panic.
 pub(crate) fn short(text: &str) -> ShortString {
     ShortString::try_new(crawlway_broker::limits::truncated(text, 255)).unwrap_or_default()
 }
 
-/// A message on its way to the server.
+/// A message to publish: target, properties and body.
 #[derive(Debug, Clone)]
-pub(crate) struct Parcel {
+pub(crate) struct Publication {
     pub(crate) exchange: String,
     pub(crate) routing_key: String,
     pub(crate) properties: BasicProperties,
     pub(crate) body: Bytes,
 }
 
-impl Parcel {
-    /// Straight into a queue.
+impl Publication {
+    /// Through the default exchange.
     pub(crate) fn to_queue(queue: String, properties: BasicProperties, body: Bytes) -> Self {
         Self { exchange: String::new(), routing_key: queue, properties, body }
     }
 }
 
-/// What happened to a message before.
+/// Delivery history of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct History {
-    /// Which attempt the next delivery is.
+    /// Number of the next attempt, from 1.
     pub(crate) attempt: u32,
     pub(crate) replays: u32,
-    /// How many workers were lost while they had it.
+    /// Workers that were lost while they had it.
     pub(crate) losses: u32,
-    /// And how many of them ran nothing else.
+    /// Lost workers that ran nothing else.
     pub(crate) solo_crashes: u32,
     pub(crate) not_before: Option<Timestamp>,
     pub(crate) first_error: Option<Failure>,
@@ -73,52 +74,52 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Notes a failed attempt, whose successor is the next one.
-    pub(crate) fn failed(&mut self, failure: Failure) {
-        self.note(failure);
+    /// Counts a failed attempt.
+    pub(crate) fn record_attempt(&mut self, failure: Failure) {
+        self.record_error(failure);
         self.attempt = self.attempt.saturating_add(1);
     }
 
-    /// Notes what went wrong, and counts nothing.
-    pub(crate) fn note(&mut self, failure: Failure) {
+    /// Records an error without counting an attempt.
+    pub(crate) fn record_error(&mut self, failure: Failure) {
         self.first_error.get_or_insert_with(|| failure.clone());
         self.last_error = Some(failure);
     }
 }
 
-/// How a message ends.
+/// Reason why a message is a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct Death {
     pub(crate) cause: Cause,
     pub(crate) reason: String,
 }
 
-/// Names one copy of a message: each time it is written again, that is another one.
+/// Identity of one copy of a message. Every republish makes another copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CopyId {
     pub(crate) message: MessageId,
-    /// Empty for the message as it was first published.
+    /// Empty for the original.
     pub(crate) copy: String,
 }
 
 impl CopyId {
-    /// The same as letters and digits, always as many.
+    /// Hexadecimal digest of fixed length, for queue names.
     pub(crate) fn digest(&self) -> String {
-        digits(Sha256::new().chain_update(&self.copy).chain_update([0]).chain_update(self.message.as_str()))
+        hex_half(Sha256::new().chain_update(&self.copy).chain_update([0]).chain_update(self.message.as_str()))
     }
 }
 
-/// A message as it came, with what is needed to write it again.
+/// A decoded message, with the properties that a copy keeps.
 #[derive(Debug, Clone)]
-pub(crate) struct Carried {
+pub(crate) struct DecodedMessage {
     pub(crate) message: Message,
     pub(crate) history: History,
     copy: String,
     properties: BasicProperties,
 }
 
-/// The properties of a message that is published for the first time.
-pub(crate) fn first(outgoing: &Outgoing, content_type: Option<&str>, now: Timestamp) -> BasicProperties {
+/// Properties of a newly published message.
+pub(crate) fn encode_new(outgoing: &Outgoing, content_type: Option<&str>, now: Timestamp) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in &outgoing.headers {
         headers.insert(short(name), text(value));
@@ -142,9 +143,8 @@ pub(crate) fn first(outgoing: &Outgoing, content_type: Option<&str>, now: Timest
     if headers.inner().is_empty() { properties } else { properties.with_headers(headers) }
 }
 
-impl Carried {
-    /// Reads what came.
-    pub(crate) fn read(properties: BasicProperties, body: Vec<u8>) -> Self {
+impl DecodedMessage {
+    pub(crate) fn decode(properties: BasicProperties, body: Vec<u8>) -> Self {
         let body = Bytes::from(body);
         let empty = FieldTable::default();
         let table = properties.headers().as_ref().unwrap_or(&empty);
@@ -158,14 +158,14 @@ impl Carried {
             first_error: failure_in(table, FIRST_ERROR),
             last_error: failure_in(table, LAST_ERROR),
         };
-        // A stranger's message without a time was published when it was first seen, to the second, as it is written again.
+        // A message of another program may have no time: now, to the second, as a copy states it.
         let seconds = properties.timestamp().unwrap_or_else(|| Timestamp::now().as_millis() / 1000);
         let published_at = Timestamp::from_millis(seconds.saturating_mul(1000));
         let message = Message {
             id: id_of(&properties, &body),
             key: text_in(table, KEY),
             group: text_in(table, GROUP),
-            headers: own_headers(table),
+            headers: application_headers(table),
             body,
             published_at,
         };
@@ -173,20 +173,19 @@ impl Carried {
         Self { message, history, copy, properties }
     }
 
-    /// Which copy of its message this is.
     pub(crate) fn copy_id(&self) -> CopyId {
         CopyId { message: self.message.id.clone(), copy: self.copy.clone() }
     }
 
-    /// When it was published, if it came with a time of its own.
-    pub(crate) fn says_published_at(&self) -> Option<Timestamp> {
+    /// Publish time, if the message states one.
+    pub(crate) fn stated_publish_time(&self) -> Option<Timestamp> {
         self.properties.timestamp().map(|_| self.message.published_at)
     }
 
-    /// The properties of this message when it is written again with this history.
-    pub(crate) fn again(&self, history: &History) -> BasicProperties {
-        let came = self.properties.headers().iter().flatten();
-        let mut headers = fitting(came.filter(|(name, _)| is_kept(name.as_str())).collect());
+    /// Properties of a copy with this history.
+    pub(crate) fn encode_copy(&self, history: &History) -> BasicProperties {
+        let original = self.properties.headers().iter().flatten();
+        let mut headers = trim_headers(original.filter(|(name, _)| is_kept(name.as_str())).collect());
         headers.insert(short(COPY), text(MessageId::random().as_str()));
         if history.attempt > 1 {
             headers.insert(short(ATTEMPT), number(history.attempt.into()));
@@ -206,8 +205,7 @@ impl Carried {
                 headers.insert(short(at), number(failure.at.as_millis()));
             }
         }
-        // Neither the expiration, which would lose it, nor the user, who is another now.
-        let was = &self.properties;
+        // Without the expiration, which would drop the copy, and the user id, which has to be the publisher's.
         let mut properties = BasicProperties::default()
             .with_message_id(short(self.message.id.as_str()))
             .with_timestamp(self.message.published_at.as_millis() / 1000)
@@ -215,7 +213,7 @@ impl Carried {
             .with_headers(headers);
         macro_rules! keep {
             ($($get:ident $set:ident),*) => {
-                $(if let Some(value) = was.$get().clone() {
+                $(if let Some(value) = self.properties.$get().clone() {
                     properties = properties.$set(value);
                 })*
             };
@@ -232,20 +230,25 @@ impl Carried {
         properties
     }
 
-    /// The properties of this message as a dead letter that ended now like this.
-    pub(crate) fn dead(&self, history: &History, end: &End, at: Timestamp) -> BasicProperties {
-        let properties = self.again(&History { not_before: None, ..history.clone() });
+    /// Properties of the dead letter of this message.
+    pub(crate) fn encode_dead_letter(
+        &self,
+        history: &History,
+        death: &Death,
+        at: Timestamp,
+    ) -> BasicProperties {
+        let properties = self.encode_copy(&History { not_before: None, ..history.clone() });
         let mut headers = properties.headers().clone().unwrap_or_default();
         headers.insert(short(ATTEMPT), number(history.attempt.into()));
         headers.insert(short(DEAD_ID), text(MessageId::random().as_str()));
-        headers.insert(short(DEAD_CAUSE), text(cause_name(end.cause)));
-        headers.insert(short(DEAD_REASON), text(limits::truncated(&end.reason, limits::MAX_ERROR)));
+        headers.insert(short(DEAD_CAUSE), text(cause_name(death.cause)));
+        headers.insert(short(DEAD_REASON), text(limits::truncated(&death.reason, limits::MAX_ERROR)));
         headers.insert(short(DEAD_AT), number(at.as_millis()));
         properties.with_headers(headers)
     }
 
-    /// Reads this message as a dead letter of a queue. One that a stranger put there has what can be known of it.
-    pub(crate) fn letter(&self, queue: &QueueName) -> DeadLetter {
+    /// Decodes a message of the dead-letter queue. One of another program gets defaults.
+    pub(crate) fn decode_dead_letter(&self, queue: &QueueName) -> DeadLetter {
         let empty = FieldTable::default();
         let table = self.properties.headers().as_ref().unwrap_or(&empty);
         let id = text_in(table, DEAD_ID).unwrap_or_else(|| self.message.id.to_string());
@@ -273,14 +276,14 @@ fn cause_name(cause: Cause) -> &'static str {
     }
 }
 
-/// What ended a letter, by its header. An older one has none, and its reason tells.
+/// Cause of a dead letter from its header, or from its reason if an older release wrote it.
 fn cause_of(named: Option<&str>, reason: &str) -> Cause {
     let causes = [Cause::AttemptsUsedUp, Cause::WorkerLost, Cause::Refused];
     let named = named.and_then(|name| causes.into_iter().find(|cause| cause_name(*cause) == name));
     named.unwrap_or(if reason.starts_with("gave up after ") { Cause::AttemptsUsedUp } else { Cause::Refused })
 }
 
-/// The id, or one made from what it says if a stranger gave it none: the same each time it is delivered.
+/// Message id; for a message without one, a hash of time and body, which is the same in every delivery.
 fn id_of(properties: &BasicProperties, body: &[u8]) -> MessageId {
     if let Some(id) = properties.message_id()
         && !id.as_str().is_empty()
@@ -288,33 +291,33 @@ fn id_of(properties: &BasicProperties, body: &[u8]) -> MessageId {
         return MessageId::from(id.as_str());
     }
     let hash = Sha256::new().chain_update(properties.timestamp().unwrap_or_default().to_be_bytes());
-    MessageId::from(format!("body-{}", digits(hash.chain_update(body))).as_str())
+    MessageId::from(format!("body-{}", hex_half(hash.chain_update(body))).as_str())
 }
 
-/// The first half of a hash.
-fn digits(hash: Sha256) -> String {
+/// First half of a hash, in hexadecimal.
+fn hex_half(hash: Sha256) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn own_headers(table: &FieldTable) -> Headers {
+fn application_headers(table: &FieldTable) -> Headers {
     table
         .into_iter()
-        .filter(|(name, _)| is_kept(name.as_str()) && !is_ours(name.as_str()))
+        .filter(|(name, _)| is_kept(name.as_str()) && !is_reserved(name.as_str()))
         .map(|(name, value)| (name.to_string(), as_text(value)))
         .collect()
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_reserved(name: &str) -> bool {
     name.get(..RESERVED_HEADER_PREFIX.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_HEADER_PREFIX))
 }
 
-/// Whether a header belongs to the message rather than to its way so far.
+/// Whether a copy keeps the header: it belongs to the message rather than to its history.
 fn is_kept(name: &str) -> bool {
-    let of_its_way = is_ours(name) && ![KEY, GROUP, LEFT_OUT].contains(&name);
-    !of_its_way
-        && !SERVERS_OWN.contains(&name)
-        && !SERVERS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let bookkeeping = is_reserved(name) && ![KEY, GROUP, LEFT_OUT].contains(&name);
+    !bookkeeping
+        && !SERVER_HEADERS.contains(&name)
+        && !SERVER_HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn text(value: &str) -> AMQPValue {
@@ -341,7 +344,7 @@ fn failure_in(table: &FieldTable, (name, at): (&str, &str)) -> Option<Failure> {
     Some(Failure { error, at: Timestamp::from_millis(number_in(table, at).unwrap_or(0)) })
 }
 
-/// A header's value as text; what is not text is written as a person would, or as JSON.
+/// Header value as text: strings and numbers as they are, anything else as JSON.
 fn as_text(value: &AMQPValue) -> String {
     match value {
         AMQPValue::LongString(text) => String::from_utf8_lossy(text.as_bytes()).into_owned(),
@@ -373,41 +376,44 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_message_carries_nothing_of_ours() {
+    fn a_new_message_has_no_headers() {
         let queue = QueueName::new("q").unwrap();
-        let properties = first(&Outgoing::to_queue(&queue, "x"), None, Timestamp::now());
+        let properties = encode_new(&Outgoing::to_queue(&queue, "x"), None, Timestamp::now());
         assert_eq!(properties.headers(), &None);
         assert_eq!(properties.delivery_mode(), &Some(PERSISTENT));
     }
 
     #[test]
-    fn what_is_written_again_keeps_message_and_history() {
+    fn copies_and_dead_letters_keep_message_and_history() {
         let now = Timestamp::from_millis(1_700_000_000_000);
-        let carried = Carried::read(first(&outgoing(), Some("text/plain"), now), b"body".to_vec());
-        assert_eq!(carried.history, History { attempt: 1, ..History::default() });
-        let mut history = carried.history.clone();
-        history.failed(Failure { error: "it rained".into(), at: now });
-        history.failed(Failure { error: "it snowed".into(), at: now + Duration::from_secs(1) });
+        let decoded =
+            DecodedMessage::decode(encode_new(&outgoing(), Some("text/plain"), now), b"body".to_vec());
+        assert_eq!(decoded.history, History { attempt: 1, ..History::default() });
+        let mut history = decoded.history.clone();
+        history.record_attempt(Failure { error: "it rained".into(), at: now });
+        history.record_attempt(Failure { error: "it snowed".into(), at: now + Duration::from_secs(1) });
         history.not_before = Some(now + Duration::from_secs(9));
         (history.losses, history.solo_crashes) = (6, 2);
-        let again = Carried::read(carried.again(&history), b"body".to_vec());
-        assert_eq!((&again.message, &again.history), (&carried.message, &history));
+        let again = DecodedMessage::decode(decoded.encode_copy(&history), b"body".to_vec());
+        assert_eq!((&again.message, &again.history), (&decoded.message, &history));
         assert_eq!(again.history.attempt, 3);
-        let third = Carried::read(again.again(&history), b"body".to_vec());
-        let copies = [&carried, &again, &third].map(|copy| copy.copy_id().digest());
+        let third = DecodedMessage::decode(again.encode_copy(&history), b"body".to_vec());
+        let copies = [&decoded, &again, &third].map(|copy| copy.copy_id().digest());
         assert!(copies[0] != copies[1] && copies[1] != copies[2], "each copy is another one: {copies:?}");
         assert_eq!(again.properties.content_type(), &Some(short("text/plain")));
 
         let queue = QueueName::new("q").unwrap();
-        let end = End { cause: Cause::WorkerLost, reason: "gave up".into() };
-        let letter = Carried::read(again.dead(&again.history, &end, now), b"body".to_vec()).letter(&queue);
-        assert_eq!((letter.message, letter.attempts, letter.reason), (carried.message, 3, "gave up".into()));
+        let death = Death { cause: Cause::WorkerLost, reason: "gave up".into() };
+        let letter =
+            DecodedMessage::decode(again.encode_dead_letter(&again.history, &death, now), b"body".to_vec())
+                .decode_dead_letter(&queue);
+        assert_eq!((letter.message, letter.attempts, letter.reason), (decoded.message, 3, "gave up".into()));
         assert_eq!(letter.first_error.unwrap().error, "it rained");
         assert_eq!((letter.dead_at, letter.cause), (now, Cause::WorkerLost));
     }
 
     #[test]
-    fn a_letter_without_a_cause_tells_it_by_its_reason() {
+    fn cause_falls_back_to_the_reason() {
         assert_eq!(cause_of(None, "gave up after 3 attempts: it rained"), Cause::AttemptsUsedUp);
         assert_eq!(cause_of(None, "not a page"), Cause::Refused);
         assert_eq!(cause_of(Some("worker_lost"), "gave up after 3 attempts"), Cause::WorkerLost);
@@ -415,21 +421,21 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_message_is_read_and_kept_as_it_is() {
+    fn copies_keep_headers_and_properties_of_other_programs() {
         let mut headers = FieldTable::default();
         headers.insert(short("count"), AMQPValue::LongInt(7));
         headers.insert(short("x-death"), AMQPValue::FieldArray(Vec::new().into()));
-        headers.insert(short("x-first-death-queue"), text("tier"));
+        headers.insert(short("x-first-death-queue"), text("delay"));
         let properties = BasicProperties::default()
             .with_headers(headers)
             .with_content_type(short("application/json"))
             .with_expiration(short("60000"))
-            .with_user_id(short("somebody"));
-        let carried = Carried::read(properties.clone(), b"{}".to_vec());
-        assert_eq!(carried.message.headers, Headers::from([("count".into(), "7".into())]));
-        let id = carried.message.id.clone();
-        assert_eq!(Carried::read(properties, b"{}".to_vec()).message.id, id, "the same each time");
-        let again = carried.again(&carried.history);
+            .with_user_id(short("other"));
+        let decoded = DecodedMessage::decode(properties.clone(), b"{}".to_vec());
+        assert_eq!(decoded.message.headers, Headers::from([("count".into(), "7".into())]));
+        let id = decoded.message.id.clone();
+        assert_eq!(DecodedMessage::decode(properties, b"{}".to_vec()).message.id, id, "the same each time");
+        let again = decoded.encode_copy(&decoded.history);
         assert_eq!(again.content_type(), &Some(short("application/json")));
         assert_eq!((again.expiration(), again.user_id()), (&None, &None));
         assert_eq!(again.headers().as_ref().unwrap().inner().get("count"), Some(&AMQPValue::LongInt(7)));

@@ -1,4 +1,4 @@
-//! RabbitMQ passes the whole conformance suite, on a real server.
+//! The broker conformance suite, on a real server.
 
 mod support;
 
@@ -8,59 +8,48 @@ use crawlway_broker_rabbitmq::RabbitBroker;
 use crawlway_testkit::servers;
 use lapin::options::QueueDeleteOptions;
 use std::sync::Arc;
-use tokio::runtime::Runtime;
+use support::Process;
 
-/// Each handle has a runtime of its own, which stands for its process: without it, nothing of the handle goes on.
 #[derive(Default)]
 struct RabbitHarness {
-    open: Vec<(Arc<RabbitBroker>, Runtime)>,
+    open: Vec<Process>,
 }
 
 impl RabbitHarness {
     async fn open(&mut self) -> Arc<dyn Broker> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime for the handle");
-        let options = support::options(&servers::rabbitmq());
-        let broker = runtime.spawn(RabbitBroker::connect(options)).await.expect("the connecting task");
-        let broker = Arc::new(broker.expect("the server answers"));
-        self.open.push((broker.clone(), runtime));
+        let process = Process::start(support::options(&servers::rabbitmq())).await;
+        let broker = process.broker.clone();
+        self.open.push(process);
         broker
     }
 }
 
-/// The server is shared, and thousands of unused queues would use up its memory.
+/// Deletes the queues: the server is shared, and thousands of them would use up its memory.
 impl Drop for RabbitHarness {
     fn drop(&mut self) {
-        for (broker, runtime) in self.open.drain(..) {
-            let known = runtime.handle().clone();
-            // A thread of its own, since this one is in a runtime, which must not be blocked on.
-            let tidied = std::thread::spawn(move || known.block_on(tidy_up(&broker))).join();
-            drop(tidied);
-            runtime.shutdown_background();
+        for process in self.open.drain(..) {
+            let (broker, runtime) = (process.broker.clone(), process.runtime.handle().clone());
+            // In a thread, since this one belongs to a runtime and must not block.
+            let _ = std::thread::spawn(move || runtime.block_on(delete_queues(&broker))).join();
+            process.kill();
         }
     }
 }
 
-async fn tidy_up(broker: &RabbitBroker) {
+async fn delete_queues(broker: &RabbitBroker) {
     let Ok(specs) = broker.queues().await else { return };
-    let (connection, channel) = support::stranger(&servers::rabbitmq()).await;
-    for spec in specs {
-        for name in everything_of(&spec.name) {
-            let at_once = QueueDeleteOptions { nowait: true, ..QueueDeleteOptions::default() };
-            let _ = channel.queue_delete(name.as_str().into(), at_once).await;
-        }
+    let (connection, channel) = support::foreign_client(&servers::rabbitmq()).await;
+    for name in specs.iter().flat_map(|spec| all_names(&spec.name)) {
+        let nowait = QueueDeleteOptions { nowait: true, ..QueueDeleteOptions::default() };
+        let _ = channel.queue_delete(name.into(), nowait).await;
     }
     let _ = connection.close(200, "done".into()).await;
 }
 
-fn everything_of(queue: &QueueName) -> Vec<String> {
-    let tiers = (0..8).map(|tier| format!("{queue}:wait:{}", 250 << (2 * tier)));
-    let beside =
-        [queue.to_string(), format!("{queue}.dead"), format!("{queue}:due"), format!("{queue}:pause")];
-    beside.into_iter().chain(tiers).collect()
+fn all_names(queue: &QueueName) -> impl Iterator<Item = String> {
+    let delay_queues = (0..8).map(|tier| format!(":wait:{}", 250 << (2 * tier)));
+    let suffixes = ["", ".dead", ":due", ":pause"].map(str::to_owned).into_iter().chain(delay_queues);
+    suffixes.map(move |suffix| format!("{queue}{suffix}"))
 }
 
 #[async_trait::async_trait]
@@ -70,15 +59,15 @@ impl Harness for RabbitHarness {
     }
 
     async fn restart(&mut self) -> Arc<dyn Broker> {
-        if let Some((broker, _)) = self.open.last() {
-            broker.close().await.expect("the broker closes");
+        if let Some(process) = self.open.last() {
+            process.broker.close().await.expect("the broker closes");
         }
         self.open().await
     }
 
     async fn crash(&mut self) -> Arc<dyn Broker> {
-        if let Some((_, runtime)) = self.open.pop() {
-            runtime.shutdown_background();
+        if let Some(process) = self.open.pop() {
+            process.kill();
         }
         self.open().await
     }

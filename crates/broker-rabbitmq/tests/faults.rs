@@ -1,18 +1,18 @@
-//! What is lost when servers are restarted and killed, and connections dropped, reset, delayed and left half open: nothing.
+//! Fault injection: restarts and kills of the server, and dropped, reset, slow and half-open connections lose nothing.
 
 mod support;
 
-use crawlway_broker::{Broker, BrokerError, Delivery, MaxLength, Outgoing, PublishError, QueueName, Verdict};
+use crawlway_broker::{
+    Broker, BrokerError, MaxLength, Outgoing, PublishError, QueueName, QueueSpec, SettleError, Timestamp,
+    Verdict,
+};
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
 use crawlway_testkit::{
     private_rabbitmq::PrivateRabbitMq,
     proxy::{Mode, Proxy},
-    servers::{self, RabbitMq},
+    servers,
 };
-use lapin::{
-    options::{BasicGetOptions, QueueDeclareOptions, QueueDeleteOptions},
-    types::{AMQPValue, FieldTable},
-};
+use lapin::types::{AMQPValue, FieldTable};
 use std::{
     collections::BTreeSet,
     sync::{
@@ -22,66 +22,52 @@ use std::{
     time::Duration,
 };
 use support::{
-    DEADLINE, due_in, finish_all, meddler, options, passed_by_a_lost_worker, publish_all, queue, stranger,
-    until,
+    DEADLINE, RejectPolicy, counts, eventually, finish_all, foreign_client, foreign_declare, foreign_delete,
+    foreign_get, frame_proxy, lose_worker, open, options, proxied, publish, publish_all, publish_due,
+    publish_numbers, queue, receive_one, settle,
 };
 
 fn ids(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("item-{i}")).collect()
 }
 
-async fn before(server: &RabbitMq) -> Proxy {
-    Proxy::before(format!("{}:{}", server.host, server.port)).await
-}
-
-/// Publishers and consumers at work on a queue, on a handle each.
+/// A publisher and a consumer of a queue, with a broker handle each.
 struct Traffic {
     expected: BTreeSet<String>,
-    seen: Arc<Mutex<BTreeSet<String>>>,
+    finished: Arc<Mutex<BTreeSet<String>>>,
     publisher: tokio::task::JoinHandle<()>,
     consumer: tokio::task::JoinHandle<()>,
 }
 
 impl Traffic {
     async fn start(options: &Options, queue: &QueueName, count: usize) -> Self {
-        let connect = || async {
-            let broker = RabbitBroker::connect(options.clone()).await.expect("the server answers");
-            let spec = crawlway_broker::QueueSpec::new(queue.clone()).max_attempts(1000);
-            broker.declare(&[spec]).await.expect("the queue");
-            Arc::new(broker)
-        };
-        let seen = Arc::new(Mutex::new(BTreeSet::new()));
-        let publisher = tokio::spawn(publish_all(connect().await, queue.clone(), ids(count)));
-        let consumer = tokio::spawn(finish_all(connect().await, queue.clone(), seen.clone()));
-        Self { expected: ids(count).into_iter().collect(), seen, publisher, consumer }
+        let spec = QueueSpec::new(queue.clone()).max_attempts(1000);
+        let finished = Arc::new(Mutex::new(BTreeSet::new()));
+        let publisher =
+            tokio::spawn(publish_all(open(options.clone(), &spec).await, queue.clone(), ids(count)));
+        let consumer =
+            tokio::spawn(finish_all(open(options.clone(), &spec).await, queue.clone(), finished.clone()));
+        Self { expected: ids(count).into_iter().collect(), finished, publisher, consumer }
     }
 
-    fn seen(&self) -> usize {
-        self.seen.lock().expect("no task panicked").len()
-    }
-
-    /// Waits until so many were finished, which shows that it goes on.
+    /// Waits until so many messages are finished.
     async fn reaches(&self, count: usize) {
-        until(&format!("{count} are finished"), || async { self.seen() >= count }).await;
+        let finished = async || self.finished.lock().expect("no task panicked").len() >= count;
+        eventually(&format!("{count} messages are finished"), finished).await;
     }
 
-    /// Waits for the end and sees that each was finished.
-    async fn loses_nothing(self) {
-        tokio::time::timeout(DEADLINE, self.publisher)
-            .await
-            .expect("publishers end")
-            .expect("the publishing task");
-        until("all are finished", || async {
-            self.seen.lock().expect("no task panicked").len() >= self.expected.len()
-        })
-        .await;
+    /// Waits until every message is finished.
+    async fn loses_nothing(mut self) {
+        let published = tokio::time::timeout(DEADLINE, &mut self.publisher).await;
+        published.expect("all are published").expect("the publishing task");
+        self.reaches(self.expected.len()).await;
         self.consumer.abort();
-        assert_eq!(*self.seen.lock().expect("no task panicked"), self.expected, "each of them, and no other");
+        assert_eq!(*self.finished.lock().expect("no task panicked"), self.expected);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarts_and_kills_of_the_server_amid_ten_thousand_messages_lose_none() {
+async fn restarts_and_kills_of_the_server_lose_nothing() {
     let mut server = tokio::task::spawn_blocking(PrivateRabbitMq::start).await.unwrap();
     let queue = queue("restarts").name;
     let mut options = options(&server.server());
@@ -104,13 +90,10 @@ async fn restarts_and_kills_of_the_server_amid_ten_thousand_messages_lose_none()
     traffic.loses_nothing().await;
 }
 
-/// Breaks the network in some way, again and again while messages flow.
-async fn survives(stem: &str, fault: impl AsyncFn(&Proxy)) {
-    let server = servers::rabbitmq();
-    let proxy = before(&server).await;
-    let queue = queue(stem).name;
-    let mut options = options(&server);
-    options.port = proxy.address().port();
+/// Injects a network fault three times during traffic.
+async fn survives(prefix: &str, fault: impl AsyncFn(&Proxy)) {
+    let (proxy, mut options) = proxied(&servers::rabbitmq()).await;
+    let queue = queue(prefix).name;
     options.heartbeat = Duration::from_secs(1);
     options.confirm_timeout = Duration::from_secs(3);
     let traffic = Traffic::start(&options, &queue, 3_000).await;
@@ -145,7 +128,7 @@ async fn a_slow_network_loses_nothing() {
 async fn half_open_connections_lose_nothing() {
     survives("half-open", async |proxy| {
         proxy.set(Mode::Silent);
-        // Longer than the heartbeats allow, so that both sides give up on the other.
+        // Longer than the heartbeat timeout of both sides.
         tokio::time::sleep(Duration::from_secs(6)).await;
         proxy.set(Mode::Up);
     })
@@ -153,7 +136,7 @@ async fn half_open_connections_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_stay_silent_for_ever_lose_nothing() {
+async fn stuck_connections_lose_nothing() {
     survives("stuck", async |proxy| {
         proxy.set(Mode::Stuck);
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -163,221 +146,177 @@ async fn connections_that_stay_silent_for_ever_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_away_is_said_to_be_and_comes_back() {
-    let server = servers::rabbitmq();
-    let proxy = before(&server).await;
-    let mut options = options(&server);
-    options.port = proxy.address().port();
+async fn calls_fail_while_disconnected_and_recover() {
+    let (proxy, mut options) = proxied(&servers::rabbitmq()).await;
     options.patience = Duration::from_millis(200);
-    let broker = RabbitBroker::connect(options).await.expect("the server answers");
     let spec = queue("away");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let message = || vec![crawlway_broker::Outgoing::to_queue(&spec.name, "a")];
+    let broker = open(options, &spec).await;
+    let message = || vec![Outgoing::to_queue(&spec.name, "a")];
     assert_eq!(broker.publish(message()).await, [Ok(())]);
-    let held = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
+    let leased = receive_one(&broker, &spec.name).await;
     assert_eq!(broker.reachable(), Ok(()));
 
     proxy.set(Mode::Down);
-    until("the loss is noticed", || async { broker.depth(&spec.name).await.is_err() }).await;
-    let away = broker.reachable().expect_err("it is away").to_string();
-    assert!(away.contains("is not connected"), "{away}");
-    let outcome = broker.publish(message()).await.remove(0);
-    assert!(outcome.as_ref().is_err_and(|error| error.is_transient()), "it is away: {outcome:?}");
+    eventually("the loss is noticed", async || broker.depth(&spec.name).await.is_err()).await;
+    let error = broker.reachable().expect_err("it is disconnected").to_string();
+    assert!(error.contains("not connected"), "{error}");
+    let published = broker.publish(message()).await.remove(0);
+    assert!(published.as_ref().is_err_and(|error| error.is_transient()), "{published:?}");
     let received = broker.receive(&spec.name, 1, Duration::from_millis(100)).await;
-    assert!(received.is_err(), "nothing can come: {received:?}");
-    let fenced = broker.settle(vec![(held.receipt.clone(), Verdict::Done)]).await.remove(0);
-    assert_eq!(fenced, Err(crawlway_broker::SettleError::Fenced { queue: spec.name.clone() }));
+    assert!(received.is_err(), "{received:?}");
+    let fenced = broker.settle(vec![(leased.receipt, Verdict::Done)]).await.remove(0);
+    assert_eq!(fenced, Err(SettleError::Fenced { queue: spec.name.clone() }));
 
     proxy.set(Mode::Up);
-    until("it is back", || async { broker.publish(message()).await == [Ok(())] }).await;
+    eventually("it is reconnected", async || broker.publish(message()).await == [Ok(())]).await;
     assert_eq!(broker.reachable(), Ok(()));
     let mut again = Vec::new();
     while again.len() < 2 {
         again.extend(broker.receive(&spec.name, 10, Duration::from_secs(1)).await.unwrap_or_default());
     }
-    assert!(again.iter().any(|delivery| delivery.message.id == held.message.id), "what was held comes back");
+    assert!(again.iter().any(|delivery| delivery.message.id == leased.message.id), "it is redelivered");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acknowledgement_that_is_never_answered_holds_up_nothing() {
+async fn an_unanswered_ack_blocks_nothing() {
     let server = servers::rabbitmq();
-    let swallowed = Arc::new(AtomicUsize::new(0));
-    let count = swallowed.clone();
-    let first_answer = move |frame: &mut [u8]| {
-        meddler::method(frame) != Some(meddler::FLOW_OK) || count.fetch_add(1, Ordering::SeqCst) > 0
+    let answers = Arc::new(AtomicUsize::new(0));
+    let count = answers.clone();
+    let drop_first_answer = move |frame: &mut [u8]| {
+        frame_proxy::method(frame) != Some(frame_proxy::FLOW_OK) || count.fetch_add(1, Ordering::SeqCst) > 0
     };
     let mut options = options(&server);
-    options.port = meddler::before(&server, Arc::new(|_: &mut [u8]| true), Arc::new(first_answer)).await;
+    options.port = frame_proxy::start(&server, frame_proxy::forward(), Arc::new(drop_first_answer)).await;
     options.confirm_timeout = Duration::from_secs(1);
-    let broker = RabbitBroker::connect(options).await.expect("the server answers");
-    // Nothing at all is taken from a queue with a limit while one of its messages is on its way.
+    // A queue with a limit is not consumed while one of its messages is being republished.
     let spec = queue("unanswered").max_length(MaxLength::Exact(10));
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
-    passed_by_a_lost_worker(&server, spec.name.as_str()).await;
+    let broker = open(options, &spec).await;
+    publish(&broker, &spec.name, "a").await;
+    lose_worker(&server, spec.name.as_str()).await;
 
-    one_of(&broker, &spec.name).await;
-    assert!(swallowed.load(Ordering::SeqCst) > 0, "it was moved, and the answer was swallowed");
+    receive_one(&broker, &spec.name).await;
+    assert!(answers.load(Ordering::SeqCst) > 0, "it was republished, and the answer was dropped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn publishes_to_a_queue_with_a_limit_do_not_wait_for_each_others_confirms() {
+async fn publishes_to_a_limited_queue_do_not_wait_for_each_others_confirms() {
     let server = servers::rabbitmq();
-    let confirms_pass = Arc::new(AtomicBool::new(true));
-    let pass = confirms_pass.clone();
-    let confirms =
-        move |frame: &mut [u8]| meddler::method(frame) != Some(meddler::ACK) || pass.load(Ordering::SeqCst);
+    let forward_confirms = Arc::new(AtomicBool::new(true));
+    let forward = forward_confirms.clone();
+    let confirms = move |frame: &mut [u8]| {
+        frame_proxy::method(frame) != Some(frame_proxy::ACK) || forward.load(Ordering::SeqCst)
+    };
     let mut options = options(&server);
-    options.port = meddler::before(&server, Arc::new(|_: &mut [u8]| true), Arc::new(confirms)).await;
-    // Longer than the test waits for anything.
+    options.port = frame_proxy::start(&server, frame_proxy::forward(), Arc::new(confirms)).await;
     options.confirm_timeout = DEADLINE * 2;
-    let broker = Arc::new(RabbitBroker::connect(options).await.expect("the server answers"));
     let spec = queue("unconfirmed").max_length(MaxLength::Exact(10));
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    let broker = open(options, &spec).await;
+    publish(&broker, &spec.name, "a").await;
 
-    confirms_pass.store(false, Ordering::SeqCst);
+    forward_confirms.store(false, Ordering::SeqCst);
     for _ in 0..3 {
         let (broker, message) = (broker.clone(), Outgoing::to_queue(&spec.name, "b"));
         tokio::spawn(async move { broker.publish(vec![message]).await });
     }
-    let (_connection, channel) = stranger(&server).await;
-    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-    until("all are at the server", || async {
-        let declared = channel.queue_declare(spec.name.as_str().into(), passive, FieldTable::default());
-        declared.await.expect("the queue").message_count() == 4
-    })
-    .await;
-}
-
-/// Receives from a queue until something comes.
-async fn one_of(broker: &RabbitBroker, queue: &QueueName) -> Delivery {
-    let got = std::cell::RefCell::new(Vec::new());
-    until("a message comes", || async {
-        let some = broker.receive(queue, 1, Duration::from_millis(500)).await.unwrap_or_default();
-        got.borrow_mut().extend(some);
-        !got.borrow().is_empty()
-    })
-    .await;
-    got.into_inner().remove(0)
+    let (_connection, channel) = foreign_client(&server).await;
+    eventually("all are in the queue", async || counts(&channel, spec.name.as_str()).await.0 == 4).await;
 }
 
 #[tokio::test]
-async fn what_is_lost_on_its_way_to_the_next_tier_counts_nothing() {
+async fn a_loss_between_two_delay_queues_counts_nothing() {
     let server = servers::rabbitmq();
-    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
     let spec = queue("hop").max_attempts(1);
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    due_in(&server, &spec.name, Duration::from_secs(10)).await;
-    passed_by_a_lost_worker(&server, &format!("{}:due", spec.name)).await;
-    let got = one_of(&broker, &spec.name).await;
-    assert_eq!((got.attempt, got.last_error), (1, None), "nobody had it before its time");
+    let broker = open(options(&server), &spec).await;
+    publish_due(&server, &spec.name, Duration::from_secs(10)).await;
+    lose_worker(&server, &format!("{}:due", spec.name)).await;
+    let delivery = receive_one(&broker, &spec.name).await;
+    assert_eq!((delivery.attempt, delivery.last_error), (1, None));
 }
 
 #[tokio::test]
-async fn what_cannot_be_moved_on_counts_nothing() {
+async fn a_failed_republish_counts_nothing() {
     let server = servers::rabbitmq();
-    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
     let spec = queue("stays").max_attempts(1);
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let tiers =
-        support::full(&server, &format!("^{}:wait:", spec.name), &format!("{}:wait:1000", spec.name)).await;
-    due_in(&server, &spec.name, Duration::from_secs(3)).await;
-    let got = one_of(&broker, &spec.name).await;
-    assert_eq!((got.attempt, got.last_error), (1, None), "it was given back, and nobody had it");
-    tiers.lift().await;
+    let broker = open(options(&server), &spec).await;
+    let (pattern, delay_queue) = (format!("^{}:wait:", spec.name), format!("{}:wait:1000", spec.name));
+    let policy = RejectPolicy::set(&server, &pattern, &delay_queue).await;
+    publish_due(&server, &spec.name, Duration::from_secs(3)).await;
+    let delivery = receive_one(&broker, &spec.name).await;
+    assert_eq!((delivery.attempt, delivery.last_error), (1, None));
+    policy.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_lost_amid_a_settle_counts_nothing() {
-    let server = servers::rabbitmq();
-    let proxy = before(&server).await;
-    let mut options = options(&server);
-    options.port = proxy.address().port();
-    let broker = Arc::new(RabbitBroker::connect(options).await.expect("the server answers"));
+async fn a_connection_lost_during_a_settle_counts_nothing() {
+    let (proxy, options) = proxied(&servers::rabbitmq()).await;
     let spec = queue("amid").max_attempts(2);
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
-    let first = one_of(&broker, &spec.name).await;
-    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
-    broker.settle(vec![(first.receipt, retry)]).await.remove(0).expect("a retry");
-    let second = one_of(&broker, &spec.name).await;
+    let broker = open(options, &spec).await;
+    publish(&broker, &spec.name, "a").await;
+    let first = receive_one(&broker, &spec.name).await;
+    settle(&broker, first, Verdict::Retry { after: Duration::ZERO, error: "it rained".into() }).await;
+    let second = receive_one(&broker, &spec.name).await;
     assert_eq!(second.attempt, 2);
 
     proxy.set(Mode::Silent);
-    let (settler, until) = (broker.clone(), crawlway_broker::Timestamp::now());
+    let (settler, until) = (broker.clone(), Timestamp::now());
     let settling = tokio::spawn(async move {
         settler.settle(vec![(second.receipt, Verdict::Defer { until })]).await.remove(0)
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!settling.is_finished(), "nobody has confirmed it");
+    assert!(!settling.is_finished(), "it is not confirmed");
     proxy.cut();
     proxy.set(Mode::Up);
-    let answer = settling.await.expect("the settling task");
-    assert!(answer.is_err(), "it was not settled: {answer:?}");
-    let again = one_of(&broker, &spec.name).await;
+    let settled = settling.await.expect("the settling task");
+    assert!(settled.is_err(), "{settled:?}");
+    let again = receive_one(&broker, &spec.name).await;
     let error = again.last_error.map(|failure| failure.error);
     assert_eq!((again.attempt, error.as_deref()), (2, Some("it rained")), "the worker was never lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_comes_back_otherwise_is_not_used_and_the_others_are() {
+async fn a_queue_with_other_arguments_after_a_reconnect_is_not_used_and_the_others_are() {
     let server = servers::rabbitmq();
-    let proxy = before(&server).await;
-    let mut options = options(&server);
-    options.port = proxy.address().port();
+    let (proxy, options) = proxied(&server).await;
     let broker = RabbitBroker::connect(options).await.expect("the server answers");
     let (other, lost) = (queue("a-other"), queue("b-lost"));
     broker.declare(&[other.clone(), lost.clone()]).await.expect("the queues");
 
     proxy.set(Mode::Down);
-    let (_connection, channel) = stranger(&server).await;
+    let (_connection, channel) = foreign_client(&server).await;
     for name in [&other.name, &lost.name] {
-        channel
-            .queue_delete(name.as_str().into(), QueueDeleteOptions::default())
-            .await
-            .expect("their delete");
+        foreign_delete(&channel, name.as_str()).await;
     }
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(5));
-    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-    channel.queue_declare(other.name.as_str().into(), durable, arguments).await.expect("their queue");
+    foreign_declare(&channel, other.name.as_str(), arguments).await;
     proxy.set(Mode::Up);
 
-    let publish =
+    let try_publish =
         async |queue: &QueueName| broker.publish(vec![Outgoing::to_queue(queue, "a")]).await.remove(0);
-    until("the queue that was lost is there again", async || publish(&lost.name).await.is_ok()).await;
-    one_of(&broker, &lost.name).await;
+    eventually("the lost queue is declared again", async || try_publish(&lost.name).await.is_ok()).await;
+    receive_one(&broker, &lost.name).await;
     let received = broker.receive(&other.name, 1, Duration::from_millis(200)).await;
     let Err(BrokerError::Unavailable { detail }) = received else {
         panic!("it is another queue: {received:?}")
     };
     assert!(detail.contains("x-max-length") && detail.contains(other.name.as_str()), "{detail}");
-    let published = publish(&other.name).await;
-    assert!(
-        matches!(published, Err(PublishError::Unavailable { .. })),
-        "nor is it published to: {published:?}"
-    );
+    let published = try_publish(&other.name).await;
+    assert!(matches!(published, Err(PublishError::Unavailable { .. })), "{published:?}");
 
-    channel
-        .queue_delete(other.name.as_str().into(), QueueDeleteOptions::default())
-        .await
-        .expect("their delete");
-    until("it is made again", async || publish(&other.name).await.is_ok()).await;
-    one_of(&broker, &other.name).await;
+    foreign_delete(&channel, other.name.as_str()).await;
+    eventually("it is declared again", async || try_publish(&other.name).await.is_ok()).await;
+    receive_one(&broker, &other.name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_short_of_disk_is_drained_of_what_lost_workers_had() {
+async fn a_server_short_of_disk_can_be_drained_of_redelivered_messages() {
     let mut server = tokio::task::spawn_blocking(PrivateRabbitMq::start).await.unwrap();
     let mut options = options(&server.server());
     options.confirm_timeout = Duration::from_secs(2);
     options.patience = Duration::from_secs(1);
     let spec = queue("drained");
-    let broker = RabbitBroker::connect(options.clone()).await.expect("the server answers");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let batch = (0..20).map(|i| Outgoing::to_queue(&spec.name, format!("{i}"))).collect();
-    assert!(broker.publish(batch).await.iter().all(Result::is_ok));
+    let broker = open(options.clone(), &spec).await;
+    publish_numbers(&broker, &spec.name, 20).await;
     drop(broker);
     server = tokio::task::spawn_blocking(move || {
         server.stop();
@@ -386,28 +325,24 @@ async fn a_server_short_of_disk_is_drained_of_what_lost_workers_had() {
     })
     .await
     .unwrap();
-    // A worker that is lost with all of them.
-    let (connection, channel) = stranger(&server.server()).await;
+    let (lost_worker, channel) = foreign_client(&server.server()).await;
     for _ in 0..20 {
-        let got =
-            channel.basic_get(spec.name.as_str().into(), BasicGetOptions::default()).await.expect("a get");
-        got.expect("one of them");
+        foreign_get(&channel, spec.name.as_str()).await;
     }
-    connection.close(200, "gone".into()).await.expect("a goodbye");
+    lost_worker.close(200, "gone".into()).await.expect("a close");
 
-    let broker = RabbitBroker::connect(options).await.expect("the server answers");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let broker = open(options, &spec).await;
     let mut done = BTreeSet::new();
-    until("all of them are finished", async || {
-        let got = broker.receive(&spec.name, 5, Duration::from_millis(500)).await.unwrap_or_default();
-        let bodies: Vec<_> = got.iter().map(|delivery| delivery.message.body.clone()).collect();
-        let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
-        let answers = broker.settle(verdicts).await;
-        done.extend(bodies.into_iter().zip(answers).filter_map(|(body, answer)| answer.ok().map(|_| body)));
+    eventually("all of them are finished", async || {
+        let received = broker.receive(&spec.name, 5, Duration::from_millis(500)).await.unwrap_or_default();
+        let bodies: Vec<_> = received.iter().map(|delivery| delivery.message.body.clone()).collect();
+        let verdicts = received.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
+        let results = broker.settle(verdicts).await;
+        done.extend(bodies.into_iter().zip(results).filter_map(|(body, result)| result.ok().map(|_| body)));
         done.len() == 20
     })
     .await;
-    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await.remove(0);
-    let Err(PublishError::Unavailable { detail }) = outcome else { panic!("there is no room: {outcome:?}") };
+    let published = broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await.remove(0);
+    let Err(PublishError::Unavailable { detail }) = published else { panic!("no room: {published:?}") };
     assert!(detail.contains("short of memory or disk"), "{detail}");
 }

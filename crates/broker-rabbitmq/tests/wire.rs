@@ -1,120 +1,111 @@
-//! What others see and do on the same server: plain queues, plain messages, and what they can spoil.
+//! Interoperability: foreign clients on the same queues, their mistakes, and several processes on one queue.
 
 mod support;
 
 use crawlway_broker::{
-    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, SettleError,
-    Settled, TopicPattern, Verdict,
+    Aspect, Broker, BrokerError, DeadFilter, ExchangeName, MaxLength, Outgoing, PublishError, QueueSpec,
+    SettleError, Settled, TopicPattern, Verdict,
 };
-use crawlway_broker_rabbitmq::{ConnectError, RabbitBroker};
+use crawlway_broker_rabbitmq::{ConnectError, Options, RabbitBroker};
 use crawlway_testkit::servers;
 use lapin::{
     BasicProperties,
-    options::{BasicGetOptions, BasicPublishOptions, QueueDeclareOptions, QueueDeleteOptions},
+    options::QueueDeclareOptions,
     types::{AMQPValue, FieldTable},
 };
 use std::{sync::Arc, time::Duration};
-use support::{DEADLINE, connect, meddler, options, queue, stranger, until};
+use support::{
+    DEADLINE, counts, eventually, foreign_client, foreign_declare, foreign_delete, foreign_get,
+    foreign_publish, frame_proxy, open, options, publish, publish_numbers, queue, receive_one, settle,
+};
 
-fn durable() -> QueueDeclareOptions {
-    QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() }
+fn exchange() -> ExchangeName {
+    ExchangeName::new(queue("x").name.as_str()).expect("an allowed name")
 }
 
-fn passive() -> QueueDeclareOptions {
-    QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() }
+fn dead() -> Verdict {
+    Verdict::Dead { reason: "hopeless".into() }
+}
+
+/// Two processes with the same queue.
+async fn open_two(spec: &QueueSpec) -> (Arc<RabbitBroker>, Arc<RabbitBroker>) {
+    let server = servers::rabbitmq();
+    (open(options(&server), spec).await, open(options(&server), spec).await)
 }
 
 #[tokio::test]
-async fn what_is_put_back_is_in_the_contract_queue_itself_as_it_was_for_anyone_to_take() {
+async fn a_requeued_message_is_at_its_old_place_and_unchanged() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
     let spec = queue("requeue").max_length(MaxLength::Exact(1));
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let (_connection, channel) = stranger(&server).await;
+    let broker = open(options(&server), &spec).await;
+    let (_connection, channel) = foreign_client(&server).await;
     let name = spec.name.as_str();
-    // With the limit's arguments and no other, which is what a stranger declares from the contract.
+    // Arguments that a foreign client derives from the contract: those of the limit and no other.
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(1));
     arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
-    channel.queue_declare(name.into(), durable(), arguments).await.expect("a declare by the contract");
+    foreign_declare(&channel, name, arguments).await;
 
     let published = broker.publish(vec![Outgoing::to_queue(&spec.name, "first").id("m-1")]).await;
     assert_eq!(published, [Ok(())]);
-    let got = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
-    let published = broker.publish(vec![Outgoing::to_queue(&spec.name, "second")]).await;
-    assert_eq!(published, [Ok(())], "its place is free");
-    let settled = broker.settle(vec![(got.receipt, Verdict::Requeue)]).await.remove(0);
-    assert_eq!(settled, Ok(Settled::Requeued));
-    until("both are in the queue, which is fuller than its limit", || {
-        let look = channel.queue_declare(name.into(), passive(), FieldTable::default());
-        async { look.await.expect("a look").message_count() == 2 }
-    })
-    .await;
-    let back =
-        channel.basic_get(name.into(), BasicGetOptions::default()).await.expect("a get").expect("a message");
-    assert_eq!((&back.data[..], back.redelivered), (&b"first"[..], true), "at its old place");
-    assert_eq!(back.properties.headers(), &None, "nothing was written on it");
+    let delivery = receive_one(&broker, &spec.name).await;
+    publish(&broker, &spec.name, "second").await;
+    assert_eq!(settle(&broker, delivery, Verdict::Requeue).await, Settled::Requeued);
+    eventually("both are in the queue, above its limit", async || counts(&channel, name).await.0 == 2).await;
+    let back = foreign_get(&channel, name).await;
+    assert_eq!((&back.data[..], back.redelivered), (&b"first"[..], true));
+    assert_eq!(back.properties.headers(), &None);
     assert_eq!(back.properties.message_id(), &Some("m-1".into()));
     broker.close().await.expect("the broker closes");
 }
 
 #[tokio::test]
-async fn a_strangers_plain_declare_does_not_clash_and_its_messages_are_taken() {
+async fn a_foreign_client_declares_the_same_queue_and_its_messages_are_processed() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
     let spec = queue("plain");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let (_connection, channel) = stranger(&server).await;
+    let broker = open(options(&server), &spec).await;
+    let (_connection, channel) = foreign_client(&server).await;
     let name = spec.name.as_str();
-    channel.queue_declare(name.into(), durable(), FieldTable::default()).await.expect("a plain declare");
+    foreign_declare(&channel, name, FieldTable::default()).await;
 
     let properties = BasicProperties::default().with_content_type("application/json".into());
-    let publish =
-        channel.basic_publish("".into(), name.into(), BasicPublishOptions::default(), b"{}", properties);
-    publish.await.expect("a plain publish").await.expect("no confirm asked for");
-    let got = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
-    assert_eq!(&got.message.body[..], b"{}");
-    assert_eq!(got.attempt, 1);
-    let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
-    broker.settle(vec![(got.receipt, retry)]).await.remove(0).expect("a retry");
-    let again = broker.receive(&spec.name, 1, DEADLINE).await.expect("the retry").remove(0);
-    assert_eq!((&again.message, again.attempt), (&got.message, 2), "the same message, id included");
-    broker
-        .settle(vec![(again.receipt, Verdict::Dead { reason: "hopeless".into() })])
-        .await
-        .remove(0)
-        .expect("dead");
+    foreign_publish(&channel, "", name, b"{}", properties).await;
+    let first = receive_one(&broker, &spec.name).await;
+    assert_eq!((&first.message.body[..], first.attempt), (&b"{}"[..], 1));
+    let message = first.message.clone();
+    settle(&broker, first, Verdict::Retry { after: Duration::ZERO, error: "it rained".into() }).await;
+    let again = receive_one(&broker, &spec.name).await;
+    assert_eq!((&again.message, again.attempt), (&message, 2), "the same message, id included");
+    settle(&broker, again, dead()).await;
     let replayed = broker.replay(&spec.name, &DeadFilter::all()).await.expect("a replay");
     assert_eq!(replayed.count, 1);
     broker.close().await.expect("the broker closes");
-    let back =
-        channel.basic_get(name.into(), BasicGetOptions::default()).await.expect("a get").expect("a message");
+    let back = foreign_get(&channel, name).await;
     assert_eq!(
         back.properties.content_type(),
         &Some("application/json".into()),
-        "its properties went all the way"
+        "copies keep the properties"
     );
 }
 
 #[tokio::test]
-async fn names_that_are_not_utf8_cost_nobody_the_connection() {
+async fn invalid_utf8_does_not_cost_the_connection() {
     const NAME: &[u8] = b"LATIN";
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
-    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let exchange = exchange();
     let spec = queue("latin").bind(exchange.clone(), TopicPattern::new("#").unwrap());
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let broker = open(options(&server), &spec).await;
 
-    // A client that writes names in another character set.
-    let other_set = |frame: &mut [u8]| {
+    // A client that writes short strings in Latin-1.
+    let to_latin1 = |frame: &mut [u8]| {
         while let Some(at) = frame.windows(NAME.len()).position(|bytes| bytes == NAME) {
             frame[at..at + NAME.len()].copy_from_slice(b"\xC4\xD6\xDC\xDF\xE9");
         }
         true
     };
     let mut through = server.clone();
-    through.port = meddler::before(&server, Arc::new(other_set), Arc::new(|_: &mut [u8]| true)).await;
-    let (_connection, channel) = stranger(&through).await;
+    through.port = frame_proxy::start(&server, Arc::new(to_latin1), frame_proxy::forward()).await;
+    let (_connection, channel) = foreign_client(&through).await;
     let mut headers = FieldTable::default();
     headers.insert("LATIN".into(), AMQPValue::LongInt(7));
     let plain = BasicProperties::default;
@@ -127,356 +118,286 @@ async fn names_that_are_not_utf8_cost_nobody_the_connection() {
     ];
     for (i, (key, properties)) in sent.into_iter().enumerate() {
         let exchange = if key == "LATIN" { exchange.as_str() } else { "" };
-        let body = i.to_string();
-        let options = BasicPublishOptions::default();
-        let publish =
-            channel.basic_publish(exchange.into(), key.into(), options, body.as_bytes(), properties);
-        publish.await.expect("a publish").await.expect("no confirm asked for");
+        foreign_publish(&channel, exchange, key, i.to_string().as_bytes(), properties).await;
     }
 
-    let mut got = Vec::new();
-    until("all of them come", async || {
-        got.extend(broker.receive(&spec.name, 10, Duration::from_millis(500)).await.unwrap_or_default());
-        got.len() == 5
+    let mut received = Vec::new();
+    eventually("all are delivered", async || {
+        received.extend(broker.receive(&spec.name, 10, Duration::from_millis(500)).await.unwrap_or_default());
+        received.len() == 5
     })
     .await;
-    let bodies: Vec<_> = got.iter().map(|delivery| delivery.message.body.as_ref()).collect();
+    let bodies: Vec<_> = received.iter().map(|delivery| delivery.message.body.as_ref()).collect();
     assert_eq!(bodies, [b"0", b"1", b"2", b"3", b"4"]);
-    assert!(got.iter().all(|delivery| delivery.attempt == 1), "at once: {got:?}");
-    assert_eq!(got[0].message.id.as_str(), "?????");
-    assert_eq!(got[1].message.headers.get("?????").map(String::as_str), Some("7"));
-    let first = got.remove(0);
-    let dead = Verdict::Dead { reason: "not a page".into() };
-    broker.settle(vec![(first.receipt, dead)]).await.remove(0).expect("dead");
-    let letters =
-        broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the letters").letters;
-    assert_eq!(letters[0].message, first.message, "it is a message like any other");
+    assert!(received.iter().all(|delivery| delivery.attempt == 1), "{received:?}");
+    assert_eq!(received[0].message.id.as_str(), "?????");
+    assert_eq!(received[1].message.headers.get("?????").map(String::as_str), Some("7"));
+    let first = received.remove(0);
+    let message = first.message.clone();
+    settle(&broker, first, dead()).await;
+    let page = broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the page");
+    assert_eq!(page.letters[0].message, message);
 }
 
 #[tokio::test]
-async fn a_strangers_headers_that_fill_a_frame_do_not_cost_the_connection() {
+async fn headers_that_fill_a_frame_do_not_cost_the_connection() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
     let spec = queue("brim");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let (_connection, channel) = stranger(&server).await;
+    let broker = open(options(&server), &spec).await;
+    let (_connection, channel) = foreign_client(&server).await;
     let mut headers = FieldTable::default();
     headers.insert("huge".into(), AMQPValue::LongString(vec![b'x'; 130_000].into()));
     headers.insert("small".into(), AMQPValue::LongString("kept".into()));
     let properties = BasicProperties::default().with_headers(headers);
-    let options = BasicPublishOptions::default();
-    let publish = channel.basic_publish("".into(), spec.name.as_str().into(), options, b"a", properties);
-    publish.await.expect("a publish").await.expect("no confirm asked for");
+    foreign_publish(&channel, "", spec.name.as_str(), b"a", properties).await;
 
-    let got = broker.receive(&spec.name, 1, DEADLINE).await.expect("the message").remove(0);
-    assert_eq!(got.message.headers["huge"].len(), 130_000, "it is handed out whole");
-    let dead = Verdict::Dead { reason: "e".repeat(2000) };
-    let settled = broker.settle(vec![(got.receipt, dead)]).await.remove(0);
-    assert_eq!(settled, Ok(Settled::Dead), "the copy is taken, and the connection lives");
-    let page = broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the letters");
+    let delivery = receive_one(&broker, &spec.name).await;
+    assert_eq!(delivery.message.headers["huge"].len(), 130_000);
+    let settled = settle(&broker, delivery, Verdict::Dead { reason: "e".repeat(2000) }).await;
+    assert_eq!(settled, Settled::Dead);
+    let page = broker.dead_letters(&spec.name, &DeadFilter::all(), None, 10).await.expect("the page");
     let kept: Vec<_> = page.letters[0].message.headers.keys().map(String::as_str).collect();
-    assert_eq!(kept, ["small"], "without what does not fit");
+    assert_eq!(kept, ["small"], "the largest is left out");
 }
 
 #[tokio::test]
-async fn our_messages_are_plain_and_persistent() {
+async fn published_messages_are_plain_and_persistent() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
     let spec = queue("ours");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let sent = Outgoing::to_queue(&spec.name, "{}").id("item-1");
-    assert_eq!(broker.publish(vec![sent]).await, [Ok(())]);
-    let (_connection, channel) = stranger(&server).await;
-    let got = channel.basic_get(spec.name.as_str().into(), BasicGetOptions::default()).await.expect("a get");
-    let got = got.expect("the message");
-    assert_eq!(got.properties.headers(), &None, "nothing of ours");
-    assert_eq!(got.properties.delivery_mode(), &Some(2));
-    assert_eq!(got.properties.message_id(), &Some("item-1".into()));
-    assert_eq!(got.data, b"{}");
+    let broker = open(options(&server), &spec).await;
+    let message = Outgoing::to_queue(&spec.name, "{}").id("item-1");
+    assert_eq!(broker.publish(vec![message]).await, [Ok(())]);
+    let (_connection, channel) = foreign_client(&server).await;
+    let delivery = foreign_get(&channel, spec.name.as_str()).await;
+    assert_eq!(delivery.properties.headers(), &None);
+    assert_eq!(delivery.properties.delivery_mode(), &Some(2));
+    assert_eq!(delivery.properties.message_id(), &Some("item-1".into()));
+    assert_eq!(delivery.data, b"{}");
 }
 
 #[tokio::test]
 async fn a_queue_with_other_arguments_is_refused_with_the_difference() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
-    let (_connection, channel) = stranger(&server).await;
+    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
+    let (_connection, channel) = foreign_client(&server).await;
     let spec = queue("other");
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(5));
-    channel.queue_declare(spec.name.as_str().into(), durable(), arguments).await.expect("their queue");
+    foreign_declare(&channel, spec.name.as_str(), arguments).await;
     let Err(BrokerError::Mismatch { queue: named, difference }) =
         broker.declare(std::slice::from_ref(&spec)).await
     else {
-        panic!("a queue that exists otherwise must not be used")
+        panic!("a queue with other arguments must not be used")
     };
     assert_eq!(named, spec.name);
     assert!(
-        difference.contains("x-max-length is the value '5'") && difference.contains("asked for was none"),
+        difference.contains("x-max-length is the value '5'")
+            && difference.contains("none in the declaration"),
         "{difference}"
     );
 
     let spec = queue("short").max_length(MaxLength::Exact(5));
-    broker.declare(std::slice::from_ref(&spec)).await.expect("our queue");
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue is declared");
     let longer = spec.clone().max_length(MaxLength::Exact(6));
     let error = broker.declare(&[longer]).await.expect_err("another limit").to_string();
-    assert!(error.contains("x-max-length is '5' there, asked for was '6'"), "{error}");
+    assert!(error.contains("x-max-length is '5' on the server and '6' in the declaration"), "{error}");
     let listed = broker.queues().await.expect("the list");
-    assert_eq!(listed, [spec], "only what was declared is known, and as it was");
+    assert_eq!(listed, [spec], "a refused spec is not listed");
 }
 
 #[tokio::test]
-async fn what_the_server_cannot_honour_is_refused_before_anything_is_made() {
+async fn unsupported_specs_are_refused_before_anything_is_declared() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
+    let broker = RabbitBroker::connect(options(&server)).await.expect("the server answers");
     for (spec, aspect) in [
         (queue("groups").groups(), Aspect::Groups),
         (queue("long").lease(Duration::from_secs(3600)), Aspect::Lease),
         (queue("tight").max_length(MaxLength::Approximate { limit: 5, slack: 1 }), Aspect::LimitApproximate),
         (queue("amq.mine"), Aspect::Names),
     ] {
-        let error = broker.declare(std::slice::from_ref(&spec)).await.expect_err("it cannot be honoured");
+        let error = broker.declare(std::slice::from_ref(&spec)).await.expect_err("it is refused");
         assert!(matches!(&error, BrokerError::Refused { aspect: named, .. } if *named == aspect), "{error}");
-        let (_connection, channel) = stranger(&server).await;
-        let there = channel.queue_declare(spec.name.as_str().into(), passive(), FieldTable::default()).await;
-        assert!(there.is_err(), "`{}` must not exist", spec.name);
+        let (_connection, channel) = foreign_client(&server).await;
+        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let declared = channel.queue_declare(spec.name.as_str().into(), passive, FieldTable::default()).await;
+        assert!(declared.is_err(), "`{}` must not exist", spec.name);
     }
 }
 
 #[tokio::test]
-async fn many_unroutable_messages_among_others_are_told_apart() {
+async fn unroutable_messages_of_a_batch_are_identified() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
-    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let exchange = exchange();
     let spec = queue("bound").bind(exchange.clone(), TopicPattern::new("good.*").unwrap());
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let broker = open(options(&server), &spec).await;
     let topic = |i: usize| if i.is_multiple_of(3) { "bad" } else { "good.one" };
     let batch = (0..300).map(|i| Outgoing::to_topic(&exchange, topic(i), format!("{i}"))).collect();
-    for (i, outcome) in broker.publish(batch).await.into_iter().enumerate() {
+    for (i, result) in broker.publish(batch).await.into_iter().enumerate() {
         let unroutable = PublishError::Unroutable { exchange: exchange.clone(), topic: "bad".into() };
         let expected = if topic(i) == "bad" { Err(unroutable) } else { Ok(()) };
-        assert_eq!(outcome, expected, "message {i}");
+        assert_eq!(result, expected, "message {i}");
     }
     assert_eq!(broker.depth(&spec.name).await.expect("the depth").ready, 200);
 }
 
 #[tokio::test]
-async fn a_queue_that_somebody_deleted_is_an_error_and_can_be_declared_again() {
+async fn publishing_to_a_deleted_queue_is_an_error_until_it_is_declared() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
     let spec = queue("deleted");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let (_connection, channel) = stranger(&server).await;
-    channel
-        .queue_delete(spec.name.as_str().into(), QueueDeleteOptions::default())
-        .await
-        .expect("their delete");
-    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await.remove(0);
-    let Err(PublishError::Unavailable { detail }) = outcome else { panic!("nobody has it: {outcome:?}") };
+    let broker = open(options(&server), &spec).await;
+    let (_connection, channel) = foreign_client(&server).await;
+    foreign_delete(&channel, spec.name.as_str()).await;
+    let published = broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await.remove(0);
+    let Err(PublishError::Unavailable { detail }) = published else { panic!("it is lost: {published:?}") };
     assert!(detail.contains("was deleted on the server"), "{detail}");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue again");
-    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
+    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue is declared");
+    publish(&broker, &spec.name, "a").await;
 }
 
 #[tokio::test]
-async fn queues_that_somebody_deletes_are_made_again_by_who_uses_them() {
+async fn deleted_queues_are_declared_again() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
-    let (_connection, channel) = stranger(&server).await;
-    let delete = async |name: String| {
-        channel.queue_delete(name.into(), QueueDeleteOptions::default()).await.expect("their delete");
-    };
     let spec = queue("remade");
     let name = &spec.name;
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let next = async |what: &str| {
-        let mut got = Vec::new();
-        until(what, async || {
-            got.extend(broker.receive(name, 1, Duration::from_millis(200)).await.unwrap_or_default());
-            !got.is_empty()
-        })
-        .await;
-        got.remove(0)
-    };
-    let publish = async |body: &'static str| {
-        until("a publish is taken", async || {
+    let broker = open(options(&server), &spec).await;
+    let (_connection, channel) = foreign_client(&server).await;
+    let publish_eventually = async |body: &'static str| {
+        eventually("a publish is confirmed", async || {
             broker.publish(vec![Outgoing::to_queue(name, body)]).await == [Ok(())]
         })
         .await;
     };
-    publish("a").await;
-    let first = next("what was there before").await;
+    publish_eventually("a").await;
+    let first = receive_one(&broker, name).await;
 
-    delete(format!("{name}:due")).await;
+    foreign_delete(&channel, &format!("{name}:due")).await;
     let retry = Verdict::Retry { after: Duration::ZERO, error: "it rained".into() };
-    until("the retry is taken", async || {
-        let answer = broker.settle(vec![(first.receipt.clone(), retry.clone())]).await.remove(0);
-        // Where the loss was noticed before, and the channel with it, the message is back in its queue.
-        matches!(answer, Ok(_) | Err(SettleError::Fenced { .. }))
+    eventually("the retry is accepted", async || {
+        let settled = broker.settle(vec![(first.receipt.clone(), retry.clone())]).await.remove(0);
+        // Fenced if the deletion was noticed before and closed the channel: the message is redelivered.
+        matches!(settled, Ok(_) | Err(SettleError::Fenced { .. }))
     })
     .await;
-    let again = next("the retry, though nothing was where it goes").await;
+    let again = receive_one(&broker, name).await;
     assert_eq!(again.message, first.message);
-    broker.settle(vec![(again.receipt, Verdict::Done)]).await.remove(0).expect("done");
+    settle(&broker, again, Verdict::Done).await;
 
-    delete(name.to_string()).await;
-    publish("b").await;
-    assert_eq!(&next("what is in the new queue").await.message.body[..], b"b");
+    foreign_delete(&channel, name.as_str()).await;
+    publish_eventually("b").await;
+    assert_eq!(&receive_one(&broker, name).await.message.body[..], b"b");
 
-    delete(format!("{name}:pause")).await;
-    delete(name.to_string()).await;
-    publish("c").await;
-    assert_eq!(&next("what is in the newest queue").await.message.body[..], b"c");
-    broker.pause(name).await.expect("there is something to pause again");
+    foreign_delete(&channel, &format!("{name}:pause")).await;
+    foreign_delete(&channel, name.as_str()).await;
+    publish_eventually("c").await;
+    assert_eq!(&receive_one(&broker, name).await.message.body[..], b"c");
+    broker.pause(name).await.expect("the pause queue is declared again");
 }
 
 #[tokio::test]
-async fn an_exchange_that_somebody_deleted_costs_one_publish() {
+async fn a_deleted_exchange_costs_one_publish() {
     let server = servers::rabbitmq();
-    let broker = connect(&server).await;
-    let exchange = ExchangeName::new(queue("x").name.as_str()).unwrap();
+    let exchange = exchange();
     let spec = queue("lost").bind(exchange.clone(), TopicPattern::new("#").unwrap());
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    let (_connection, channel) = stranger(&server).await;
-    channel.exchange_delete(exchange.as_str().into(), Default::default()).await.expect("their delete");
-    let publish = || async { broker.publish(vec![Outgoing::to_topic(&exchange, "t", "a")]).await.remove(0) };
-    let outcome = publish().await;
-    assert!(matches!(outcome, Err(PublishError::Unknown { .. })), "the server did not say: {outcome:?}");
-    let outcome = publish().await;
-    assert!(matches!(outcome, Err(PublishError::Unroutable { .. })), "nobody is bound: {outcome:?}");
-    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await, [Ok(())], "all else goes on");
+    let broker = open(options(&server), &spec).await;
+    let (_connection, channel) = foreign_client(&server).await;
+    channel.exchange_delete(exchange.as_str().into(), Default::default()).await.expect("a delete");
+    let to_topic = async || broker.publish(vec![Outgoing::to_topic(&exchange, "t", "a")]).await.remove(0);
+    let published = to_topic().await;
+    assert!(matches!(published, Err(PublishError::Unknown { .. })), "{published:?}");
+    let published = to_topic().await;
+    assert!(matches!(published, Err(PublishError::Unroutable { .. })), "{published:?}");
+    publish(&broker, &spec.name, "b").await;
 }
 
 #[tokio::test]
-async fn a_message_too_large_for_the_server_is_named_and_its_neighbours_are_published_again() {
-    let server = servers::rabbitmq();
-    let mut generous = options(&server);
-    generous.max_message = 1 << 30;
-    let broker = RabbitBroker::connect(generous).await.expect("the server answers");
+async fn a_message_above_the_servers_limit_is_an_error_and_publishing_goes_on() {
     let spec = queue("large");
-    broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let broker = open(Options { max_message: 1 << 30, ..options(&servers::rabbitmq()) }, &spec).await;
     let large = vec![0; (128 << 20) + 1];
-    let outcome = broker.publish(vec![Outgoing::to_queue(&spec.name, large).id("huge")]).await.remove(0);
-    match outcome {
-        Err(PublishError::TooLarge { id, size, limit }) => {
-            assert_eq!(id, "huge");
-            assert!(size > limit, "{size} {limit}");
-        }
-        other => panic!("the server takes no such message: {other:?}"),
-    }
-    assert_eq!(broker.publish(vec![Outgoing::to_queue(&spec.name, "b")]).await, [Ok(())], "all else goes on");
+    let published = broker.publish(vec![Outgoing::to_queue(&spec.name, large).id("huge")]).await.remove(0);
+    let Err(PublishError::TooLarge { id, size, limit }) = published else { panic!("{published:?}") };
+    assert_eq!(id, "huge");
+    assert!(size > limit, "{size} {limit}");
+    publish(&broker, &spec.name, "b").await;
 }
 
 #[tokio::test]
-async fn what_another_process_holds_is_seen_through_the_management_api_and_without_it_depths_still_work() {
-    let server = servers::rabbitmq();
+async fn depth_includes_other_processes_through_the_management_api() {
     let spec = queue("held");
-    let (holder, looker) = (connect(&server).await, connect(&server).await);
-    let mut without = options(&server);
-    without.management = None;
-    let alone = RabbitBroker::connect(without).await.expect("the server answers");
-    for broker in [&*holder, &*looker, &alone] {
-        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
+    let (worker, observer) = open_two(&spec).await;
+    let without_management = Options { management: None, ..options(&servers::rabbitmq()) };
+    let without_management = open(without_management, &spec).await;
+    publish_numbers(&worker, &spec.name, 3).await;
+    let mut leased = Vec::new();
+    while leased.len() < 3 {
+        leased.extend(worker.receive(&spec.name, 3, DEADLINE).await.expect("the messages"));
     }
-    let batch = (0..3).map(|i| Outgoing::to_queue(&spec.name, format!("{i}"))).collect();
-    assert!(holder.publish(batch).await.iter().all(Result::is_ok));
-    let mut held = Vec::new();
-    while held.len() < 3 {
-        held.extend(holder.receive(&spec.name, 3, DEADLINE).await.expect("the messages"));
-    }
-    until("the other process's share is seen", || async {
-        looker.depth(&spec.name).await.expect("the depth").in_flight == 3
+    eventually("the other process's messages are counted", async || {
+        observer.depth(&spec.name).await.expect("the depth").in_flight == 3
     })
     .await;
-    assert_eq!(
-        holder.depth(&spec.name).await.expect("the depth").in_flight,
-        3,
-        "one's own are not counted twice"
-    );
-    let depth = alone.depth(&spec.name).await.expect("the depth without a management API");
-    assert_eq!((depth.ready, depth.in_flight, depth.exact), (0, 0, false), "its own share only");
+    assert_eq!(worker.depth(&spec.name).await.expect("the depth").in_flight, 3, "counted once");
+    let depth = without_management.depth(&spec.name).await.expect("the depth");
+    assert_eq!((depth.ready, depth.in_flight, depth.exact), (0, 0, false), "its own messages only");
 }
 
 #[tokio::test]
-async fn a_pause_is_noticed_by_other_processes() {
-    let server = servers::rabbitmq();
+async fn a_pause_holds_in_other_processes() {
     let spec = queue("paused");
-    let (one, other) = (connect(&server).await, connect(&server).await);
-    for broker in [&one, &other] {
-        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    }
-    // So that it is consumed when the pause comes.
-    assert!(other.receive(&spec.name, 1, Duration::from_millis(50)).await.expect("nothing yet").is_empty());
+    let (one, other) = open_two(&spec).await;
+    // Subscribes before the pause.
+    assert!(other.receive(&spec.name, 1, Duration::from_millis(50)).await.expect("no error").is_empty());
     one.pause(&spec.name).await.expect("pausing");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(one.publish(vec![Outgoing::to_queue(&spec.name, "a")]).await, [Ok(())]);
-    let got =
-        other.receive(&spec.name, 1, Duration::from_secs(2)).await.expect("receiving while it is paused");
-    assert!(got.is_empty(), "the other process heeds the pause: {got:?}");
+    publish(&one, &spec.name, "a").await;
+    let received = other.receive(&spec.name, 1, Duration::from_secs(2)).await.expect("no error");
+    assert!(received.is_empty(), "{received:?}");
     one.resume(&spec.name).await.expect("resuming");
-    let got = other.receive(&spec.name, 1, DEADLINE).await.expect("receiving after it");
-    assert_eq!(got.len(), 1, "and its end");
+    let received = other.receive(&spec.name, 1, DEADLINE).await.expect("no error");
+    assert_eq!(received.len(), 1);
 }
 
 #[tokio::test]
-async fn what_an_idle_process_has_prefetched_goes_to_others() {
-    let server = servers::rabbitmq();
+async fn an_idle_process_returns_its_prefetched_messages() {
     let spec = queue("idle");
-    let (idle, busy) = (connect(&server).await, connect(&server).await);
-    for broker in [&idle, &busy] {
-        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    }
-    let batch = (0..10).map(|i| Outgoing::to_queue(&spec.name, format!("{i}"))).collect();
-    assert!(idle.publish(batch).await.iter().all(Result::is_ok));
-    let first = idle.receive(&spec.name, 1, DEADLINE).await.expect("one of them");
-    assert_eq!(first.len(), 1);
-    let others = std::cell::RefCell::new(Vec::new());
-    until("the other nine come to who asks for them", || async {
-        let got = busy.receive(&spec.name, 10, Duration::from_millis(100)).await.expect("receiving");
-        others.borrow_mut().extend(got);
-        others.borrow().len() == 9
+    let (idle, busy) = open_two(&spec).await;
+    publish_numbers(&idle, &spec.name, 10).await;
+    receive_one(&idle, &spec.name).await;
+    let mut received = Vec::new();
+    eventually("the busy process gets the other nine", async || {
+        received.extend(busy.receive(&spec.name, 10, Duration::from_millis(100)).await.expect("no error"));
+        received.len() == 9
     })
     .await;
 }
 
 #[tokio::test]
-async fn one_process_at_a_time_goes_through_the_dead() {
-    let server = servers::rabbitmq();
-    let spec = queue("graves");
-    let (one, other) = (connect(&server).await, connect(&server).await);
-    for broker in [&one, &other] {
-        broker.declare(std::slice::from_ref(&spec)).await.expect("the queue");
-    }
-    for i in 0..20 {
-        assert_eq!(one.publish(vec![Outgoing::to_queue(&spec.name, format!("{i}"))]).await, [Ok(())]);
-        let got = one.receive(&spec.name, 1, DEADLINE).await.expect("it").remove(0);
-        one.settle(vec![(got.receipt, Verdict::Dead { reason: "hopeless".into() })])
-            .await
-            .remove(0)
-            .expect("dead");
+async fn concurrent_scans_of_the_dead_letters_see_all_of_them() {
+    let spec = queue("dead");
+    let (one, other) = open_two(&spec).await;
+    publish_numbers(&one, &spec.name, 20).await;
+    for _ in 0..20 {
+        let delivery = receive_one(&one, &spec.name).await;
+        settle(&one, delivery, dead()).await;
     }
     let all = DeadFilter::all();
-    let readers = (0..10).map(|i| {
-        let (broker, name, all) = (if i % 2 == 0 { &one } else { &other }, &spec.name, &all);
-        async move { broker.dead_letters(name, all, None, 100).await.expect("the letters").letters.len() }
+    let scans = (0..10).map(|i| {
+        let broker = if i % 2 == 0 { &one } else { &other };
+        broker.dead_letters(&spec.name, &all, None, 100)
     });
-    assert_eq!(
-        futures::future::join_all(readers).await,
-        [20; 10],
-        "nobody sees a letter missing that another reads"
-    );
+    let pages = futures::future::join_all(scans).await;
+    let counts = pages.into_iter().map(|page| page.expect("the page").letters.len());
+    assert_eq!(counts.collect::<Vec<_>>(), [20; 10]);
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_or_finds_nobody_is_told_so() {
+async fn connect_errors_tell_a_refused_login_from_an_unreachable_server() {
     let server = servers::rabbitmq();
-    let mut wrong = options(&server);
-    wrong.password = "wrong".into();
-    let error = RabbitBroker::connect(wrong).await.expect_err("the wrong password");
+    let wrong_password = Options { password: "wrong".into(), ..options(&server) };
+    let error = RabbitBroker::connect(wrong_password).await.expect_err("the wrong password");
     assert!(matches!(error, ConnectError::NotAllowed { .. }), "{error}");
-    let mut nobody = options(&server);
-    nobody.port = 1;
-    nobody.patience = Duration::from_millis(300);
-    let error = RabbitBroker::connect(nobody).await.expect_err("nobody is there");
+    let wrong_port = Options { port: 1, patience: Duration::from_millis(300), ..options(&server) };
+    let error = RabbitBroker::connect(wrong_port).await.expect_err("no server");
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     assert!(!error.to_string().contains("guest:guest"), "no password in it: {error}");
 }

@@ -1,17 +1,19 @@
-//! What these tests share: options for a server, names of their own, and a raw client as a stranger would use it.
+//! Shared fixtures: broker handles, processes that can be killed, foreign clients, policies and traffic.
 #![allow(dead_code, reason = "each test crate uses its own part")]
 
-pub(crate) mod meddler;
+pub(crate) mod frame_proxy;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use crawlway_broker::{
-    Broker, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Settled, Timestamp, Verdict,
+    Broker, Delivery, MessageId, Outgoing, PublishError, QueueName, QueueSpec, Settled, Timestamp, Verdict,
 };
 use crawlway_broker_rabbitmq::{Options, RabbitBroker};
-use crawlway_testkit::servers::RabbitMq;
+use crawlway_testkit::{proxy::Proxy, servers::RabbitMq};
 use lapin::{
-    BasicProperties,
-    options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions},
+    BasicProperties, Channel,
+    options::{
+        BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
+    },
     types::{AMQPValue, FieldTable},
 };
 use std::{
@@ -19,9 +21,12 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    runtime::Runtime,
+};
 
-/// How long something that must happen may take.
+/// Timeout of everything that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(server: &RabbitMq) -> Options {
@@ -35,18 +40,78 @@ pub(crate) fn options(server: &RabbitMq) -> Options {
     }
 }
 
-pub(crate) async fn connect(server: &RabbitMq) -> Arc<RabbitBroker> {
-    Arc::new(RabbitBroker::connect(options(server)).await.expect("the server answers"))
+/// A TCP proxy before the server, and options that go through it.
+pub(crate) async fn proxied(server: &RabbitMq) -> (Proxy, Options) {
+    let proxy = Proxy::before(format!("{}:{}", server.host, server.port)).await;
+    let port = proxy.address().port();
+    (proxy, Options { port, ..options(server) })
 }
 
-/// A queue that no other test has.
-pub(crate) fn queue(stem: &str) -> QueueSpec {
-    let name = format!("{stem}-{}", &MessageId::random().as_str()[24..]);
+/// Spec of a queue that no other test uses.
+pub(crate) fn queue(prefix: &str) -> QueueSpec {
+    let name = format!("{prefix}-{}", &MessageId::random().as_str()[24..]);
     QueueSpec::new(QueueName::new(&name).expect("an allowed name"))
 }
 
-/// A connection as another program would have it.
-pub(crate) async fn stranger(server: &RabbitMq) -> (lapin::Connection, lapin::Channel) {
+/// Broker handle with one declared queue.
+pub(crate) async fn open(options: Options, spec: &QueueSpec) -> Arc<RabbitBroker> {
+    let broker = RabbitBroker::connect(options).await.expect("the server answers");
+    broker.declare(std::slice::from_ref(spec)).await.expect("the queue is declared");
+    Arc::new(broker)
+}
+
+/// Broker handle with a runtime of its own, which stands for a process: shutting it down is a kill.
+pub(crate) struct Process {
+    pub(crate) broker: Arc<RabbitBroker>,
+    pub(crate) runtime: Runtime,
+}
+
+impl Process {
+    pub(crate) async fn start(options: Options) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let broker = runtime.spawn(RabbitBroker::connect(options)).await.expect("the connecting task");
+        Self { broker: Arc::new(broker.expect("the server answers")), runtime }
+    }
+
+    pub(crate) async fn with_queue(options: Options, spec: &QueueSpec) -> Self {
+        let process = Self::start(options).await;
+        process.broker.declare(std::slice::from_ref(spec)).await.expect("the queue is declared");
+        process
+    }
+
+    pub(crate) fn kill(self) {
+        self.runtime.shutdown_background();
+    }
+}
+
+pub(crate) async fn publish(broker: &RabbitBroker, queue: &QueueName, body: &str) {
+    assert_eq!(broker.publish(vec![Outgoing::to_queue(queue, body.to_owned())]).await, [Ok(())]);
+}
+
+/// Publishes messages whose bodies are their numbers.
+pub(crate) async fn publish_numbers(broker: &RabbitBroker, queue: &QueueName, count: usize) {
+    let batch = (0..count).map(|i| Outgoing::to_queue(queue, i.to_string())).collect();
+    assert!(broker.publish(batch).await.iter().all(Result::is_ok));
+}
+
+/// Receives until a message comes.
+pub(crate) async fn receive_one(broker: &RabbitBroker, queue: &QueueName) -> Delivery {
+    let mut received = Vec::new();
+    eventually("a message is delivered", async || {
+        received.extend(broker.receive(queue, 1, Duration::from_millis(500)).await.unwrap_or_default());
+        !received.is_empty()
+    })
+    .await;
+    received.remove(0)
+}
+
+pub(crate) async fn settle(broker: &RabbitBroker, delivery: Delivery, verdict: Verdict) -> Settled {
+    broker.settle(vec![(delivery.receipt, verdict)]).await.remove(0).expect("it is settled")
+}
+
+/// Connection and channel of another program.
+pub(crate) async fn foreign_client(server: &RabbitMq) -> (lapin::Connection, Channel) {
     let address = format!("amqp://{}:{}@{}:{}/%2f", server.user, server.password, server.host, server.port);
     let connection = lapin::Connection::connect(&address, lapin::ConnectionProperties::default());
     let connection = connection.await.expect("the server answers");
@@ -54,53 +119,83 @@ pub(crate) async fn stranger(server: &RabbitMq) -> (lapin::Connection, lapin::Ch
     (connection, channel)
 }
 
-/// Puts a message among what is due that has to wait for so long yet, as when it comes out of a tier.
-pub(crate) async fn due_in(server: &RabbitMq, queue: &QueueName, wait: Duration) {
-    let (_connection, channel) = stranger(server).await;
-    let mut headers = FieldTable::default();
-    let time = i64::try_from((Timestamp::now() + wait).as_millis()).expect("a time");
-    headers.insert("x-crawlway-not-before".into(), AMQPValue::LongLongInt(time));
-    let properties = BasicProperties::default().with_headers(headers);
-    let due = format!("{queue}:due");
-    channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
-    let publish =
-        channel.basic_publish("".into(), due.into(), BasicPublishOptions::default(), b"a", properties);
-    publish.await.expect("a publish").await.expect("its confirm");
+pub(crate) async fn foreign_publish(
+    channel: &Channel,
+    exchange: &str,
+    routing_key: &str,
+    body: &[u8],
+    properties: BasicProperties,
+) -> lapin::Confirmation {
+    let options = BasicPublishOptions::default();
+    let publish = channel.basic_publish(exchange.into(), routing_key.into(), options, body, properties);
+    publish.await.expect("a publish").await.expect("its confirm")
 }
 
-/// A policy by which some queues take nothing.
-pub(crate) struct Policy {
+pub(crate) async fn foreign_declare(channel: &Channel, queue: &str, arguments: FieldTable) {
+    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    channel.queue_declare(queue.into(), durable, arguments).await.expect("a declare");
+}
+
+pub(crate) async fn foreign_delete(channel: &Channel, queue: &str) {
+    channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.expect("a delete");
+}
+
+/// First message of a queue, which stays unacknowledged.
+pub(crate) async fn foreign_get(channel: &Channel, queue: &str) -> lapin::message::Delivery {
+    let message = channel.basic_get(queue.into(), BasicGetOptions::default()).await.expect("a get");
+    message.unwrap_or_else(|| panic!("a message in `{queue}`")).delivery
+}
+
+/// Number of ready messages and of consumers of a queue.
+pub(crate) async fn counts(channel: &Channel, queue: &str) -> (u32, u32) {
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let declared = channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
+    let declared = declared.expect("the queue exists");
+    (declared.message_count(), declared.consumer_count())
+}
+
+/// Publishes a message to `:due` that is delayed further, as when it expires from a delay queue.
+pub(crate) async fn publish_due(server: &RabbitMq, queue: &QueueName, delay: Duration) {
+    let (_connection, channel) = foreign_client(server).await;
+    channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
+    let mut headers = FieldTable::default();
+    let time = i64::try_from((Timestamp::now() + delay).as_millis()).expect("a time");
+    headers.insert("x-crawlway-not-before".into(), AMQPValue::LongLongInt(time));
+    let properties = BasicProperties::default().with_headers(headers);
+    foreign_publish(&channel, "", &format!("{queue}:due"), b"a", properties).await;
+}
+
+/// Policy that makes queues reject every publish.
+pub(crate) struct RejectPolicy {
     server: RabbitMq,
     path: String,
 }
 
-impl Policy {
-    pub(crate) async fn lift(self) {
-        let lifted = management(&self.server, "DELETE", &self.path, "").await;
-        assert!(lifted.starts_with("HTTP/1.1 204"), "{lifted}");
+impl RejectPolicy {
+    /// Sets the policy for all queues that match, and waits until `queue` rejects.
+    pub(crate) async fn set(server: &RabbitMq, pattern: &str, queue: &str) -> Self {
+        let path = format!("/api/policies/%2F/{}", MessageId::random());
+        let definition = r#"{"max-length":0,"overflow":"reject-publish"}"#;
+        let body = format!(r#"{{"pattern":"{pattern}","definition":{definition},"apply-to":"queues"}}"#);
+        let answer = management(server, "PUT", &path, &body).await;
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+        let (_connection, channel) = foreign_client(server).await;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
+        eventually("the policy is in force", async || {
+            let properties = BasicProperties::default().with_expiration("0".into());
+            foreign_publish(&channel, "", queue, b"", properties).await.is_nack()
+        })
+        .await;
+        Self { server: server.clone(), path }
+    }
+
+    pub(crate) async fn remove(self) {
+        let answer = management(&self.server, "DELETE", &self.path, "").await;
+        assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 }
 
-/// Has the queues whose names match take nothing any more. One of them is waited for.
-pub(crate) async fn full(server: &RabbitMq, pattern: &str, one: &str) -> Policy {
-    let path = format!("/api/policies/%2F/{}", MessageId::random());
-    let definition = r#"{"max-length":0,"overflow":"reject-publish"}"#;
-    let body = format!(r#"{{"pattern":"{pattern}","definition":{definition},"apply-to":"queues"}}"#);
-    let made = management(server, "PUT", &path, &body).await;
-    assert!(made.starts_with("HTTP/1.1 20"), "{made}");
-    let (_connection, channel) = stranger(server).await;
-    channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
-    let refused = || async {
-        let properties = BasicProperties::default().with_expiration("0".into());
-        let publish =
-            channel.basic_publish("".into(), one.into(), BasicPublishOptions::default(), b"", properties);
-        publish.await.expect("a publish").await.expect("its confirm").is_nack()
-    };
-    until("the policy is in force", refused).await;
-    Policy { server: server.clone(), path }
-}
-
-/// Asks the management API, and returns its answer with the head.
+/// Response of the management API, headers included.
 pub(crate) async fn management(server: &RabbitMq, method: &str, path: &str, body: &str) -> String {
     let address = server.management.strip_prefix("http://").expect("an http:// address");
     let token = BASE64_STANDARD.encode(format!("{}:{}", server.user, server.password));
@@ -116,43 +211,37 @@ pub(crate) async fn management(server: &RabbitMq, method: &str, path: &str, body
     answer
 }
 
-/// Has somebody take the first message of a queue and go away without a word, so that it is marked as delivered before.
-pub(crate) async fn passed_by_a_lost_worker(server: &RabbitMq, queue: &str) {
-    let (connection, channel) = stranger(server).await;
-    let taken = channel.basic_get(queue.into(), BasicGetOptions::default()).await.expect("a get");
-    taken.unwrap_or_else(|| panic!("a message in `{queue}`"));
-    connection.close(200, "gone".into()).await.expect("a goodbye");
-    let (_connection, channel) = stranger(server).await;
-    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-    until("it is back", || async {
-        let queue = channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
-        queue.expect("the queue").message_count() > 0
-    })
-    .await;
+/// Lets a foreign client take the first message and disconnect, so that the message is redelivered.
+pub(crate) async fn lose_worker(server: &RabbitMq, queue: &str) {
+    let (connection, channel) = foreign_client(server).await;
+    foreign_get(&channel, queue).await;
+    connection.close(200, "gone".into()).await.expect("a close");
+    let (_connection, channel) = foreign_client(server).await;
+    eventually("the message is requeued", async || counts(&channel, queue).await.0 > 0).await;
 }
 
-/// Waits until it holds.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+/// Waits until the condition holds.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !holds().await {
-        assert!(started.elapsed() < DEADLINE, "waited in vain for this: {what}");
+        assert!(started.elapsed() < DEADLINE, "timed out waiting for: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Publishes all of these ids, however often it takes, in batches; an id whose fate is unknown is published again.
+/// Publishes all ids in batches, with any number of attempts.
 pub(crate) async fn publish_all(broker: Arc<RabbitBroker>, queue: QueueName, ids: Vec<String>) {
-    for some in ids.chunks(100) {
-        let mut left: Vec<&String> = some.iter().collect();
+    for batch in ids.chunks(100) {
+        let mut left: Vec<&String> = batch.iter().collect();
         let started = Instant::now();
         while !left.is_empty() {
-            assert!(started.elapsed() < DEADLINE, "publishers must get on, {} are left", left.len());
+            assert!(started.elapsed() < DEADLINE, "{} messages could not be published", left.len());
             let batch = left.iter().map(|id| Outgoing::to_queue(&queue, (*id).clone()).id(id.as_str()));
-            let outcomes = broker.publish(batch.collect()).await;
+            let results = broker.publish(batch.collect()).await;
             left = left
                 .into_iter()
-                .zip(outcomes)
-                .filter_map(|(id, outcome)| match outcome {
+                .zip(results)
+                .filter_map(|(id, result)| match result {
                     Ok(()) => None,
                     Err(PublishError::Unknown { .. } | PublishError::Unavailable { .. }) => Some(id),
                     Err(error) => panic!("publishing {id}: {error}"),
@@ -162,22 +251,22 @@ pub(crate) async fn publish_all(broker: Arc<RabbitBroker>, queue: QueueName, ids
     }
 }
 
-/// Takes and finishes what comes, and notes what was finished. Goes on until it is aborted.
+/// Receives and finishes messages until it is aborted, and records the ids of the finished ones.
 pub(crate) async fn finish_all(
     broker: Arc<RabbitBroker>,
     queue: QueueName,
-    seen: Arc<Mutex<BTreeSet<String>>>,
+    finished: Arc<Mutex<BTreeSet<String>>>,
 ) {
     loop {
-        let Ok(got) = broker.receive(&queue, 50, Duration::from_secs(1)).await else {
+        let Ok(received) = broker.receive(&queue, 50, Duration::from_secs(1)).await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let ids: Vec<String> = got.iter().map(|delivery| delivery.message.id.to_string()).collect();
-        let verdicts = got.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
-        for (id, answer) in ids.into_iter().zip(broker.settle(verdicts).await) {
-            if answer == Ok(Settled::Done) {
-                seen.lock().expect("no task panicked").insert(id);
+        let ids: Vec<String> = received.iter().map(|delivery| delivery.message.id.to_string()).collect();
+        let verdicts = received.into_iter().map(|delivery| (delivery.receipt, Verdict::Done)).collect();
+        for (id, result) in ids.into_iter().zip(broker.settle(verdicts).await) {
+            if result == Ok(Settled::Done) {
+                finished.lock().expect("no task panicked").insert(id);
             }
         }
     }
