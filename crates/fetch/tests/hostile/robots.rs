@@ -1,7 +1,7 @@
-//! robots.txt through the fetcher: asked once, through the gate, obeyed, and shut when it cannot be read.
+//! robots.txt through the fetcher: fetched once, through the rate limiter, obeyed, and closed while unreachable.
 
 use crate::{
-    ledger::Recording,
+    recording::RecordingLimiter,
     server::{Server, page},
     setup::{expect, fetcher, request, setup, within},
 };
@@ -20,11 +20,11 @@ fn obedient(url: &str) -> Request {
     Request { robots: true, ..request(url) }
 }
 
-/// A site with this robots.txt, and how often that was asked for.
+/// Site with this robots.txt, and a counter of its requests.
 async fn site(robots: Vec<u8>) -> (Server, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let server = Server::answering(move |path| {
+    let server = Server::by_path(move |path| {
         if path == "/robots.txt" {
             count.fetch_add(1, Ordering::SeqCst);
             return robots.clone();
@@ -36,23 +36,23 @@ async fn site(robots: Vec<u8>) -> (Server, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn what_is_disallowed_is_not_fetched_and_the_line_is_named() {
+async fn a_disallowed_page_is_not_fetched_and_the_rule_is_quoted() {
     let robots =
         b"User-agent: *\nAllow: /\n\nUser-agent: Crawlway\nDisallow: /private\nAllow: /private/but\n";
     let (server, asked) = site(page("200 OK", "", robots)).await;
     let fetcher = fetcher();
     let error = expect(within(&fetcher, &obedient(&server.url("/private/x"))).await, Code::RobotsDisallowed);
-    assert_eq!(error.detail, "line 5 of its robots.txt says `Disallow: /private`");
+    assert_eq!(error.detail, "line 5 of robots.txt: `Disallow: /private`");
     assert_eq!(error.url, server.url("/private/x"));
     for path in ["/", "/public", "/private/but/this", "/robots.txt"] {
         within(&fetcher, &obedient(&server.url(path))).await.unwrap_or_else(|error| panic!("{error}"));
     }
     assert_eq!(asked.load(Ordering::SeqCst), 2, "once for its rules, once as a page");
-    within(&fetcher, &request(&server.url("/private/x"))).await.expect("who does not ask is not told");
+    within(&fetcher, &request(&server.url("/private/x"))).await.expect("robots.txt is not obeyed");
 }
 
 #[tokio::test]
-async fn the_rules_are_those_for_the_token_whatever_the_user_agent_says() {
+async fn the_product_token_selects_the_rules() {
     let robots = b"User-agent: newsbot\nDisallow: /\n\nUser-agent: mozilla\nDisallow: /m\n";
     let (server, _) = site(page("200 OK", "", robots)).await;
     let fetcher = fetcher();
@@ -68,8 +68,8 @@ async fn the_rules_are_those_for_the_token_whatever_the_user_agent_says() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_what_is_disallowed_is_not_followed() {
-    let server = Server::answering(|path| match path {
+async fn a_redirect_to_a_disallowed_page_is_not_followed() {
+    let server = Server::by_path(|path| match path {
         "/robots.txt" => page("200 OK", "", b"User-agent: *\nDisallow: /private"),
         "/open" => page("302 Found", "location: /private\r\n", b""),
         path => page("200 OK", "", path.as_bytes()),
@@ -80,7 +80,7 @@ async fn a_redirect_to_what_is_disallowed_is_not_followed() {
 }
 
 #[tokio::test]
-async fn no_file_allows_everything() {
+async fn a_missing_file_allows_everything() {
     for status in ["404 Not Found", "401 Unauthorized", "403 Forbidden", "410 Gone", "400 Bad Request"] {
         let (server, _) = site(page(status, "", b"User-agent: *\nDisallow: /")).await;
         within(&fetcher(), &obedient(&server.url("/x")))
@@ -90,7 +90,7 @@ async fn no_file_allows_everything() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_shuts_the_site() {
+async fn an_unreachable_file_closes_the_site() {
     for answer in [
         page("500 Oops", "", b""),
         page("503 Busy", "", b""),
@@ -117,29 +117,29 @@ async fn a_file_that_cannot_be_read_shuts_the_site() {
         })
         .await;
         let fetcher = fetcher();
-        // The first answer counts as a failure, the next ones are to wait for the next probe.
+        // The first error counts as an attempt; the others wait for the next probe.
         for code in [Code::RobotsUnreachable, Code::RobotsWait] {
             let error = expect(within(&fetcher, &obedient(&server.url("/x"))).await, code);
             assert!(error.code.is_transient() && error.detail.contains("robots.txt"), "{error}");
             assert!(error.not_before.expect("the next probe") > Timestamp::now(), "{error}");
         }
-        assert_eq!(pages.load(Ordering::SeqCst), 0, "the page was not asked for");
-        assert_eq!(server.connections.load(Ordering::SeqCst), 1, "the host is left alone for its back-off");
+        assert_eq!(pages.load(Ordering::SeqCst), 0, "the page was not requested");
+        assert_eq!(server.connections.load(Ordering::SeqCst), 1, "the host is in back-off");
     }
 }
 
 #[tokio::test]
-async fn a_site_that_cannot_be_reached_is_probed_by_its_back_off_and_five_asks_are_not_five_requests() {
+async fn probes_of_an_unreachable_site_follow_its_back_off() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let server = Server::answering(move |path| match path {
+    let server = Server::by_path(move |path| match path {
         "/robots.txt" if count.fetch_add(1, Ordering::SeqCst) < 3 => page("503 Busy", "", b""),
         path => page("200 OK", "", path.as_bytes()),
     })
     .await;
     let clock = ManualClock::at(Timestamp::now());
     let gate = GateOptions { clock: Clock::Manual(clock.clone()), ..GateOptions::default() };
-    let gate = Arc::new(EmbeddedGate::open(gate).expect("a gate"));
+    let gate = Arc::new(EmbeddedGate::open(gate).expect("a rate limiter"));
     let setup = crawlway_fetch::Setup { gate, clock: Clock::Manual(clock.clone()), ..setup() };
     let fetcher = Fetcher::new(setup).expect("a fetcher");
     let request = |number: usize| Request {
@@ -154,7 +154,7 @@ async fn a_site_that_cannot_be_reached_is_probed_by_its_back_off_and_five_asks_a
             let jitter = 0.79 * f64::from(back_off)..=1.21 * f64::from(back_off);
             assert!(jitter.contains(&pause), "{pause} s after probe {probe}");
         }
-        assert_eq!(asked.load(Ordering::SeqCst), probe + 1, "one request for five asks");
+        assert_eq!(asked.load(Ordering::SeqCst), probe + 1, "one request for five items");
         clock.advance(Duration::from_secs_f64(1.21 * f64::from(back_off)));
     }
     for number in 0..5 {
@@ -164,8 +164,8 @@ async fn a_site_that_cannot_be_reached_is_probed_by_its_back_off_and_five_asks_a
 }
 
 #[tokio::test]
-async fn what_no_wait_can_change_fails_at_once() {
-    let refused = Server::answering(|_| page("200 OK", "", b"")).await.url("/");
+async fn permanent_failures_do_not_wait() {
+    let refused = Server::by_path(|_| page("200 OK", "", b"")).await.url("/");
     let nowhere = "http://no.such.name.invalid/".to_owned();
     let guarded = crawlway_fetch::Setup { guard: Guard::default(), ..setup() };
     let guarded = Fetcher::new(guarded).expect("a fetcher");
@@ -182,7 +182,7 @@ async fn what_no_wait_can_change_fails_at_once() {
 #[tokio::test]
 async fn five_redirects_are_followed_and_a_sixth_means_no_rules() {
     for (hops, code) in [(5, Some(Code::RobotsDisallowed)), (6, None)] {
-        let server = Server::answering(move |path| {
+        let server = Server::by_path(move |path| {
             let at = match path {
                 "/robots.txt" => 0,
                 path => path.trim_start_matches("/r").parse().unwrap_or(99),
@@ -200,7 +200,7 @@ async fn five_redirects_are_followed_and_a_sixth_means_no_rules() {
 }
 
 #[tokio::test]
-async fn what_lies_beyond_500_kib_does_not_count() {
+async fn the_rest_after_500_kib_is_ignored() {
     let mut robots = b"User-agent: *\nDisallow: /early\n".to_vec();
     while robots.len() < 500 << 10 {
         robots.extend_from_slice(b"# a comment that fills the file\n");
@@ -214,7 +214,7 @@ async fn what_lies_beyond_500_kib_does_not_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_fetched_once_for_a_hundred_pages_at_a_time() {
+async fn it_is_fetched_once_for_a_hundred_concurrent_pages() {
     let (server, asked) = site(page("200 OK", "", b"User-agent: *\nDisallow: /private")).await;
     let fetcher = Arc::new(fetcher());
     let tasks: Vec<_> = (0..100)
@@ -230,7 +230,7 @@ async fn it_is_fetched_once_for_a_hundred_pages_at_a_time() {
 }
 
 #[tokio::test]
-async fn each_site_has_its_own_by_scheme_host_and_port() {
+async fn each_origin_has_its_own() {
     let (one, asked_one) = site(page("200 OK", "", b"User-agent: *\nDisallow: /")).await;
     let (two, asked_two) = site(page("200 OK", "", b"")).await;
     let fetcher = fetcher();
@@ -244,13 +244,13 @@ async fn each_site_has_its_own_by_scheme_host_and_port() {
 }
 
 #[tokio::test]
-async fn a_crawl_delay_makes_it_slower_never_faster_and_not_without_end() {
+async fn a_crawl_delay_raises_the_minimum_delay_up_to_a_limit() {
     for (delay, configured, gap) in
         [("5", 1, 5), ("0.1", 1, 1), ("999999", 1, 60), ("10", 30, 30), ("nonsense", 2, 2)]
     {
         let robots = format!("User-agent: *\nCrawl-delay: {delay}\nDisallow: /private");
         let (server, _) = site(page("200 OK", "", robots.as_bytes())).await;
-        let gate = Arc::new(Recording::open());
+        let gate = Arc::new(RecordingLimiter::unlimited());
         let fetcher =
             Fetcher::new(crawlway_fetch::Setup { gate: gate.clone(), ..setup() }).expect("a fetcher");
         let mut request = obedient(&server.url("/"));
@@ -262,8 +262,8 @@ async fn a_crawl_delay_makes_it_slower_never_faster_and_not_without_end() {
 }
 
 #[tokio::test]
-async fn robots_files_that_take_much_memory_give_way_to_newer_ones() {
-    // Nearly the most rules that half a megabyte can have, some 6 MiB in memory.
+async fn large_robots_files_are_evicted_for_newer_ones() {
+    // Nearly the maximum number of rules in half a megabyte, about 6 MiB in memory.
     let robots = [&b"User-agent: x\n"[..], &b"Allow:/\n".repeat(60_000)].concat();
     let (server, asked) = site(page("200 OK", "", &robots)).await;
     let fetcher = fetcher();

@@ -1,68 +1,64 @@
-//! An outage of a site's robots.txt: since when, when it is probed again, and which failures of items count.
+//! Outage of a site's robots.txt: its start, its next probe, and which failures count as attempts of items.
 
 use crate::error::{Code, FetchError};
 use crawlway_store::{Timestamp, gate::Ticket};
 use std::{collections::HashSet, time::Duration};
 
-/// The number of items whose failures are remembered between two probes; further ones wait, uncounted.
+/// Maximum number of items whose failures count between two probes; further ones wait without an attempt.
 const MAX_COUNTED: usize = 10_000;
-/// A probe later than this is a clock that was set back: no back-off or breaker is that long.
-const MAX_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum delay of a probe. A longer one means that the clock was set back.
+const MAX_PROBE_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An outage of a site's robots.txt, from the first failed probe to the first that succeeds.
+/// Outage of a site's robots.txt, from the first failed probe to the first successful one.
 #[derive(Debug)]
 pub(crate) struct Outage {
     since: Timestamp,
     last_probe: Timestamp,
     next_probe: Timestamp,
-    /// What the last probe came to.
+    /// Error of the last probe.
     detail: String,
-    /// The items that were told that the last probe failed, and that count it.
+    /// Items for which the last probe has counted as an attempt.
     counted: HashSet<Ticket>,
 }
 
 impl Outage {
-    /// A failed probe: the first of an outage, or a further one of the outage `before`, unless that one was last probed
-    /// so long ago that it says nothing any more.
+    /// Outage after a failed probe: a new one, or the continuation of `before` unless its last probe is too old.
     pub(crate) fn probed(
         before: Option<&Outage>,
         detail: String,
         now: Timestamp,
         next_probe: Timestamp,
-        forgotten_after: Duration,
+        reset_after: Duration,
     ) -> Self {
-        let goes_on =
-            before.filter(|before| before.since <= now && now <= before.next_probe + forgotten_after);
-        let since = goes_on.map_or(now, |before| before.since);
+        let continued = before.filter(|before| before.since <= now && now <= before.next_probe + reset_after);
+        let since = continued.map_or(now, |before| before.since);
         Self { since, last_probe: now, next_probe, detail, counted: HashSet::new() }
     }
 
-    /// How long it has lasted so far.
-    pub(crate) fn lasts(&self, now: Timestamp) -> Duration {
+    pub(crate) fn duration(&self, now: Timestamp) -> Duration {
         now.since(self.since)
     }
 
-    /// Whether it is time for the next probe.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        self.next_probe <= now || self.next_probe > now + MAX_PAUSE
+        self.next_probe <= now || self.next_probe > now + MAX_PROBE_DELAY
     }
 
-    /// Puts the next probe off, as when the rate limiter has another request or a longer back-off first.
-    pub(crate) fn put_off(&mut self, next_probe: Timestamp) {
+    /// Postpones the next probe, for another request or a longer back-off at the rate limiter.
+    pub(crate) fn postpone(&mut self, next_probe: Timestamp) {
         self.next_probe = self.next_probe.max(next_probe);
     }
 
-    /// The answer to an item before the next probe: to wait for it, uncounted, or that the last one failed when the wait was
-    /// over, once for each probe.
-    pub(crate) fn answer(
+    /// Error for an item before the next probe: `robots.wait` within the maximum wait; afterwards `robots.unreachable`, once for
+    /// each probe.
+    pub(crate) fn error(
         &mut self,
         ticket: Ticket,
         max_wait: Duration,
         now: Timestamp,
         url: &str,
     ) -> FetchError {
-        let is_over = self.last_probe.since(self.since) >= max_wait;
-        let counts = is_over && self.counted.len() < MAX_COUNTED && self.counted.insert(ticket);
+        let is_wait_over = self.last_probe.since(self.since) >= max_wait;
+        let counts = is_wait_over && self.counted.len() < MAX_COUNTED && self.counted.insert(ticket);
         let (code, waited) = if counts {
             let waited = Duration::from_secs(now.since(self.since).as_secs());
             (Code::RobotsUnreachable, format!(", for {waited:?} so far"))
@@ -85,7 +81,7 @@ mod tests {
     }
 
     fn code(outage: &mut Outage, item: &str, now: Timestamp) -> Code {
-        outage.answer(Ticket::of(item), 15 * MINUTE, now, "http://a.test/").code
+        outage.error(Ticket::of(item), 15 * MINUTE, now, "http://a.test/").code
     }
 
     #[test]
@@ -106,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_that_was_not_probed_for_long_begins_anew() {
+    fn an_outage_without_a_recent_probe_starts_again() {
         let start = Timestamp::from_millis(1_000_000);
         let first = probed(None, start);
         let mut later = probed(Some(&first), start + 16 * MINUTE);
@@ -116,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_does_not_stop_the_probes() {
+    fn a_clock_set_back_does_not_stop_the_probes() {
         let start = Timestamp::from_millis(1_000_000_000);
         let outage = probed(None, start);
         assert!(!outage.is_due(start) && outage.is_due(start + 5 * MINUTE));

@@ -1,17 +1,17 @@
-//! The time of a fetch bounds all of it: every redirect, every robots.txt on the way, and what those redirect to.
+//! The total timeout covers every redirect and every robots.txt with its redirects.
 
 use crate::{
-    server::{Server, page, request as read_request},
+    server::{Server, page, redirect as to, request as read_request},
     setup::{expect, fetcher, request, within},
 };
 use crawlway_fetch::{Code, Request};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
-/// Each answer comes after this time: well within what the first byte may take.
+/// Latency of a response, well within the first-byte timeout.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// A server that answers each path, after the time that the path takes.
+/// Server with a response and a latency for each path.
 async fn slow(answer: impl Fn(&str) -> (Duration, Vec<u8>) + Send + Sync + 'static) -> Server {
     let answer = std::sync::Arc::new(answer);
     Server::start(move |mut stream| {
@@ -29,10 +29,6 @@ async fn slow(answer: impl Fn(&str) -> (Duration, Vec<u8>) + Send + Sync + 'stat
     .await
 }
 
-fn to(location: &str) -> Vec<u8> {
-    page("302 Found", &format!("location: {location}\r\n"), b"")
-}
-
 fn obedient(url: &str, total: Duration) -> Request {
     let mut request = Request { robots: true, ..request(url) };
     request.limits.total = total;
@@ -40,8 +36,8 @@ fn obedient(url: &str, total: Duration) -> Request {
 }
 
 #[tokio::test]
-async fn slow_robots_files_on_the_way_of_redirects_are_within_the_total_time() {
-    // Every page redirects at once to the same path on the next host, and every robots.txt takes its time.
+async fn slow_robots_files_of_a_redirect_chain_count_towards_the_total_timeout() {
+    // Every page redirects at once to the next host, and every robots.txt is slow.
     let hosts: Vec<_> = (0..8).map(|number| format!("h{number}.test")).collect();
     let last = hosts.len() - 1;
     let server = slow(move |path| {
@@ -65,7 +61,7 @@ async fn slow_robots_files_on_the_way_of_redirects_are_within_the_total_time() {
 }
 
 #[tokio::test]
-async fn the_redirects_of_a_robots_file_are_within_the_total_time() {
+async fn the_redirects_of_a_robots_file_count_towards_the_total_timeout() {
     let server = slow(|path| match path {
         "/robots.txt" => (SLOW, to("/r1")),
         "/page" => (Duration::ZERO, page("200 OK", "", b"page")),
@@ -81,7 +77,7 @@ async fn the_redirects_of_a_robots_file_are_within_the_total_time() {
 }
 
 #[tokio::test]
-async fn a_host_that_others_left_no_time_for_is_not_taken_for_a_slow_one() {
+async fn a_timeout_caused_by_other_hosts_is_not_blamed_on_the_last() {
     let server = slow(|path| match path.strip_prefix("/slow/") {
         Some(port) => (2 * SLOW - SLOW / 5, to(&format!("http://late.test:{port}/page"))),
         None if path == "/robots.txt" => (SLOW, page("404 Not Found", "", b"")),
@@ -91,9 +87,9 @@ async fn a_host_that_others_left_no_time_for_is_not_taken_for_a_slow_one() {
     let port = server.address.port();
     let fetcher = fetcher();
     let mut first = obedient(&format!("http://127.0.0.1:{port}/page"), Duration::from_secs(5));
-    within(&fetcher, &first).await.expect("its robots.txt is known from now on");
+    within(&fetcher, &first).await.expect("its robots.txt is cached");
     first = obedient(&format!("http://127.0.0.1:{port}/slow/{port}"), 2 * SLOW);
     expect(within(&fetcher, &first).await, Code::TimeoutTotal);
     let late = obedient(&format!("http://late.test:{port}/page"), Duration::from_secs(5));
-    within(&fetcher, &late).await.expect("neither its robots.txt nor its back-off holds it up");
+    within(&fetcher, &late).await.expect("neither an outage of robots.txt nor a back-off");
 }

@@ -1,4 +1,4 @@
-//! The guard, from outside: literals in every notation, names, redirects, and answers that change.
+//! SSRF protection: IP literals in every notation, names, redirects, and DNS rebinding.
 
 use crate::{
     server::{Server, page},
@@ -19,7 +19,7 @@ use std::{
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// A fetcher that may dial what its exceptions say, and nothing else that these tests name.
+/// Fetcher whose guard has these exceptions, with these names.
 fn guarded(exceptions: &[&str], names: &[(&str, &[IpAddr])]) -> Fetcher {
     let mut setup = setup();
     setup.guard = Guard::new(exceptions.iter().map(|range| range.parse().expect("a range")).collect());
@@ -28,10 +28,10 @@ fn guarded(exceptions: &[&str], names: &[(&str, &[IpAddr])]) -> Fetcher {
     Fetcher::new(setup).expect("a fetcher")
 }
 
-/// Other ranges are asked of the guard itself, beside its code: a test that fails must not dial them.
+/// Loopback only; the unit tests of the guard cover the other ranges, so that a failing test dials nothing outside.
 #[tokio::test]
-async fn literals_in_every_notation() {
-    let server = Server::answering(|_| page("200 OK", "", b"secret")).await;
+async fn ip_literals_in_every_notation() {
+    let server = Server::by_path(|_| page("200 OK", "", b"secret")).await;
     let port = server.address.port();
     let fetcher = guarded(&[], &[]);
     for host in [
@@ -67,8 +67,8 @@ async fn literals_in_every_notation() {
 }
 
 #[tokio::test]
-async fn names_that_lead_to_private_addresses() {
-    let server = Server::answering(|_| page("200 OK", "", b"secret")).await;
+async fn names_with_private_addresses() {
+    let server = Server::by_path(|_| page("200 OK", "", b"secret")).await;
     let port = server.address.port();
     let v6: IpAddr = "::ffff:127.0.0.1".parse().expect("an address");
     let fetcher =
@@ -80,10 +80,10 @@ async fn names_that_lead_to_private_addresses() {
         );
         assert!(error.detail.contains(name.trim_end_matches('.')), "{error}");
     }
-    // The system's resolver answers for this name without asking anyone.
+    // `localhost` is resolved without a query.
     let mut setup = setup();
     setup.guard = Guard::default();
-    setup.resolver = Arc::new(crawlway_fetch::resolve::SystemResolver::new());
+    setup.resolver = Arc::new(crawlway_fetch::resolve::DnsResolver::new());
     let system = Fetcher::new(setup).expect("a fetcher");
     for name in ["localhost", "LOCALHOST", "deep.localhost"] {
         expect(within(&system, &request(&format!("http://{name}:{port}/"))).await, Code::GuardPrivateAddress);
@@ -104,9 +104,9 @@ async fn of_several_addresses_only_the_allowed_are_dialled() {
 
 #[tokio::test]
 async fn an_exception_is_for_its_ports_only() {
-    let server = Server::answering(|_| page("200 OK", "", b"in")).await;
+    let server = Server::by_path(|_| page("200 OK", "", b"in")).await;
     let port = server.address.port();
-    let other = Server::answering(|_| page("200 OK", "", b"in")).await;
+    let other = Server::by_path(|_| page("200 OK", "", b"in")).await;
     let fetcher = guarded(&[&format!("127.0.0.1/32:{port}")], &[]);
     assert_eq!(&*within(&fetcher, &request(&server.url("/"))).await.expect("a page").body, b"in");
     expect(within(&fetcher, &request(&other.url("/"))).await, Code::GuardPrivateAddress);
@@ -124,7 +124,7 @@ async fn a_redirect_is_checked_as_the_first_request_is() {
         format!("http://inside.test:{port}/"),
     ] {
         let location = target.clone();
-        let server = Server::answering(move |path| match path {
+        let server = Server::by_path(move |path| match path {
             "/robots.txt" => page("404 Not Found", "", b""),
             _ => page("302 Found", &format!("location: {location}\r\n"), b""),
         })
@@ -140,23 +140,23 @@ async fn a_redirect_is_checked_as_the_first_request_is() {
     assert_eq!(inside.connections.load(Ordering::SeqCst), 0, "nothing was dialled");
 }
 
-/// Says one address first and another ever after.
+/// Resolver with DNS rebinding: one address first, and another one afterwards.
 #[derive(Debug, Default)]
 struct Rebinding {
-    asked: AtomicUsize,
+    lookups: AtomicUsize,
 }
 
 #[async_trait::async_trait]
 impl Resolve for Rebinding {
     async fn lookup(&self, _name: &str) -> Result<Vec<IpAddr>, LookupError> {
-        let first = self.asked.fetch_add(1, Ordering::SeqCst) == 0;
+        let first = self.lookups.fetch_add(1, Ordering::SeqCst) == 0;
         Ok(vec![if first { FIRST } else { SECOND }])
     }
 }
 
 #[tokio::test]
-async fn a_name_whose_answer_changes_between_lookups() {
-    // Each connection is closed after its answer, so that the next request needs a new one.
+async fn dns_rebinding() {
+    // Each connection is closed after its response, so that the next request needs a new one.
     let closing =
         |body: &'static str| move |_: &str| page("200 OK", "connection: close\r\n", body.as_bytes());
     let public = Server::on("127.0.0.1:0", closing("public")).await;
@@ -168,29 +168,29 @@ async fn a_name_whose_answer_changes_between_lookups() {
     setup.resolver = names.clone();
     let fetcher = Fetcher::new(setup).expect("a fetcher");
     let request = request(&format!("http://rebind.test:{port}/"));
-    // Had the name been looked up once to check and once to dial, the second address would have been dialled.
+    // One look-up serves both the check and the connect; a second one would return the private address.
     let fetched = within(&fetcher, &request).await.expect("a page");
     assert_eq!((&*fetched.body, fetched.address), (&b"public"[..], public.address));
-    assert_eq!(names.asked.load(Ordering::SeqCst), 1, "one look-up per connection");
+    assert_eq!(names.lookups.load(Ordering::SeqCst), 1, "one look-up per connection");
     expect(within(&fetcher, &request).await, Code::GuardPrivateAddress);
-    assert_eq!(names.asked.load(Ordering::SeqCst), 2);
+    assert_eq!(names.lookups.load(Ordering::SeqCst), 2);
     assert_eq!(private.connections.load(Ordering::SeqCst), 0);
 }
 
-/// Run again by the test below, with proxies in its environment.
+/// The test below runs this one again, with proxies in its environment.
 #[tokio::test]
 async fn a_page_is_fetched_directly() {
-    let server = Server::answering(|_| page("200 OK", "", b"direct")).await;
+    let server = Server::by_path(|_| page("200 OK", "", b"direct")).await;
     let fetched = within(&fetcher(), &request(&server.url("/"))).await.expect("a page");
     assert_eq!((&*fetched.body, fetched.address), (&b"direct"[..], server.address));
 }
 
 #[tokio::test]
 async fn proxies_in_the_environment_are_ignored() {
-    let proxy = Server::answering(|_| page("200 OK", "", b"through a proxy")).await;
+    let proxy = Server::by_path(|_| page("200 OK", "", b"through a proxy")).await;
     let url = format!("http://{}", proxy.address);
     let mut test = std::process::Command::new(std::env::current_exe().expect("this test"));
-    test.args(["--exact", "guard::a_page_is_fetched_directly"]);
+    test.args(["--exact", "ssrf::a_page_is_fetched_directly"]);
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
         test.env(name, &url);
     }
@@ -199,5 +199,5 @@ async fn proxies_in_the_environment_are_ignored() {
         tokio::task::spawn_blocking(move || test.output()).await.expect("no panic").expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
-    assert_eq!(proxy.connections.load(Ordering::SeqCst), 0, "nobody asked the proxy");
+    assert_eq!(proxy.connections.load(Ordering::SeqCst), 0, "no request to the proxy");
 }

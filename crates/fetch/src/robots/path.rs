@@ -1,22 +1,22 @@
-//! The form in which paths are compared: one character for each octet, so that `%7E` is `~` and `%2F` is not `/`.
+//! Normal form of paths for matching: one character per octet, so that `%7E` equals `~` and `%2F` differs from `/`.
 //!
-//! RFC 9309 compares octets after percent-encoding. Comparing the encoded text would let a pattern match the
-//! middle of an encoded octet (`/*4` would match `/%24`), so an encoded octet becomes a single character
-//! beyond ASCII instead. Such text can be searched with the linear search of `str`.
+//! RFC 9309 compares octets after percent-encoding. In encoded text a pattern could match the middle of an encoded
+//! octet (`/*4` would match `/%24`), so an encoded octet becomes one character beyond ASCII. Such text can be
+//! searched in linear time by `str::find`.
 
-/// Where the characters for encoded octets begin.
+/// First character for encoded octets.
 const ENCODED: u32 = 0x100;
 
-/// A path and query to be matched.
-pub(super) struct Address {
-    /// The usual form.
+/// Normalised path and query of a URL.
+pub(super) struct TargetPath {
+    /// Normal form.
     pub(super) plain: String,
-    /// The form with the delimiters inside the query encoded, if it differs. The RFC's own example encodes
-    /// them, while authors write them as they are, so that both have to match.
+    /// Form with encoded delimiters in the query, if it differs. The RFC's example encodes them, while authors do not,
+    /// so that both have to match.
     pub(super) query_encoded: Option<String>,
 }
 
-impl Address {
+impl TargetPath {
     pub(super) fn new(target: &str) -> Self {
         let path = path_and_query(target);
         let mut plain = String::with_capacity(path.len() + 1);
@@ -33,16 +33,16 @@ impl Address {
     }
 }
 
-/// What `*` is.
+/// Meaning of `*`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stars {
-    /// An octet like others, as in a URL.
+    /// Ordinary octet, as in a URL.
     Literal,
-    /// A wildcard, as in a rule; it stays `*`, which no literal one does.
+    /// Wildcard, as in a rule. It stays `*`; a literal one is encoded.
     Wildcards,
 }
 
-/// Appends the normal form of a path: unreserved characters decoded, all that may not stand in a URL encoded.
+/// Appends the normal form of a path: unreserved characters decoded, invalid ones encoded.
 pub(super) fn normalise(path: &[u8], stars: Stars, out: &mut String) {
     let mut rest = path;
     while let Some((&octet, after)) = rest.split_first() {
@@ -56,7 +56,7 @@ pub(super) fn normalise(path: &[u8], stars: Stars, out: &mut String) {
                 None => out.push(encoded(b'%')),
             },
             b'*' if stars == Stars::Wildcards => out.push('*'),
-            // Otherwise the RFC's `%2A` and `%24` could not match what they stand for.
+            // So that `%2A` and `%24` in a rule match `*` and `$` in a URL.
             b'*' | b'$' => out.push(encoded(octet)),
             _ if is_unreserved(octet) || is_reserved(octet) => out.push(char::from(octet)),
             _ => out.push(encoded(octet)),
@@ -64,7 +64,7 @@ pub(super) fn normalise(path: &[u8], stars: Stars, out: &mut String) {
     }
 }
 
-/// The same with the delimiters encoded that have no meaning behind the first `?`, if there are any.
+/// Normal form with the delimiters after the first `?` encoded; `None` if there are none.
 pub(super) fn with_query_encoded(normal: &str) -> Option<String> {
     let query = normal.find('?')? + 1;
     if !normal[query..].contains(is_delimiter) {
@@ -78,12 +78,12 @@ pub(super) fn with_query_encoded(normal: &str) -> Option<String> {
     Some(text)
 }
 
-/// How many octets a normal form has when it is written with percent-encoding.
+/// Number of octets of a normal form in percent-encoding.
 pub(super) fn octets(normal: &str) -> usize {
     normal.chars().map(|character| if character.is_ascii() { 1 } else { 3 }).sum()
 }
 
-/// What of a URL rules are about. What is no whole URL is taken as a path and query.
+/// Path and query of a URL. Text without a scheme is taken as a path and query.
 fn path_and_query(target: &str) -> &str {
     let without_fragment = target.split('#').next().unwrap_or_default();
     let Some((scheme, rest)) = without_fragment.split_once("://") else {
@@ -116,7 +116,7 @@ fn is_reserved(octet: u8) -> bool {
         || matches!(octet, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')
 }
 
-/// RFC 3986 calls these the general delimiters.
+/// General delimiters of RFC 3986.
 fn is_delimiter(character: char) -> bool {
     matches!(character, ':' | '/' | '?' | '#' | '[' | ']' | '@')
 }

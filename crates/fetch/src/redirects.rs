@@ -1,8 +1,8 @@
-//! The way of a fetch through its redirects: where it is, where it has been, and what it takes along.
+//! Redirect chain of a fetch: loop detection, the limit of hops, and which headers go along.
 
 use crate::{
-    client::{Answer, group_of},
-    error::{Code, FetchError, Trouble},
+    client::{HopResponse, group_of},
+    error::{Code, FetchError, HopError},
     request::{Fetched, Hop, Request, Timing},
 };
 use crawlway_content::{NormalUrl, UrlOptions};
@@ -10,8 +10,8 @@ use crawlway_store::gate::{Group, Ticket};
 use http::{HeaderMap, header};
 use std::collections::HashSet;
 
-/// The way from the URL asked for to the one that answers.
-pub(crate) struct Walk<'r> {
+/// Redirect chain from the requested URL to the current one.
+pub(crate) struct RedirectChain<'r> {
     request: &'r Request,
     pub(crate) url: NormalUrl,
     headers: HeaderMap,
@@ -19,7 +19,7 @@ pub(crate) struct Walk<'r> {
     hops: Vec<Hop>,
 }
 
-impl<'r> Walk<'r> {
+impl<'r> RedirectChain<'r> {
     pub(crate) fn new(request: &'r Request) -> Self {
         let mut headers = request.identity.headers();
         request.validators.add_to(&mut headers);
@@ -28,11 +28,11 @@ impl<'r> Walk<'r> {
         Self { request, url, headers, seen, hops: Vec::new() }
     }
 
-    pub(crate) fn redirected(&self) -> bool {
+    pub(crate) fn is_redirected(&self) -> bool {
         !self.hops.is_empty()
     }
 
-    /// The group of the request holds for its own host only; elsewhere it is that host's.
+    /// Group of the current URL: the one of the request on its own host, otherwise the host.
     pub(crate) fn group(&self) -> Result<Group, FetchError> {
         let same_host = self.url.host() == self.request.url.host();
         match &self.request.group {
@@ -42,7 +42,7 @@ impl<'r> Walk<'r> {
     }
 
     pub(crate) fn ticket(&self) -> Ticket {
-        if !self.redirected() {
+        if !self.is_redirected() {
             return self.request.ticket;
         }
         Ticket::of(&format!("{:x} {}", self.request.ticket.as_u128(), self.url.as_str()))
@@ -52,34 +52,31 @@ impl<'r> Walk<'r> {
         self.headers.clone()
     }
 
-    /// Follows a redirect; `false` when the answer is none.
-    pub(crate) fn step(&mut self, answer: &Answer) -> Result<bool, Trouble> {
-        let redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
-        let Some(location) = answer.headers.get(header::LOCATION).filter(|_| redirect) else {
+    /// Moves to the target of a redirect; `false` if the response is no redirect.
+    pub(crate) fn follow(&mut self, response: &HopResponse) -> Result<bool, HopError> {
+        let redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+        let Some(location) = response.headers.get(header::LOCATION).filter(|_| redirect) else {
             return Ok(false);
         };
         let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
         let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
-            Trouble::new(Code::RedirectInvalid, format!("leads to `{location}`: {error}"))
+            HopError::new(Code::RedirectInvalid, format!("redirect to `{location}`: {error}"))
         })?;
-        self.hops.push(Hop { url: self.url.clone(), status: answer.status });
+        self.hops.push(Hop { url: self.url.clone(), status: response.status });
         if !self.seen.insert(next.as_str().to_owned()) {
-            return Err(Trouble::new(
-                Code::RedirectLoop,
-                format!("leads back to {next}", next = next.as_str()),
-            ));
+            return Err(HopError::new(Code::RedirectLoop, format!("redirect back to {}", next.as_str())));
         }
         if self.hops.len() > self.request.limits.redirects {
             let detail = format!("more than {} redirects", self.request.limits.redirects);
-            return Err(Trouble::new(Code::RedirectTooMany, detail));
+            return Err(HopError::new(Code::RedirectTooMany, detail));
         }
         if next.host() != self.url.host() {
-            // What was known of the first page says nothing about another host's.
+            // Validators belong to the page of the first host.
             self.headers.remove(header::IF_NONE_MATCH);
             self.headers.remove(header::IF_MODIFIED_SINCE);
         }
         if next.origin() != self.url.origin() {
-            // Another port may be somebody else's, and without TLS everybody on the way reads along.
+            // Credentials stay within their origin: another port may be another service, and plain HTTP can be read on the way.
             self.headers.remove(header::AUTHORIZATION);
             self.headers.remove(header::COOKIE);
         }
@@ -87,18 +84,18 @@ impl<'r> Walk<'r> {
         Ok(true)
     }
 
-    pub(crate) fn arrived(self, answer: Answer, timing: Timing) -> Fetched {
+    pub(crate) fn into_fetched(self, response: HopResponse, timing: Timing) -> Fetched {
         Fetched {
             url: self.url,
-            status: answer.status,
-            version: answer.version,
-            headers: answer.headers,
-            body: answer.body,
-            sent_bytes: answer.sent_bytes,
+            status: response.status,
+            version: response.version,
+            headers: response.headers,
+            body: response.body,
+            sent_bytes: response.sent_bytes,
             hops: self.hops,
-            address: answer.address,
+            address: response.address,
             timing,
-            share: answer.share,
+            share: response.share,
         }
     }
 }
@@ -109,16 +106,16 @@ mod tests {
     use crawlway_content::url::normalise;
     use http::{HeaderValue, StatusCode, Version};
 
-    /// The headers that are sent after a redirect from one place to another.
-    fn sent_along(from: &str, to: &str) -> HeaderMap {
+    /// Headers of the request after a redirect.
+    fn headers_after(from: &str, to: &str) -> HeaderMap {
         let request = Request::new(normalise(from, &UrlOptions::default()).unwrap());
-        let mut walk = Walk::new(&request);
+        let mut chain = RedirectChain::new(&request);
         for name in [header::AUTHORIZATION, header::COOKIE, header::IF_NONE_MATCH, header::USER_AGENT] {
-            walk.headers.insert(name, HeaderValue::from_static("x"));
+            chain.headers.insert(name, HeaderValue::from_static("x"));
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::LOCATION, HeaderValue::from_str(to).unwrap());
-        let answer = Answer {
+        let response = HopResponse {
             status: StatusCode::FOUND,
             version: Version::HTTP_11,
             headers,
@@ -128,8 +125,8 @@ mod tests {
             timing: Timing::default(),
             share: crate::Memory::default().share(),
         };
-        assert!(walk.step(&answer).unwrap(), "a redirect");
-        walk.headers()
+        assert!(chain.follow(&response).unwrap(), "a redirect");
+        chain.headers()
     }
 
     #[test]
@@ -143,7 +140,7 @@ mod tests {
             ("https://a.test/x", "https://b.test/y", false, false),
             ("https://a.test/x", "https://www.a.test/y", false, false),
         ] {
-            let sent = sent_along(from, to);
+            let sent = headers_after(from, to);
             for (name, expected) in [
                 (header::AUTHORIZATION, credentials),
                 (header::COOKIE, credentials),

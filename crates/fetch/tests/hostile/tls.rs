@@ -1,7 +1,7 @@
-//! TLS: certificates that are good, expired, of nobody, and of somebody else, and servers that do not speak it.
+//! TLS: valid, expired, self-signed and foreign certificates, and servers that do not speak TLS.
 
 use crate::{
-    server::{Server, for_ever, page, request as read_request},
+    server::{Server, endlessly, page, request as read_request, silent},
     setup::{expect, request, setup, within},
 };
 use crawlway_fetch::{Code, FetchError, Fetched, Fetcher};
@@ -15,7 +15,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
-/// An authority of our own, and what it signs.
+/// Certificate authority for tests.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -33,8 +33,8 @@ impl Authority {
         self.issuer.pem().into_bytes()
     }
 
-    /// A certificate for a name that ends in this year.
-    pub(crate) fn signs(&self, name: &str, until: i32, alpn: &[&[u8]]) -> Arc<ServerConfig> {
+    /// Server with a certificate for this name, valid until this year.
+    pub(crate) fn sign(&self, name: &str, until: i32, alpn: &[&[u8]]) -> Arc<ServerConfig> {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(until, 1, 1);
@@ -57,7 +57,7 @@ fn config(certificate: CertificateDer<'static>, key: &KeyPair, alpn: &[&[u8]]) -
     Arc::new(config)
 }
 
-/// A server that answers over TLS, in HTTP/1.1 or HTTP/2 as was agreed.
+/// Server over TLS, with HTTP/1.1 or HTTP/2 by ALPN.
 async fn serve(config: Arc<ServerConfig>) -> Server {
     let acceptor = TlsAcceptor::from(config);
     Server::start(move |stream| {
@@ -104,7 +104,7 @@ async fn get(fetcher: &Fetcher, host: &str, server: &Server, path: &str) -> Resu
 }
 
 #[tokio::test]
-async fn a_good_certificate_is_trusted_over_both_versions_of_http() {
+async fn a_valid_certificate_over_both_versions_of_http() {
     let authority = Authority::new("ours");
     let fetcher = trusting(&authority);
     for (alpn, version) in [
@@ -112,7 +112,7 @@ async fn a_good_certificate_is_trusted_over_both_versions_of_http() {
         (&[&b"http/1.1"[..]][..], http::Version::HTTP_11),
         (&[], http::Version::HTTP_11),
     ] {
-        let server = serve(authority.signs("good.test", 4000, alpn)).await;
+        let server = serve(authority.sign("good.test", 4000, alpn)).await;
         for path in ["/one?two=three", "/again"] {
             let fetched = get(&fetcher, "good.test", &server, path).await.expect("a page");
             assert_eq!(fetched.version, version);
@@ -120,12 +120,12 @@ async fn a_good_certificate_is_trusted_over_both_versions_of_http() {
         }
         assert_eq!(server.connections.load(std::sync::atomic::Ordering::SeqCst), 1, "{version:?}: kept");
     }
-    let server = serve(authority.signs("127.0.0.1", 4000, &[])).await;
+    let server = serve(authority.sign("127.0.0.1", 4000, &[])).await;
     assert_eq!(&*get(&fetcher, "127.0.0.1", &server, "/ip").await.expect("a page").body, b"/ip");
 }
 
 #[tokio::test]
-async fn bad_certificates_are_told_from_each_other() {
+async fn invalid_certificates() {
     let authority = Authority::new("ours");
     let fetcher = trusting(&authority);
     let stranger = Authority::new("theirs");
@@ -133,9 +133,9 @@ async fn bad_certificates_are_told_from_each_other() {
     let params = CertificateParams::new(vec!["bad.test".to_owned()]).expect("parameters");
     let own = params.self_signed(&key).expect("a certificate");
     for (what, config, says) in [
-        ("expired", authority.signs("bad.test", 2001, &[]), "xpired"),
-        ("of another host", authority.signs("other.test", 4000, &[]), "other.test"),
-        ("of an unknown authority", stranger.signs("bad.test", 4000, &[]), "UnknownIssuer"),
+        ("expired", authority.sign("bad.test", 2001, &[]), "xpired"),
+        ("of another host", authority.sign("other.test", 4000, &[]), "other.test"),
+        ("of an unknown authority", stranger.sign("bad.test", 4000, &[]), "UnknownIssuer"),
         ("self-signed", config(own.der().clone(), &key, &[]), ""),
     ] {
         let server = serve(config).await;
@@ -146,7 +146,7 @@ async fn bad_certificates_are_told_from_each_other() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_tls() {
+async fn servers_without_tls() {
     let authority = Authority::new("ours");
     let fetcher = trusting(&authority);
     let plain = Server::start(|mut stream| async move {
@@ -156,7 +156,8 @@ async fn what_does_not_speak_tls() {
     })
     .await;
     expect(get(&fetcher, "plain.test", &plain, "/").await, Code::TlsHandshake);
-    let garbage = Server::start(|mut stream| async move { for_ever(&mut stream, &[0x42; 4096]).await }).await;
+    let garbage =
+        Server::start(|mut stream| async move { endlessly(&mut stream, &[0x42; 4096]).await }).await;
     expect(get(&fetcher, "garbage.test", &garbage, "/").await, Code::TlsHandshake);
     let closing = Server::start(|mut stream| async move {
         let mut hello = [0; 64];
@@ -164,8 +165,8 @@ async fn what_does_not_speak_tls() {
     })
     .await;
     expect(get(&fetcher, "closing.test", &closing, "/").await, Code::TlsHandshake);
-    // The other way round: TLS is spoken where plain HTTP is asked for.
-    let tls = serve(authority.signs("good.test", 4000, &[])).await;
+    // The reverse: a TLS server and a plain HTTP client.
+    let tls = serve(authority.sign("good.test", 4000, &[])).await;
     let result = within(&fetcher, &request(&tls.url("/"))).await;
     let error = result.expect_err("a TLS server has no plain answer");
     assert!(matches!(error.code, Code::HttpProtocol | Code::Reset), "{error}");
@@ -174,11 +175,7 @@ async fn what_does_not_speak_tls() {
 #[tokio::test]
 async fn a_handshake_that_hangs() {
     let authority = Authority::new("ours");
-    let silent = Server::start(|stream| async move {
-        let _open = stream;
-        std::future::pending::<()>().await;
-    })
-    .await;
+    let silent = silent().await;
     let mut request = request(&format!("https://good.test:{}/", silent.address.port()));
     request.limits.connect = Duration::from_millis(300);
     expect(within(&trusting(&authority), &request).await, Code::TimeoutConnect);
@@ -187,17 +184,17 @@ async fn a_handshake_that_hangs() {
 #[tokio::test]
 async fn a_flood_of_headers_over_http2() {
     let authority = Authority::new("ours");
-    let server = serve(authority.signs("good.test", 4000, &[b"h2"])).await;
+    let server = serve(authority.sign("good.test", 4000, &[b"h2"])).await;
     let fetcher = trusting(&authority);
     expect(get(&fetcher, "good.test", &server, "/flood/1000").await, Code::HeadersTooLarge);
     expect(get(&fetcher, "good.test", &server, "/flood/20000").await, Code::HeadersTooLarge);
     assert_eq!(&*get(&fetcher, "good.test", &server, "/flood/10").await.expect("a page").body, b"/flood/10");
-    // Between the two, HTTP/2 itself refuses it and does not say why.
+    // Between the two, HTTP/2 itself rejects them with another error.
     expect(get(&fetcher, "good.test", &server, "/flood/5000").await, Code::HttpProtocol);
 }
 
 #[test]
-fn a_root_that_is_none_is_refused_when_the_fetcher_is_made() {
+fn an_invalid_root_certificate_is_rejected() {
     for pem in [&b""[..], b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
         let mut setup = setup();
         setup.extra_roots = vec![pem.to_vec()];

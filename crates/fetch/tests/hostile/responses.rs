@@ -1,7 +1,7 @@
-//! What an ordinary server gets, and what servers that do not speak HTTP get.
+//! Responses of an ordinary server, and of servers that do not speak HTTP.
 
 use crate::{
-    server::{Server, for_ever, page, request as read_request},
+    server::{Server, endless_headers, page, request as read_request, silent},
     setup::{expect, fetch, fetcher, request, within},
 };
 use crawlway_fetch::{Code, Identity, Validators};
@@ -12,11 +12,10 @@ use std::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn a_page_arrives_with_its_headers_and_the_connection_is_kept() {
-    let server = Server::answering(|path| {
-        page("200 OK", "x-path: yes\r\ncontent-type: text/html\r\n", path.as_bytes())
-    })
-    .await;
+async fn a_page_has_its_headers_and_the_connection_is_pooled() {
+    let server =
+        Server::by_path(|path| page("200 OK", "x-path: yes\r\ncontent-type: text/html\r\n", path.as_bytes()))
+            .await;
     let fetcher = fetcher();
     for n in 0..5 {
         let fetched = within(&fetcher, &request(&server.url(&format!("/page-{n}?q=1")))).await.unwrap();
@@ -28,11 +27,11 @@ async fn a_page_arrives_with_its_headers_and_the_connection_is_kept() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_the_server_closed_is_replaced() {
+async fn a_stale_pooled_connection_is_replaced() {
     let server = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(&page("200 OK", "", b"once")).await;
-        // Says nothing of closing, and closes a moment later.
+        // Closes a moment later without `Connection: close`.
         tokio::time::sleep(Duration::from_millis(5)).await;
     })
     .await;
@@ -44,15 +43,15 @@ async fn a_kept_connection_that_the_server_closed_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_asked_for_conditionally_and_headers_are_ours() {
-    let heard = Arc::new(Mutex::new(String::new()));
-    let ear = heard.clone();
+async fn validators_and_identity_are_sent() {
+    let received = Arc::new(Mutex::new(String::new()));
+    let recorder = received.clone();
     let server = Server::start(move |mut stream| {
-        let ear = ear.clone();
+        let recorder = recorder.clone();
         async move {
             let mut head = vec![0; 4096];
             let read = stream.read(&mut head).await.unwrap_or(0);
-            *ear.lock().unwrap() = String::from_utf8_lossy(&head[..read]).into_owned();
+            *recorder.lock().unwrap() = String::from_utf8_lossy(&head[..read]).into_owned();
             let _ = stream.write_all(b"HTTP/1.1 304 Not Modified\r\netag: \"b\"\r\n\r\n").await;
         }
     })
@@ -66,7 +65,7 @@ async fn what_is_known_is_asked_for_conditionally_and_headers_are_ours() {
     let fetched = within(&fetcher(), &request).await.unwrap();
     assert_eq!((fetched.status.as_u16(), fetched.body.len()), (304, 0));
     assert_eq!(Validators::of(&fetched.headers).etag.as_deref(), Some("\"b\""));
-    let heard = heard.lock().unwrap().to_ascii_lowercase();
+    let received = received.lock().unwrap().to_ascii_lowercase();
     for line in [
         "get /a http/1.1",
         "if-none-match: \"a\"",
@@ -74,9 +73,9 @@ async fn what_is_known_is_asked_for_conditionally_and_headers_are_ours() {
         "user-agent: probe/1",
         "accept-encoding: gzip, br, zstd, deflate",
     ] {
-        assert!(heard.contains(line), "{line} in {heard}");
+        assert!(received.contains(line), "{line} in {received}");
     }
-    assert!(!heard.contains("cookie"));
+    assert!(!received.contains("cookie"));
 }
 
 #[tokio::test]
@@ -88,41 +87,36 @@ async fn garbage_instead_of_http() {
         b"HTTP/1.1 abc OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
     ] {
-        let server = Server::saying(garbage).await;
+        let server = Server::replying(garbage).await;
         expect(fetch(&server.url("/")).await, Code::HttpProtocol);
     }
 }
 
 #[tokio::test]
-async fn a_connection_closed_without_a_word() {
+async fn a_connection_closed_without_a_response() {
     let server = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
     })
     .await;
     expect(fetch(&server.url("/")).await, Code::Reset);
-    let server = Server::saying("HTTP/1.1 200 OK\r\ncontent-le").await;
+    let server = Server::replying("HTTP/1.1 200 OK\r\ncontent-le").await;
     expect(fetch(&server.url("/")).await, Code::Reset);
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn connection_refused() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     expect(fetch(&format!("http://{free}/")).await, Code::Refused);
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_exist() {
+async fn unknown_host() {
     expect(fetch("http://nowhere.invalid/").await, Code::DnsNotFound);
 }
 
 #[tokio::test]
 async fn a_server_that_never_answers_and_one_that_half_closes() {
-    let silent = Server::start(|stream| async move {
-        let _open = stream;
-        std::future::pending::<()>().await;
-    })
-    .await;
-    expect(fetch(&silent.url("/")).await, Code::TimeoutFirstByte);
+    expect(fetch(&silent().await.url("/")).await, Code::TimeoutFirstByte);
     let half = Server::start(|mut stream| async move {
         let _ = stream.shutdown().await;
         let mut rest = Vec::new();
@@ -134,17 +128,11 @@ async fn a_server_that_never_answers_and_one_that_half_closes() {
 
 #[tokio::test]
 async fn a_flood_of_headers() {
-    let server = Server::start(|mut stream| async move {
-        read_request(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
-        for_ever(&mut stream, format!("x-{}: {}\r\n", "n".repeat(50), "v".repeat(2000)).as_bytes()).await;
-    })
-    .await;
-    expect(fetch(&server.url("/")).await, Code::HeadersTooLarge);
+    expect(fetch(&endless_headers().await.url("/")).await, Code::HeadersTooLarge);
     let many = format!("HTTP/1.1 200 OK\r\n{}content-length: 0\r\n\r\n", "a: b\r\n".repeat(1000));
-    expect(fetch(&Server::saying(many).await.url("/")).await, Code::HeadersTooLarge);
+    expect(fetch(&Server::replying(many).await.url("/")).await, Code::HeadersTooLarge);
     let one = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "v".repeat(200_000));
-    expect(fetch(&Server::saying(one).await.url("/")).await, Code::HeadersTooLarge);
+    expect(fetch(&Server::replying(one).await.url("/")).await, Code::HeadersTooLarge);
 }
 
 #[tokio::test]
