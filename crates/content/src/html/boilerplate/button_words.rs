@@ -1,9 +1,7 @@
-//! The words on buttons and in rows of tools, in the languages of much of the web.
-//!
-//! All in lower case, for they are looked up in text that is.
+//! Words on buttons and in toolbars, in many languages. All in lower case, as the text they are compared with.
 
-/// Words that name a tool of the page or a place to share it.
-pub(super) const TOOLS: &[&str] = &[
+/// Names of buttons and of sites to share with.
+pub(super) const BUTTON_WORDS: &[&str] = &[
     "share",
     "sharing",
     "save",
@@ -194,8 +192,8 @@ pub(super) const TOOLS: &[&str] = &[
     "שמור",
 ];
 
-/// Words that may stand beside them.
-pub(super) const TOOL_COMPANY: &[&str] = &[
+/// Words that may stand between button words.
+pub(super) const FILLER_WORDS: &[&str] = &[
     "pm", "to", "by", "on", "via", "with", "this", "the", "a", "me", "us", "all", "and", "or", "min", "more",
     "now", "add", "root", "back", "page", "article", "story", "post", "link", "mail", "up", "down", "x",
     "up", "your", "in", "for", "k", "im", "in", "den", "auf", "per", "au", "sur", "el", "la", "en", "su",

@@ -1,40 +1,39 @@
-//! Drops what is left over between and behind the main text.
+//! Drops leftovers between and after the main text.
 
 use super::super::outline::ROOT;
 use super::super::tag::Tag;
-use super::Judged;
-use super::lists::items_of_series;
+use super::Extraction;
+use super::lists::series_items;
 
-/// Most words of a line at the end that names the owner of the site.
+/// Maximum words of an imprint at the end.
 const MAX_IMPRINT_WORDS: u32 = 40;
 
-/// How many blocks behind the heading the byline may stand.
+/// Maximum distance of the byline from the heading, in blocks.
 const MAX_BYLINE_DISTANCE: usize = 6;
 
-/// Most words of a byline, and of the first line of a box about the author.
+/// Maximum words of a byline, and of the first line of an author box.
 const MAX_BYLINE_WORDS: u32 = 8;
 
-/// How many times a box about the author is looked for.
-const MAX_BIOGRAPHIES: usize = 8;
+/// Maximum number of searches for an author box, so that the time stays linear.
+const MAX_BIOGRAPHY_SEARCHES: usize = 8;
 
-/// Most words of a box about the author.
+/// Maximum words of an author box.
 const MAX_BIOGRAPHY_WORDS: u32 = 90;
 
-pub(super) fn drop_leftovers(page: &mut Judged<'_>, heading: Option<usize>) {
+pub(super) fn drop_leftovers(page: &mut Extraction<'_>, heading: Option<usize>) {
     drop_bare_numbers(page);
     drop_before_heading(page, heading);
     drop_behind_rule(page);
     drop_biography(page, heading);
     drop_orphaned_headings(page);
-    page.add_up();
+    page.update_totals();
 }
 
-/// Counts without words beside the text: votes, marks, places in a series. Prices, dates and what
-/// is in tables and lists stay.
-fn drop_bare_numbers(page: &mut Judged<'_>) {
+/// Drops numbers without words: votes, ratings, positions. Prices, dates, tables and lists stay.
+fn drop_bare_numbers(page: &mut Extraction<'_>) {
     let kept = (0..page.blocks.len()).filter(|&at| page.is_kept(at));
     let (kept, bare): (Vec<_>, Vec<_>) = kept.partition(|&at| !is_bare_number(page, at));
-    // Where there are many, or several in a row, they are a table made without one.
+    // Many numbers, or several in a row, are a table without table markup.
     if bare.len() * 3 > kept.len() {
         return;
     }
@@ -47,7 +46,7 @@ fn drop_bare_numbers(page: &mut Judged<'_>) {
     }
 }
 
-fn is_bare_number(page: &Judged<'_>, at: usize) -> bool {
+fn is_bare_number(page: &Extraction<'_>, at: usize) -> bool {
     let is_number =
         |byte: &u8| byte.is_ascii_digit() || matches!(byte, b' ' | b'.' | b',' | b'(' | b')' | b'/' | b'+');
     matches!(page.block_tag(at), Tag::Div | Tag::P | Tag::Section | Tag::Article)
@@ -55,11 +54,11 @@ fn is_bare_number(page: &Judged<'_>, at: usize) -> bool {
         && page.block_text(at).iter().all(is_number)
 }
 
-/// What stands before the page's heading is not its text, except right beside it: a date, a rubric.
-fn drop_before_heading(page: &mut Judged<'_>, heading: Option<usize>) {
+/// Drops blocks before the page's heading, except those right beside it: a date, a category.
+fn drop_before_heading(page: &mut Extraction<'_>, heading: Option<usize>) {
     let Some(heading) = heading else { return };
     let beside = page.parent(page.block_section(heading));
-    // Prose counts, unless far more of it follows.
+    // Prose stays, unless far more of it follows.
     let is_preface = page.between(0, heading).prose * 3 < page.between(heading, page.blocks.len()).prose;
     for at in 0..heading {
         let section = page.block_section(at);
@@ -70,8 +69,8 @@ fn drop_before_heading(page: &mut Judged<'_>, heading: Option<usize>) {
     }
 }
 
-/// What a last rule sets off at the end, with links and without headings, is a footer.
-fn drop_behind_rule(page: &mut Judged<'_>) {
+/// Drops the blocks after the last horizontal rule, if they have links and no headings: a footer.
+fn drop_behind_rule(page: &mut Extraction<'_>) {
     let count = page.blocks.len();
     let Some(rule) = page.outline.blocks.iter().rposition(|block| block.after_rule) else { return };
     let is_line = page.between(rule, count).words <= MAX_IMPRINT_WORDS;
@@ -84,8 +83,8 @@ fn drop_behind_rule(page: &mut Judged<'_>) {
     }
 }
 
-/// A heading whose own text was dropped announces nothing.
-fn drop_orphaned_headings(page: &mut Judged<'_>) {
+/// Drops headings whose text was dropped.
+fn drop_orphaned_headings(page: &mut Extraction<'_>) {
     let mut next_kept: Option<usize> = None;
     for at in (0..page.blocks.len()).rev() {
         if !page.is_kept(at) {
@@ -108,12 +107,12 @@ fn drop_orphaned_headings(page: &mut Judged<'_>) {
     }
 }
 
-/// Behind the text, a box that begins with the name in the byline is about the author.
-fn drop_biography(page: &mut Judged<'_>, heading: Option<usize>) {
+/// Drops author boxes after the text: boxes that begin with the name in the byline.
+fn drop_biography(page: &mut Extraction<'_>, heading: Option<usize>) {
     let Some(heading) = heading else { return };
     let behind = (heading + 1..page.blocks.len()).filter(|&at| page.is_kept(at));
     let bylines: Vec<usize> = behind.take(MAX_BYLINE_DISTANCE).collect();
-    let is_short = |page: &Judged<'_>, at: usize| page.blocks[at].words <= MAX_BYLINE_WORDS;
+    let is_short = |page: &Extraction<'_>, at: usize| page.blocks[at].words <= MAX_BYLINE_WORDS;
     let names: Vec<(usize, &str)> = bylines
         .into_iter()
         .filter(|&at| is_short(page, at))
@@ -124,27 +123,27 @@ fn drop_biography(page: &mut Judged<'_>, heading: Option<usize>) {
     }
     let all = page.between(heading, page.blocks.len()).prose;
     let mut passed = 0;
-    let mut tries = MAX_BIOGRAPHIES;
-    let items = items_of_series(page);
+    let mut searches = MAX_BIOGRAPHY_SEARCHES;
+    let items = series_items(page);
     for at in heading + 1..page.blocks.len() {
         if !page.is_kept(at) {
             continue;
         }
         passed += page.blocks[at].prose;
-        let is_named = tries > 0
+        let is_named = searches > 0
             && passed * 10 >= all * 6
             && is_short(page, at)
             && names.iter().any(|&(byline, name)| byline < at && page.block_str(at).contains(name));
-        tries -= usize::from(is_named);
-        if let Some((start, end)) = is_named.then(|| box_led_by(page, at, &items)).flatten() {
+        searches -= usize::from(is_named);
+        if let Some((start, end)) = is_named.then(|| box_starting_with(page, at, &items)).flatten() {
             page.block_dropped[start..end].fill(true);
         }
     }
 }
 
-/// The blocks of the largest small section that begins with `block` and goes on behind it, unless it
-/// is one of several alike, such as a post.
-fn box_led_by(page: &Judged<'_>, block: usize, items: &[bool]) -> Option<(usize, usize)> {
+/// Blocks of the largest small section that begins with `block` and has more blocks, unless it is an item of a series,
+/// such as a post.
+fn box_starting_with(page: &Extraction<'_>, block: usize, items: &[bool]) -> Option<(usize, usize)> {
     let mut found = None;
     let mut at = page.block_section(block);
     while at != ROOT {
@@ -161,7 +160,7 @@ fn box_led_by(page: &Judged<'_>, block: usize, items: &[bool]) -> Option<(usize,
     found.filter(|&at| !items[at]).map(|at| page.ranges[at])
 }
 
-/// The name in *By Ada Reed*, *Ada Reed, 3 May* or *Von Ada Reed*: two to four capitalised words.
+/// Name in *By Ada Reed*, *Ada Reed, 3 May* or *Von Ada Reed*: two to four capitalised words.
 fn name_in_byline(text: &str) -> Option<&str> {
     let lowered = text.get(..8.min(text.len())).unwrap_or(text).to_lowercase();
     let skipped = BY.iter().find(|by| lowered.starts_with(**by)).map_or(0, |by| by.len());
@@ -186,7 +185,7 @@ fn name_in_byline(text: &str) -> Option<&str> {
     (2..=4).contains(&count).then(|| &rest[..end])
 }
 
-/// How a byline begins.
+/// First words of a byline.
 const BY: [&str; 12] =
     ["by ", "von ", "par ", "por ", "di ", "da ", "door ", "av ", "af ", "od ", "автор: ", "текст: "];
 

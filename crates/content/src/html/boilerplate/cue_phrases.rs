@@ -1,9 +1,7 @@
-//! Words with which parts that are not the page's own text begin, in the languages of much of the web.
-//!
-//! All in lower case, for they are looked up in text that is.
+//! Cue phrases: how boilerplate sections begin, in many languages. All in lower case, as the text they are compared with.
 
-/// How a part that is not the page's own text may begin.
-pub(super) const BEGINNINGS: &[&str] = &[
+/// First words of sections that are not the page's main content.
+pub(super) const CUE_PHRASES: &[&str] = &[
     "related",
     "you may also",
     "you might also",

@@ -1,57 +1,58 @@
-//! Drops what its element, role, class or id calls boilerplate.
+//! Drops sections whose element, role, class or id marks them as boilerplate.
 
 use std::collections::HashMap;
 
 use super::super::hints::Hints;
 use super::super::outline::{ROOT, Section};
 use super::super::tag::Tag;
-use super::{Judged, is_appendix, is_article, is_main};
+use super::{Extraction, is_appendix, is_article, is_main};
 
-pub(super) fn drop_hidden(page: &mut Judged<'_>) {
+pub(super) fn drop_hidden(page: &mut Extraction<'_>) {
     page.drop_sections(|page, at| page.section(at).hints.has(Hints::HIDDEN));
     if page.totals[ROOT].words == 0 {
-        // A page that scripts are meant to unveil: better its hidden text than none.
+        // A page that scripts unhide: its hidden text is better than none.
         page.section_dropped.fill(false);
-        page.add_up();
+        page.update_totals();
     }
     page.hidden.clone_from(&page.section_dropped);
 }
 
-pub(super) fn drop_named(page: &mut Judged<'_>) {
+pub(super) fn drop_named(page: &mut Extraction<'_>) {
     let in_content = page.inside(|section| is_main(section) || is_article(section));
     let all = page.totals[ROOT].prose;
-    let together = prose_together(page);
+    let prose_by_kind = prose_by_kind(page);
     page.drop_sections(|page, at| {
-        // What many parts are called is weighed by what all of them hold.
-        let shared = kind_of(page.section(at)).and_then(|kind| together.get(&kind)).copied().unwrap_or(0);
+        // Sections of one kind are judged by their total prose.
+        let shared =
+            kind_of(page.section(at)).and_then(|kind| prose_by_kind.get(&kind)).copied().unwrap_or(0);
         let prose = page.totals[at].prose.max(shared);
         is_named_boilerplate(page, at, in_content[at], prose * 2 > all, prose * 3 > all)
     });
     drop_comments(page);
 }
 
-/// Parts that are weighed together.
+/// Kind of sections that are judged together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    /// Paragraphs of one class: a name that most of the text has says nothing about it.
+    /// Paragraphs of one class: a class of most of the text is no sign of boilerplate.
     Paragraph(u32),
-    /// Forms: some sites put every post into one.
+    /// Forms: some sites wrap every post in one.
     Form,
-    /// Parts named after a member: of the page's author, or of each post.
-    Member,
+    /// Author boxes, of the page or of each post.
+    Author,
 }
 
 fn kind_of(section: &Section) -> Option<Kind> {
     match section.tag {
         Tag::P | Tag::Blockquote => Some(Kind::Paragraph(section.class_hash)),
         Tag::Form => Some(Kind::Form),
-        _ if section.hints.has(Hints::MEMBER) => Some(Kind::Member),
+        _ if section.hints.has(Hints::AUTHOR_BOX) => Some(Kind::Author),
         _ => None,
     }
 }
 
-/// How much prose the parts of each kind hold together.
-fn prose_together(page: &Judged<'_>) -> HashMap<Kind, u32> {
+/// Total prose of each kind.
+fn prose_by_kind(page: &Extraction<'_>) -> HashMap<Kind, u32> {
     let mut prose = HashMap::new();
     for (section, totals) in page.outline.sections.iter().zip(&page.totals) {
         if let Some(kind) = kind_of(section) {
@@ -61,9 +62,9 @@ fn prose_together(page: &Judged<'_>) -> HashMap<Kind, u32> {
     prose
 }
 
-/// Comments are an appendix to an article, but a thread that is nothing but comments is the content.
-fn drop_comments(page: &mut Judged<'_>) {
-    let is_comments = |page: &Judged<'_>, at: usize| {
+/// Drops the comments below an article. A thread that consists of comments is the content.
+fn drop_comments(page: &mut Extraction<'_>) {
+    let is_comments = |page: &Extraction<'_>, at: usize| {
         page.section(at).hints.has(Hints::COMMENTS) && !is_main(page.section(at)) && !page.section_dropped[at]
     };
     let mut covered = vec![false; page.outline.sections.len()];
@@ -81,9 +82,9 @@ fn drop_comments(page: &mut Judged<'_>) {
     }
 }
 
-/// `most` and `much` tell whether the section holds half or a third of the page's prose: then its
-/// name must mean something else, as with a form around the whole page.
-fn is_named_boilerplate(page: &Judged<'_>, at: usize, in_content: bool, most: bool, much: bool) -> bool {
+/// `most` and `much`: the section has more than half, or a third, of the page's prose. Then its name is ignored, as for a
+/// form around the whole page.
+fn is_named_boilerplate(page: &Extraction<'_>, at: usize, in_content: bool, most: bool, much: bool) -> bool {
     let section = page.section(at);
     let hints = section.hints;
     if section.tag.is_control() {
@@ -105,15 +106,14 @@ fn is_named_boilerplate(page: &Judged<'_>, at: usize, in_content: bool, most: bo
     hints.has(Hints::HEADER) && !hints.has(Hints::CONTENT) && !in_content && !much && is_site_header(page, at)
 }
 
-/// A class that says *header* says it of the site when it is at the top and has links.
-fn is_site_header(page: &Judged<'_>, at: usize) -> bool {
+/// Whether a section of class *header* is the site's header: at the top, with links.
+fn is_site_header(page: &Extraction<'_>, at: usize) -> bool {
     let (start, end) = page.ranges[at];
     let has_links = (start..end).any(|block| page.blocks[block].links > 0);
     opens_page(page, at) && has_links && page.section(at).tag.heading_level().is_none()
 }
 
-/// Whether the section stands in the first quarter of the page: a header further down is that of a
-/// part of the text.
-fn opens_page(page: &Judged<'_>, at: usize) -> bool {
+/// Whether the section starts in the first quarter of the page; a header further down belongs to a part of the text.
+fn opens_page(page: &Extraction<'_>, at: usize) -> bool {
     page.ranges[at].0 * 4 <= page.blocks.len()
 }

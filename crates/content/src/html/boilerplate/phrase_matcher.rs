@@ -1,62 +1,61 @@
-//! Looks for many phrases at once, and tells soon that a text has none of them, which is so for nearly all texts.
+//! Multi-phrase search with a prefilter: nearly all texts have no phrase, and are rejected fast.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-/// Bytes that are looked at together.
+/// Bytes of a block of the prefilter.
 const BLOCK: usize = 4;
 
-/// How far apart blocks begin. What is [`LEAST`] long has one of them inside, wherever it stands.
+/// Distance of the tested blocks. Any [`MIN_PART_BYTES`] bytes contain a tested block.
 const STRIDE: usize = 2;
 
-const LEAST: usize = BLOCK + STRIDE - 1;
+const MIN_PART_BYTES: usize = BLOCK + STRIDE - 1;
 
-/// One bit for each value that [`place`] gives.
+/// Bitmap with one bit for each value of [`block_hash`].
 const WORDS: usize = (1 << 16) / 64;
 
-/// The space and the letters that most words are made of, in English and its neighbours.
+/// Most frequent letters, and the space.
 const FREQUENT: &[u8] = b" etaoinshrdl";
 
-/// At most 128 phrases, in lower case.
-pub(super) struct Sieve {
-    /// Walks through a text byte by byte.
+/// Matcher of at most 128 phrases in lower case: a prefilter over hashed blocks, then Aho-Corasick.
+pub(super) struct PhraseMatcher {
     phrases: AhoCorasick,
-    /// Blocks of which every phrase of ASCII has one inside; none if a phrase is too short for that.
+    /// Bitmap of blocks, at least one from each ASCII phrase; `None` if a phrase is too short.
     blocks: Option<Box<[u64; WORDS]>>,
-    longest: usize,
+    max_phrase_bytes: usize,
 }
 
-impl Sieve {
-    /// Nothing if there are too many phrases, or too long ones.
+impl PhraseMatcher {
+    /// `None` for too many or too long phrases.
     pub(super) fn new(phrases: &[&str]) -> Option<Self> {
         if phrases.len() > 128 {
             return None;
         }
         let found = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(phrases).ok()?;
-        let longest = phrases.iter().map(|phrase| phrase.len()).max().unwrap_or(0);
-        Some(Self { phrases: found, blocks: blocks_of(phrases), longest })
+        let max_phrase_bytes = phrases.iter().map(|phrase| phrase.len()).max().unwrap_or(0);
+        Some(Self { phrases: found, blocks: blocks_of(phrases), max_phrase_bytes })
     }
 
-    /// Whether the text has any of the phrases.
-    pub(super) fn finds_any(&self, text: &str) -> bool {
+    /// Whether the text contains any of the phrases.
+    pub(super) fn contains_any(&self, text: &str) -> bool {
         let Some(blocks) = self.blocks.as_ref().filter(|_| text.is_ascii()) else {
             return self.phrases.is_match(text);
         };
         let text = text.as_bytes();
         let is_hit = |at: &usize| {
             text.get(*at..).and_then(|rest| rest.first_chunk()).is_some_and(|block| {
-                let place = place(block);
-                blocks[place / 64] >> (place % 64) & 1 == 1
+                let hash = block_hash(block);
+                blocks[hash / 64] >> (hash % 64) & 1 == 1
             })
         };
         (0..text.len()).step_by(STRIDE).filter(is_hit).any(|at| {
-            let around = at.saturating_sub(self.longest)..text.len().min(at + self.longest);
+            let around = at.saturating_sub(self.max_phrase_bytes)..text.len().min(at + self.max_phrase_bytes);
             self.phrases.is_match(&text[around])
         })
     }
 
-    /// How many of the phrases a text has.
+    /// Number of different phrases in the text.
     pub(super) fn count(&self, text: &str) -> u32 {
-        if !self.finds_any(text) {
+        if !self.contains_any(text) {
             return 0;
         }
         let found = self.phrases.find_overlapping_iter(text);
@@ -67,37 +66,37 @@ impl Sieve {
 fn blocks_of(phrases: &[&str]) -> Option<Box<[u64; WORDS]>> {
     let mut blocks = Box::new([0; WORDS]);
     for phrase in phrases.iter().filter(|phrase| phrase.is_ascii()) {
-        // Any part of it will do; the rarer it is, the fewer texts are looked at twice.
+        // The rarest part gives the fewest false positives.
         let frequent = |part: &&[u8]| part.iter().filter(|byte| FREQUENT.contains(byte)).count();
-        let part = phrase.as_bytes().windows(LEAST).min_by_key(frequent)?;
+        let part = phrase.as_bytes().windows(MIN_PART_BYTES).min_by_key(frequent)?;
         for block in part.windows(BLOCK).filter_map(|block| block.first_chunk()) {
-            let place = place(block);
-            blocks[place / 64] |= 1 << (place % 64);
+            let hash = block_hash(block);
+            blocks[hash / 64] |= 1 << (hash % 64);
         }
     }
     Some(blocks)
 }
 
-fn place(block: &[u8; BLOCK]) -> usize {
-    // The upper half of a product depends on all bytes.
+fn block_hash(block: &[u8; BLOCK]) -> usize {
+    // The upper half of the product depends on all bytes.
     (u32::from_le_bytes(*block).wrapping_mul(0x9e37_79b1) >> 16) as usize
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::phrases::{APPEALS, LEGAL};
+    use super::super::phrases::{LEGAL, SUBSCRIBE_PHRASES};
     use super::*;
     use proptest::prelude::*;
 
-    fn one_by_one(phrases: &[&str], text: &str) -> u32 {
+    fn reference_count(phrases: &[&str], text: &str) -> u32 {
         phrases.iter().map(|phrase| u32::from(text.contains(phrase))).sum()
     }
 
     #[test]
-    fn every_phrase_is_found_wherever_it_stands() {
-        for phrases in [LEGAL, APPEALS] {
-            let sieve = Sieve::new(phrases).unwrap();
-            assert!(sieve.blocks.is_some(), "a phrase is too short");
+    fn every_phrase_is_found_at_every_position() {
+        for phrases in [LEGAL, SUBSCRIBE_PHRASES] {
+            let matcher = PhraseMatcher::new(phrases).unwrap();
+            assert!(matcher.blocks.is_some(), "a phrase is too short");
             for phrase in phrases {
                 for text in [
                     phrase.to_string(),
@@ -105,25 +104,25 @@ mod tests {
                     format!("so, {phrase}"),
                     format!("{phrase}!"),
                 ] {
-                    assert!(sieve.count(&text) > 0, "{text}");
+                    assert!(matcher.count(&text) > 0, "{text}");
                 }
             }
         }
     }
 
     #[test]
-    fn short_phrases_are_found_as_well() {
-        let sieve = Sieve::new(&["no", "nothing"]).unwrap();
-        assert_eq!((sieve.count("so nothing"), sieve.count("so now"), sieve.count("so")), (2, 1, 0));
-        assert!(Sieve::new(&["many"; 129]).is_none());
+    fn short_phrases_are_found() {
+        let matcher = PhraseMatcher::new(&["no", "nothing"]).unwrap();
+        assert_eq!((matcher.count("so nothing"), matcher.count("so now"), matcher.count("so")), (2, 1, 0));
+        assert!(PhraseMatcher::new(&["many"; 129]).is_none());
     }
 
     proptest! {
         #[test]
-        fn one_pass_finds_what_each_search_finds(
+        fn equals_the_reference(
             places in prop::collection::vec((0usize..200, 0usize..3, 0usize..40), 0..6),
         ) {
-            let all = [LEGAL, APPEALS, &["cookies", "we", "the "]].concat();
+            let all = [LEGAL, SUBSCRIBE_PHRASES, &["cookies", "we", "the "]].concat();
             let text: String = places
                 .iter()
                 .map(|(place, gap, cut)| {
@@ -131,10 +130,10 @@ mod tests {
                     format!("{phrase}{}", ["", " ", ", and "][*gap])
                 })
                 .collect();
-            for phrases in [LEGAL, APPEALS] {
-                let sieve = Sieve::new(phrases).unwrap();
-                prop_assert_eq!(sieve.count(&text), one_by_one(phrases, &text));
-                prop_assert_eq!(sieve.finds_any(&text), one_by_one(phrases, &text) > 0);
+            for phrases in [LEGAL, SUBSCRIBE_PHRASES] {
+                let matcher = PhraseMatcher::new(phrases).unwrap();
+                prop_assert_eq!(matcher.count(&text), reference_count(phrases, &text));
+                prop_assert_eq!(matcher.contains_any(&text), reference_count(phrases, &text) > 0);
             }
         }
     }
