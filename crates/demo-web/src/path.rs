@@ -1,19 +1,19 @@
-//! Spellings of one path: a server answers to all of them, as real servers do.
+//! Path normalisation, so that the server accepts every equivalent form of a path.
 
-/// The path and query in the spelling by which pages are kept: dot segments resolved, escapes of unreserved
-/// characters decoded, hexadecimal digits in upper case, no empty query.
-pub(crate) fn usual(path_and_query: &str) -> String {
+/// Normalises a path and query: dot segments resolved, unreserved characters decoded, hex digits in upper case, no empty
+/// query.
+pub(crate) fn normalise(path_and_query: &str) -> String {
     let decoded = decode_unreserved(path_and_query);
     let (path, query) = match decoded.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (decoded.as_str(), None),
     };
-    let mut usual = without_dots(path);
+    let mut normal = without_dots(path);
     if let Some(query) = query.filter(|query| !query.is_empty()) {
-        usual.push('?');
-        usual.push_str(query);
+        normal.push('?');
+        normal.push_str(query);
     }
-    usual
+    normal
 }
 
 fn decode_unreserved(text: &str) -> String {
@@ -40,31 +40,31 @@ fn decode_unreserved(text: &str) -> String {
 }
 
 fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+    let mut resolved: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         match segment {
             "." | ".." => {
                 if segment == ".." {
-                    kept.pop();
+                    resolved.pop();
                 }
                 if is_last {
-                    kept.push("");
+                    resolved.push("");
                 }
             }
-            _ => kept.push(segment),
+            _ => resolved.push(segment),
         }
     }
-    format!("/{}", kept.join("/"))
+    format!("/{}", resolved.join("/"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::usual;
+    use super::normalise;
 
     #[test]
-    fn spellings_of_one_path_become_one() {
+    fn equivalent_paths_are_equal() {
         for (spelling, expected) in [
             ("/", "/"),
             ("/a/./b/../c", "/a/c"),
@@ -76,7 +76,7 @@ mod tests {
             ("/100%", "/100%"),
             ("/%zz%2", "/%zz%2"),
         ] {
-            assert_eq!(usual(spelling), expected, "{spelling}");
+            assert_eq!(normalise(spelling), expected, "{spelling}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers: what a server says to a request for one URL, and how often it fails first.
+//! Responses of the server for one URL, and faults before them.
 
 use crate::random::fingerprint;
 use bytes::Bytes;
@@ -14,22 +14,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// When the oldest page was last changed: 2024-01-01. A day fits between any two of them.
+/// `Last-Modified` of the oldest page: 2024-01-01. The others are whole days later.
 const FIRST_CHANGE: u64 = 1_704_067_200;
 
-/// An answer to a request: its status, its headers and its body.
+/// Response of a page: status, headers and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// The status.
+pub struct PageResponse {
+    /// Status.
     pub status: StatusCode,
-    /// The headers, without those that a connection needs.
+    /// Headers, without those of the connection.
     pub headers: HeaderMap,
-    /// The body.
+    /// Body.
     pub body: Bytes,
 }
 
-impl Answer {
-    /// A page in UTF-8.
+impl PageResponse {
+    /// Page in UTF-8.
     pub(crate) fn html(html: impl Into<Bytes>) -> Self {
         Self::of_type("text/html; charset=utf-8", html)
     }
@@ -40,7 +40,7 @@ impl Answer {
         Self { status: StatusCode::OK, headers, body: body.into() }
     }
 
-    /// A status with a short page that says so.
+    /// Status with a short page.
     pub(crate) fn status(status: StatusCode) -> Self {
         let reason = status.canonical_reason().unwrap_or("error");
         let body = format!("<!DOCTYPE html>\n<title>{reason}</title>\n<p>{status}</p>\n");
@@ -58,7 +58,7 @@ impl Answer {
         self
     }
 
-    /// Lets caches ask whether it has changed: by an ETag of its body, by a date, or by both.
+    /// Adds validators: an ETag, a date, or both.
     pub(crate) fn conditional(mut self, which: usize) -> Self {
         if which % 3 != 1 {
             let tag = format!("\"{:016x}\"", fingerprint(&self.body));
@@ -71,25 +71,25 @@ impl Answer {
         self.with(CACHE_CONTROL, "no-cache")
     }
 
-    /// Whether a request with these headers has this version already.
-    pub(crate) fn is_known(&self, asked: &HeaderMap) -> bool {
+    /// Whether the validators of a conditional request match this version.
+    pub(crate) fn matches_validators(&self, request: &HeaderMap) -> bool {
         if self.status != StatusCode::OK {
             return false;
         }
-        if let Some(known) = asked.get(IF_NONE_MATCH) {
-            // RFC 9110: with this header there, the date is not looked at.
+        if let Some(tags) = request.get(IF_NONE_MATCH) {
+            // RFC 9110: `If-None-Match` takes precedence over the date.
             let Some(tag) = self.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else { return false };
-            return known.to_str().is_ok_and(|known| {
-                known.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|k| k == tag || k == "*")
+            return tags.to_str().is_ok_and(|tags| {
+                tags.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|k| k == tag || k == "*")
             });
         }
-        match (date(asked, &IF_MODIFIED_SINCE), date(&self.headers, &LAST_MODIFIED)) {
+        match (date(request, &IF_MODIFIED_SINCE), date(&self.headers, &LAST_MODIFIED)) {
             (Some(since), Some(changed)) => changed <= since,
             _ => false,
         }
     }
 
-    /// What is said to who has this version already.
+    /// Status 304 for this version.
     pub(crate) fn not_modified(&self) -> Self {
         let mut headers = self.headers.clone();
         headers.remove(CONTENT_TYPE);
@@ -101,41 +101,41 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// How a request goes wrong before there is an answer.
+/// Fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// This status.
+pub(crate) enum Fault {
+    /// Error status.
     Status(StatusCode),
-    /// 503, with so many seconds in `Retry-After`.
-    Later(u32),
-    /// The connection is reset.
+    /// Status 503 with `Retry-After` in seconds.
+    RetryAfter(u32),
+    /// Connection reset.
     Reset,
 }
 
-/// An answer, and the trouble that comes before it.
+/// Response with a fault before it.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    pub(crate) answer: Answer,
-    /// What goes wrong, and how often; for ever if that is `u32::MAX`.
-    pub(crate) trouble: Option<(Trouble, u32)>,
-    tries: AtomicU32,
+    pub(crate) response: PageResponse,
+    /// Fault and its number of occurrences; `u32::MAX` means always.
+    pub(crate) fault: Option<(Fault, u32)>,
+    attempts: AtomicU32,
 }
 
 impl Resource {
-    pub(crate) fn new(answer: Answer, trouble: Option<(Trouble, u32)>) -> Self {
-        Self { answer, trouble, tries: AtomicU32::new(0) }
+    pub(crate) fn new(response: PageResponse, fault: Option<(Fault, u32)>) -> Self {
+        Self { response, fault, attempts: AtomicU32::new(0) }
     }
 
-    /// Counts a try; the trouble that it meets.
-    pub(crate) fn meet(&self) -> Option<Trouble> {
-        let (trouble, times) = self.trouble?;
+    /// Counts an attempt, and returns its fault.
+    pub(crate) fn next_fault(&self) -> Option<Fault> {
+        let (fault, times) = self.fault?;
         if times == u32::MAX {
-            return Some(trouble);
+            return Some(fault);
         }
-        (self.tries.fetch_add(1, Ordering::Relaxed) < times).then_some(trouble)
+        (self.attempts.fetch_add(1, Ordering::Relaxed) < times).then_some(fault)
     }
 
     pub(crate) fn fails_always(&self) -> bool {
-        self.trouble.is_some_and(|(_, times)| times == u32::MAX)
+        self.fault.is_some_and(|(_, times)| times == u32::MAX)
     }
 }

@@ -1,58 +1,56 @@
-//! The truth about a web: what a correct crawler ends up with, and what it leaves alone.
+//! Ground truth of a web: the expected result of a correct crawler.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What a crawler that starts at [`start`](Self::start), reads the sitemap there and follows every link must end up with.
+/// Expected result of a crawler that starts at [`start`](Self::start), reads the sitemap there and follows every link.
 ///
-/// All URLs are absolute and in normal form: lower-case host, no fragment, no dot segments, escapes in upper case and
-/// only where they are needed.
+/// All URLs are absolute and normalised: lower-case host, no fragment, no dot segments, minimal escapes in upper case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Truth {
-    /// Where the crawl begins.
+    /// Seed URLs.
     pub start: Vec<String>,
-    /// What must be in the index, each exactly once.
+    /// Pages that must be in the index, each exactly once.
     pub indexed: BTreeMap<String, Indexed>,
-    /// What may be asked for and must not be in the index, and why.
+    /// URLs that may be requested and must not be in the index, with the reason.
     pub not_indexed: BTreeMap<String, Why>,
-    /// What fails however often it is tried, and must end as a dead letter.
+    /// URLs that always fail and must end as dead letters.
     pub dead: BTreeSet<String>,
-    /// What robots.txt disallows: never to be asked for.
+    /// URLs that robots.txt disallows.
     pub forbidden: BTreeSet<String>,
-    /// What only `nofollow` links lead to: never asked for by a crawler that honours them.
+    /// URLs with `nofollow` links only.
     pub unfollowed: BTreeSet<String>,
-    /// What no link leads to, only the sitemap of the start's host: in [`indexed`](Self::indexed) too, and out of reach
-    /// for a crawler that does not read sitemaps.
+    /// Pages that only the sitemap of the seed's host lists; in [`indexed`](Self::indexed) too.
     pub only_in_sitemaps: BTreeSet<String>,
-    /// Other spellings that links use, and the URL in normal form that each stands for.
+    /// Equivalent forms of URLs in links, with their normalised URLs.
     pub spellings: BTreeMap<String, String>,
-    /// How URLs begin of which there is no end. A crawler may have some of them, but not for ever.
+    /// URL prefixes of crawler traps. A crawler may index some of their URLs.
     pub endless: Vec<String>,
 }
 
-/// A page that must be in the index.
+/// Page that must be in the index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Indexed {
-    /// Its title, which no other page has, copies excepted.
+    /// Title, unique except for duplicates.
     pub title: String,
-    /// A word of its text that no other page has, copies excepted. Webs made for reading have none.
+    /// Word of its text, unique except for duplicates; `None` in the demo web.
     pub word: Option<String>,
-    /// The page that it repeats.
+    /// Page that it duplicates.
     pub duplicate: Option<Duplicate>,
 }
 
-/// How a page repeats another one.
+/// Kind of duplicate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Duplicate {
-    /// Byte by byte the page at this URL.
+    /// Exact duplicate of the page at this URL.
     Copy(String),
-    /// The page at this URL with another title and at most a word or two changed.
+    /// Near-duplicate of the page at this URL: another title, and a word or two changed.
     Near(String),
 }
 
 impl Duplicate {
-    /// The URL of the page that is repeated.
+    /// URL of the original.
     #[must_use]
     pub fn of(&self) -> &str {
         match self {
@@ -61,48 +59,48 @@ impl Duplicate {
     }
 }
 
-/// Why a URL is not in the index.
+/// Reason why a URL is not in the index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The page asks for it, in its `<meta>` or in a header.
+    /// `noindex` in `<meta>` or a header.
     Noindex,
-    /// The page names another URL as its canonical one.
+    /// Another canonical URL.
     Canonical(String),
-    /// It redirects, in the end to this URL.
+    /// Redirect chain to this URL.
     Redirect(String),
-    /// It redirects in a circle.
+    /// Redirect loop.
     RedirectLoop,
-    /// It has this status, which trying again does not change.
+    /// Permanent error status.
     Status(u16),
-    /// It is not a page.
+    /// Not HTML.
     NotHtml,
-    /// It fails however often it is tried; see [`Truth::dead`].
+    /// Permanent failure; see [`Truth::dead`].
     Fails,
 }
 
-/// Whether a crawler keeps pages that repeat others.
+/// Treatment of duplicates by a crawler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
-    /// Each URL has its document.
+    /// Every URL has a document.
     Kept,
-    /// Of pages that are copies or nearly so, at least one has a document and the others may.
+    /// At least one of the duplicates has a document.
     Folded,
 }
 
-/// What an index has that differs from the truth. Empty lists mean that it is right.
+/// Differences between an index and the ground truth.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Differences {
     /// Missing in the index.
     pub missing: Vec<String>,
-    /// In the index, and should not be.
+    /// In the index, but not expected.
     pub unexpected: Vec<String>,
     /// In the index more than once.
     pub twice: Vec<String>,
 }
 
 impl Differences {
-    /// Whether there are none.
+    /// Whether there are no differences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.unexpected.is_empty() && self.twice.is_empty()
@@ -110,11 +108,11 @@ impl Differences {
 }
 
 impl Truth {
-    /// Compares the URLs of all documents of an index with the truth.
-    pub fn compare(&self, found: impl IntoIterator<Item = String>, duplicates: Duplicates) -> Differences {
+    /// Compares the URLs of all documents of an index with the ground truth.
+    pub fn compare(&self, indexed: impl IntoIterator<Item = String>, duplicates: Duplicates) -> Differences {
         let mut differences = Differences::default();
         let mut seen: HashSet<String> = HashSet::new();
-        for url in found {
+        for url in indexed {
             if seen.contains(&url) {
                 differences.twice.push(url);
                 continue;
@@ -138,19 +136,19 @@ impl Truth {
         differences
     }
 
-    /// Whether a URL is one of those of which there is no end.
+    /// Whether a URL belongs to a crawler trap.
     #[must_use]
     pub fn is_endless(&self, url: &str) -> bool {
         self.endless.iter().any(|start| url.starts_with(start.as_str()))
     }
 
-    /// Pages and what they repeat, copies and near ones: `(the other, the first)`.
+    /// Duplicates with their originals.
     pub fn duplicates(&self) -> impl Iterator<Item = (&str, &Duplicate)> {
         self.indexed.iter().filter_map(|(url, page)| Some((url.as_str(), page.duplicate.as_ref()?)))
     }
 
-    /// What must never be asked for: what robots.txt disallows, what only `nofollow` links lead to, and spellings
-    /// that are not in normal form.
+    /// URLs that must never be requested: disallowed ones, those with `nofollow` links only, and forms that are not
+    /// normalised.
     pub fn untouched(&self) -> impl Iterator<Item = &str> {
         let spellings = self.spellings.keys().filter(|spelling| !spelling.contains('#'));
         self.forbidden.iter().chain(&self.unfollowed).chain(spellings).map(String::as_str)
@@ -184,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn a_right_index_has_no_differences() {
+    fn a_correct_index_has_no_differences() {
         assert!(compare(&["a", "b", "c", "trap/1"], Duplicates::Kept).is_empty());
         assert!(compare(&["b", "c"], Duplicates::Folded).is_empty());
     }
 
     #[test]
-    fn each_difference_is_named() {
+    fn each_difference_is_reported() {
         assert_eq!(compare(&["a", "c"], Duplicates::Kept).missing, ["b"]);
         assert_eq!(compare(&["c"], Duplicates::Folded).missing, ["a", "b"]);
         assert_eq!(compare(&["a", "b", "c", "d"], Duplicates::Kept).unexpected, ["d"]);

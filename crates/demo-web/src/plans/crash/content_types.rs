@@ -1,7 +1,7 @@
-//! Other kinds of content of the crash web: files that are no pages, and pages in other charsets.
+//! Other content types of the crash web: files that are not HTML, and pages in other charsets.
 
 use super::Crash;
-use crate::{answer::Answer, truth::Why};
+use crate::{ground_truth::Why, response::PageResponse};
 use encoding_rs::{EUC_KR, Encoding, GB18030, KOI8_R, SHIFT_JIS, WINDOWS_1252};
 
 const FILES: [(&str, &str, &[u8]); 6] = [
@@ -21,18 +21,18 @@ const FILES: [(&str, &str, &[u8]); 6] = [
     ("/files/style-{}.css", "text/css", b"body { color: black }\n"),
 ];
 
-/// A text in another language and charset.
-struct Foreign {
+/// Text in another language and charset.
+struct CharsetSample {
     encoding: &'static Encoding,
-    /// Says the charset in the header; without it the page says so itself.
+    /// Header with the charset; without it the page has a `<meta>` charset.
     content_type: Option<&'static str>,
     language: &'static str,
     title: &'static str,
     text: &'static str,
 }
 
-const FOREIGN: [Foreign; 6] = [
-    Foreign {
+const CHARSET_SAMPLES: [CharsetSample; 6] = [
+    CharsetSample {
         encoding: WINDOWS_1252,
         content_type: Some("text/html; charset=windows-1252"),
         language: "fr",
@@ -40,7 +40,7 @@ const FOREIGN: [Foreign; 6] = [
         text: "Chaque matin, les pêcheurs arrivent à l’aube et déchargent leurs caisses sur le quai glacé. \
                Les cuisinières goûtent, marchandent, et repartent avec du merlan à deux € le kilo.",
     },
-    Foreign {
+    CharsetSample {
         encoding: WINDOWS_1252,
         content_type: None,
         language: "de",
@@ -48,7 +48,7 @@ const FOREIGN: [Foreign; 6] = [
         text: "Früher fuhr hier nur eine Fähre, und wer zu spät kam, mußte bis zum Morgen warten. Seit es die \
                Brücke gibt, hören die Gänse den Zug schon von weitem und flüchten ins Röhricht.",
     },
-    Foreign {
+    CharsetSample {
         encoding: SHIFT_JIS,
         content_type: None,
         language: "ja",
@@ -56,7 +56,7 @@ const FOREIGN: [Foreign; 6] = [
         text: "港の朝は早い。漁師たちは夜明け前に船を出し、日が昇るころには魚を積んで帰ってくる。\
                市場では声が飛び交い、猫が足もとで待っている。",
     },
-    Foreign {
+    CharsetSample {
         encoding: KOI8_R,
         content_type: Some("text/html; charset=koi8-r"),
         language: "ru",
@@ -64,14 +64,14 @@ const FOREIGN: [Foreign; 6] = [
         text: "Старая мельница стоит у реки уже двести лет. Мельник говорит, что зимой колесо поёт, \
                а весной молчит, потому что вода слишком высока.",
     },
-    Foreign {
+    CharsetSample {
         encoding: EUC_KR,
         content_type: Some("text/html; charset=euc-kr"),
         language: "ko",
         title: "산속의 절",
         text: "산속의 절에는 오래된 종이 하나 있다. 저녁마다 스님이 종을 치면 마을 사람들은 일을 멈추고 귀를 기울인다.",
     },
-    Foreign {
+    CharsetSample {
         encoding: GB18030,
         content_type: None,
         language: "zh",
@@ -83,28 +83,28 @@ const FOREIGN: [Foreign; 6] = [
 pub(super) fn add(crash: &mut Crash<'_>) {
     for (path, content_type, bytes) in FILES {
         let place = crash.place(path);
-        crash.draft.put(&place, Answer::of_type(content_type, bytes).conditional(2));
+        crash.draft.put(&place, PageResponse::of_type(content_type, bytes).conditional(2));
         crash.draft.deny(&place, Why::NotHtml);
-        crash.hang(&place, "A file");
+        crash.link_twice(&place, "A file");
     }
-    for foreign in FOREIGN {
+    for sample in CHARSET_SAMPLES {
         let place = crash.place("/abroad/{}");
         let mut article = crash.ordinary_article();
-        article.title = format!("{} {}", foreign.title, crash.numbered);
-        article.paragraphs.insert(0, foreign.text.to_owned());
-        let links = crash.ways_back();
+        article.title = format!("{} {}", sample.title, crash.numbered);
+        article.paragraphs.insert(0, sample.text.to_owned());
+        let links = crash.links_back();
         let mut html = article.html(links);
-        html.language = foreign.language;
-        // An empty declaration keeps the layout from saying UTF-8.
-        html.head = match foreign.content_type {
+        html.language = sample.language;
+        // An empty declaration suppresses the default one.
+        html.head = match sample.content_type {
             Some(_) => "<!-- charset= is in the header -->\n".to_owned(),
-            None => format!("<meta charset=\"{}\">\n", foreign.encoding.name().to_ascii_lowercase()),
+            None => format!("<meta charset=\"{}\">\n", sample.encoding.name().to_ascii_lowercase()),
         };
         let text = html.render();
-        let (bytes, _, _) = foreign.encoding.encode(&text);
-        let answer = Answer::of_type(foreign.content_type.unwrap_or("text/html"), bytes.into_owned());
+        let (bytes, _, _) = sample.encoding.encode(&text);
+        let answer = PageResponse::of_type(sample.content_type.unwrap_or("text/html"), bytes.into_owned());
         crash.draft.put(&place, answer.conditional(2));
         crash.draft.expect(&place, &article.title, Some(article.word), None);
-        crash.hang(&place, "Abroad");
+        crash.link_twice(&place, "Abroad");
     }
 }

@@ -1,7 +1,7 @@
-//! Rules of the crash web: robots.txt, `nofollow`, `noindex`.
+//! Robots rules of the crash web: robots.txt, `nofollow`, `noindex`.
 
 use super::{Crash, HOSTS};
-use crate::{answer::Answer, draft::Place, html::Link, truth::Why};
+use crate::{draft::Place, ground_truth::Why, html::Link, response::PageResponse};
 use hyper::header::HeaderName;
 
 pub(super) fn add(crash: &mut Crash<'_>) {
@@ -19,13 +19,13 @@ fn robots(crash: &mut Crash<'_>) {
         );
         let secret = Place::new(host, format!("/private/room-{host}"));
         let article = crash.ordinary_article();
-        let links = crash.ways_back();
+        let links = crash.links_back();
         crash.draft.forbidden(&secret, &article.html(links));
-        crash.hang(&secret, "No entry");
+        crash.link_twice(&secret, "No entry");
         if host % 8 == 0 {
             let open = Place::new(host, format!("/private/open-{host}"));
             crash.page(&open);
-            crash.hang(&open, "Open house");
+            crash.link_twice(&open, "Open house");
         }
     }
 }
@@ -35,9 +35,9 @@ fn nofollow(crash: &mut Crash<'_>) {
         let place = crash.place("/advert/{}");
         unfollowed(crash, &place);
         let link = Link::to(crash.draft.url(&place), "Paid for").nofollow();
-        crash.hang_link(&link);
+        crash.link_twice_with(&link);
     }
-    // A page whose links are all not to be followed, and which is indexed itself.
+    // A page with `nofollow` in its `<meta>`, which is indexed itself.
     let (one, other) = (crash.place("/guest/{}"), crash.place("/guest/{}"));
     unfollowed(crash, &one);
     unfollowed(crash, &other);
@@ -45,7 +45,7 @@ fn nofollow(crash: &mut Crash<'_>) {
     let book = crash.place("/guest-book/{}");
     let article = crash.ordinary_article();
     crash.draft.page(&book, &article.html(links).robots("nofollow"), Some(article.word));
-    crash.hang(&book, "The guest book");
+    crash.link_twice(&book, "The guest book");
 }
 
 fn unfollowed(crash: &mut Crash<'_>, place: &Place) {
@@ -53,7 +53,7 @@ fn unfollowed(crash: &mut Crash<'_>, place: &Place) {
     crash.draft.unfollowed(place, &article.html(Vec::new()));
 }
 
-/// Pages that do not want to be indexed. Their links count, and lead to pages that nothing else links to.
+/// `noindex` pages, whose links lead to pages without other links.
 fn noindex(crash: &mut Crash<'_>) {
     for number in 0..4 {
         let (place, behind) = (crash.place("/list/{}"), crash.place("/listed/{}"));
@@ -61,12 +61,12 @@ fn noindex(crash: &mut Crash<'_>) {
         let article = crash.ordinary_article();
         let html = article.html(vec![Link::to(crash.draft.url(&behind), "Behind the list")]);
         let answer = match number {
-            0 => Answer::html(html.render()).with(HeaderName::from_static("x-robots-tag"), "noindex"),
-            1 => Answer::html(html.robots("NOINDEX, follow").render()),
-            _ => Answer::html(html.robots("noindex").render()),
+            0 => PageResponse::html(html.render()).with(HeaderName::from_static("x-robots-tag"), "noindex"),
+            1 => PageResponse::html(html.robots("NOINDEX, follow").render()),
+            _ => PageResponse::html(html.robots("noindex").render()),
         };
         crash.draft.put(&place, answer);
         crash.draft.deny(&place, Why::Noindex);
-        crash.hang(&place, "A list");
+        crash.link_twice(&place, "A list");
     }
 }

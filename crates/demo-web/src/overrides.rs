@@ -1,8 +1,8 @@
-//! What a test changes while a web is served: pages, and whether hosts answer at all.
+//! Changes to a web while it is served: page contents and failures of hosts.
 
 use crate::{
-    answer::Answer,
     random::{Random, fingerprint},
+    response::PageResponse,
     text,
     web::Web,
 };
@@ -18,40 +18,40 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How a host fails from now on.
+/// Failure of a whole host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// 503, with `Retry-After` in seconds if that is said.
+    /// Status 503.
     Unavailable {
         /// Seconds in `Retry-After`.
         retry_after: Option<u32>,
     },
-    /// 429, with `Retry-After` in seconds if that is said.
+    /// Status 429.
     TooManyRequests {
         /// Seconds in `Retry-After`.
         retry_after: Option<u32>,
     },
-    /// No answer comes; whoever waits is reset when the host recovers.
+    /// No response; pending requests are reset when the host recovers.
     Hang,
-    /// The connection is reset.
+    /// Connection reset.
     Reset,
 }
 
-/// What a page has become.
+/// New version of a changed page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
-    /// A word that the page has now and no page had before. The word that it had alone is gone.
+pub struct PageChange {
+    /// Unique word of the new version; the unique word of the old one is gone.
     pub word: String,
-    /// The ETag of the new version.
+    /// ETag of the new version.
     pub etag: String,
 }
 
-/// What differs from the plan, and since when hosts fail.
+/// Changed pages and failures of hosts.
 #[derive(Debug)]
-pub(crate) struct Live {
-    /// So that a web in which nothing was changed takes no lock.
+pub(crate) struct Overrides {
+    /// Whether there are any changes, so that an unchanged web takes no lock.
     any_changes: AtomicBool,
-    changes: RwLock<HashMap<(usize, String), Answer>>,
+    changes: RwLock<HashMap<(usize, String), PageResponse>>,
     versions: AtomicU64,
     hosts: Vec<HostState>,
 }
@@ -62,7 +62,7 @@ struct HostState {
     failure: watch::Sender<Option<Failure>>,
 }
 
-impl Live {
+impl Overrides {
     pub(crate) fn new(hosts: usize) -> Self {
         let state = || HostState { failing: AtomicBool::new(false), failure: watch::Sender::new(None) };
         Self {
@@ -73,8 +73,8 @@ impl Live {
         }
     }
 
-    /// What a place has become, if it was changed.
-    pub(crate) fn changed(&self, host: usize, path: &str) -> Option<Answer> {
+    /// Response of a changed page.
+    pub(crate) fn changed(&self, host: usize, path: &str) -> Option<PageResponse> {
         if !self.any_changes.load(Ordering::Acquire) {
             return None;
         }
@@ -82,14 +82,14 @@ impl Live {
         changes.get(&(host, path.to_owned())).cloned()
     }
 
-    pub(crate) fn put(&self, host: usize, path: &str, answer: Answer) {
+    pub(crate) fn put(&self, host: usize, path: &str, answer: PageResponse) {
         let mut changes = self.changes.write();
         changes.insert((host, path.to_owned()), answer);
         self.any_changes.store(true, Ordering::Release);
     }
 
-    /// Writes a new version of a page.
-    pub(crate) fn rewrite(&self, web: &Web, url: &str) -> Option<Changed> {
+    /// Creates a new version of a page.
+    pub(crate) fn rewrite(&self, web: &Web, url: &str) -> Option<PageChange> {
         let (host, path) = web.locate(url)?;
         let before = self.changed(host, path).or_else(|| web.answer(url))?;
         if before.status != StatusCode::OK {
@@ -101,11 +101,11 @@ impl Live {
         let body = rewritten(&before.body, own_word, &word, version);
         let etag = format!("\"{:016x}\"", fingerprint(&body));
         let now = SystemTime::now() + Duration::from_secs(version);
-        let answer = Answer { body: body.into(), ..before }
+        let answer = PageResponse { body: body.into(), ..before }
             .with(ETAG, &etag)
             .with(LAST_MODIFIED, &httpdate::fmt_http_date(now));
         self.put(host, path, answer);
-        Some(Changed { word, etag })
+        Some(PageChange { word, etag })
     }
 
     pub(crate) fn fail(&self, host: usize, failure: Option<Failure>) {
@@ -122,17 +122,16 @@ impl Live {
         *state.failure.borrow()
     }
 
-    /// Waits until a host no longer hangs.
+    /// Waits until the host no longer hangs.
     pub(crate) async fn while_hanging(&self, host: usize) {
         let mut failure = self.hosts[host].failure.subscribe();
-        // It ends in an error only when this very object is gone, and then nobody waits.
+        // An error means that the sender is gone, and with it the server.
         let _ = failure.wait_for(|failure| *failure != Some(Failure::Hang)).await;
     }
 }
 
-/// A page with its own word replaced, and three new paragraphs, so that it is no longer nearly what it was.
-///
-/// It works on bytes, since all charsets that the webs use write these words as ASCII does.
+/// Page with another unique word and new paragraphs, so that it is no near-duplicate of the old version. On bytes, since
+/// all charsets of the webs are supersets of ASCII.
 fn rewritten(body: &[u8], own_word: Option<&str>, word: &str, version: u64) -> Vec<u8> {
     let own = own_word.unwrap_or_default().as_bytes();
     let mut out = Vec::with_capacity(body.len() + 2048);
@@ -147,18 +146,18 @@ fn rewritten(body: &[u8], own_word: Option<&str>, word: &str, version: u64) -> V
         }
         if !added && rest.starts_with(end) {
             added = true;
-            push_news(&mut out, word, version);
+            push_new_paragraphs(&mut out, word, version);
         }
         out.push(rest[0]);
         rest = &rest[1..];
     }
     if !added {
-        push_news(&mut out, word, version);
+        push_new_paragraphs(&mut out, word, version);
     }
     out
 }
 
-fn push_news(out: &mut Vec<u8>, word: &str, version: u64) {
+fn push_new_paragraphs(out: &mut Vec<u8>, word: &str, version: u64) {
     let mut random = Random::of(0x00C4_A66E, version);
     out.extend_from_slice(format!("<p>Changed since: {word}.</p>\n").as_bytes());
     for paragraph in text::paragraphs(&mut random, 150) {

@@ -1,59 +1,59 @@
-//! A tiny crawler over a web in memory: breadth first, one rule after the other, no network.
+//! Reference crawler over a web in memory: breadth first, without network.
 
 use crawlway_demo_web::Web;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use url::Url;
 
-/// What the walk has found.
+/// Result of a crawl.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
-    /// What was asked for.
-    pub(crate) asked: BTreeSet<String>,
+pub(crate) struct Crawl {
+    /// Requested URLs.
+    pub(crate) requested: BTreeSet<String>,
     /// Pages to be indexed, with their titles.
     pub(crate) indexed: BTreeMap<String, String>,
-    /// What gave no answer.
+    /// URLs without a response.
     pub(crate) failed: BTreeSet<String>,
-    /// What robots.txt kept it from.
+    /// URLs that robots.txt disallows.
     pub(crate) disallowed: BTreeSet<String>,
-    /// Links as they are written, made absolute.
+    /// Links before normalisation, made absolute.
     pub(crate) written: BTreeSet<String>,
-    /// URLs without end that were met, walked or not.
+    /// Discovered URLs of crawler traps.
     pub(crate) endless: BTreeSet<String>,
 }
 
-/// Walks the web from its start; of URLs without end only so many of each kind.
-pub(crate) fn walk(web: &Web, most_endless: usize) -> Walk {
-    let mut walk = Walk::default();
+/// Crawls a web from its seeds, with a maximum number of URLs per trap.
+pub(crate) fn crawl(web: &Web, max_endless: usize) -> Crawl {
+    let mut crawl = Crawl::default();
     let mut queue: VecDeque<String> = web.truth().start.iter().cloned().collect();
     queue.extend(web.truth().start.iter().flat_map(|start| in_sitemap(web, &origin(start))));
     let mut seen: HashSet<String> = queue.iter().cloned().collect();
-    let mut walked_endless = vec![0; web.truth().endless.len()];
+    let mut crawled_endless = vec![0; web.truth().endless.len()];
     while let Some(url) = queue.pop_front() {
         if let Some(trap) = web.truth().endless.iter().position(|start| url.starts_with(start.as_str())) {
-            walk.endless.insert(url.clone());
-            walked_endless[trap] += 1;
-            if walked_endless[trap] > most_endless {
+            crawl.endless.insert(url.clone());
+            crawled_endless[trap] += 1;
+            if crawled_endless[trap] > max_endless {
                 continue;
             }
         }
         if !allowed(web, &url) {
-            walk.disallowed.insert(url);
+            crawl.disallowed.insert(url);
             continue;
         }
-        walk.asked.insert(url.clone());
-        for link in visit(web, &url, &mut walk) {
+        crawl.requested.insert(url.clone());
+        for link in visit(web, &url, &mut crawl) {
             if seen.insert(link.clone()) {
                 queue.push_back(link);
             }
         }
     }
-    walk
+    crawl
 }
 
-/// One page; the links to follow from it, in normal form.
-fn visit(web: &Web, url: &str, walk: &mut Walk) -> Vec<String> {
+/// Visits one page, and returns its links in normal form.
+fn visit(web: &Web, url: &str, crawl: &mut Crawl) -> Vec<String> {
     let Some(answer) = web.answer(url) else {
-        walk.failed.insert(url.to_owned());
+        crawl.failed.insert(url.to_owned());
         return Vec::new();
     };
     let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -69,7 +69,7 @@ fn visit(web: &Web, url: &str, walk: &mut Walk) -> Vec<String> {
     let noindex = robots.contains("noindex") || header("x-robots-tag").contains("noindex");
     if !noindex && canonical.is_none_or(|to| to == url) {
         let title = html.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
-        walk.indexed.insert(url.to_owned(), unescaped(title.unwrap_or("")));
+        crawl.indexed.insert(url.to_owned(), unescaped(title.unwrap_or("")));
     }
     if robots.contains("nofollow") {
         return Vec::new();
@@ -79,7 +79,7 @@ fn visit(web: &Web, url: &str, walk: &mut Walk) -> Vec<String> {
     for anchor in html.split("<a ").skip(1) {
         let href = unescaped(after(anchor, "href=\"").expect("an address"));
         let written = if href.starts_with("http") { href.clone() } else { format!("{}{href}", origin(url)) };
-        walk.written.insert(written);
+        crawl.written.insert(written);
         if !anchor.split('>').next().unwrap_or("").contains("nofollow") {
             links.push(normal(&base.join(&href).expect("a link")));
         }
@@ -87,14 +87,14 @@ fn visit(web: &Web, url: &str, walk: &mut Walk) -> Vec<String> {
     links
 }
 
-/// The pages that the sitemap of a host names, if there is one.
+/// Pages in the sitemap of a host.
 pub(crate) fn in_sitemap(web: &Web, origin: &str) -> Vec<String> {
     let Some(sitemap) = web.answer(&format!("{origin}/sitemap.xml")) else { return Vec::new() };
     let xml = String::from_utf8_lossy(&sitemap.body).into_owned();
     xml.split("<loc>").skip(1).filter_map(|rest| Some(unescaped(rest.split("</loc>").next()?))).collect()
 }
 
-/// Whether robots.txt allows a URL: the longest rule decides.
+/// Whether robots.txt allows a URL, by the longest rule.
 fn allowed(web: &Web, url: &str) -> bool {
     let origin = origin(url);
     let path = &url[origin.len()..];
@@ -120,7 +120,7 @@ pub(crate) fn origin(url: &str) -> String {
     url[..end].to_owned()
 }
 
-/// The normal form: no fragment, no empty query, unreserved characters unescaped, upper-case escapes.
+/// Normal form of a URL: no fragment, no empty query, unreserved characters decoded, upper-case escapes.
 pub(crate) fn normal(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
