@@ -397,20 +397,6 @@ fn push_query(normal: &mut String, query: &str, options: &UrlOptions) {
 mod tests {
     use super::*;
 
-    fn normal(input: &str) -> String {
-        normalise(input, &UrlOptions::default()).map_or_else(|error| format!("error: {error}"), String::from)
-    }
-
-    #[test]
-    fn normalisation_of_broken_escapes_is_idempotent() {
-        for input in ["http://h/%%34%31", "http://h/%4%31", "http://h/%", "http://h/%zz%41", "http://h/%2%35"]
-        {
-            let once = normal(input);
-            assert_eq!(normal(&once), once, "from {input}");
-        }
-        assert_eq!(normal("http://h/%zz%41"), "http://h/%zzA");
-    }
-
     #[test]
     fn the_fast_path_equals_the_parser() {
         let base = normalise("https://example.com:8443/a/b?c", &UrlOptions::default()).unwrap();

@@ -94,16 +94,6 @@ proptest! {
         prop_assert_eq!(before.crawl_delay(AGENT), after.crawl_delay(AGENT));
         prop_assert_eq!(before.sitemaps(), after.sitemaps());
     }
-
-    #[test]
-    fn the_rest_beyond_the_limit_is_ignored(file in file(), tail in file()) {
-        let filled = format!("{file}\n{}\n", "#".repeat(MAX_BYTES - file.len() - 1));
-        let robots = Robots::parse(format!("{filled}{tail}").as_bytes());
-        let alone = Robots::parse(file.as_bytes());
-        prop_assert_eq!(robots.check(AGENT, "/ab"), alone.check(AGENT, "/ab"));
-        prop_assert_eq!(robots.crawl_delay(AGENT), alone.crawl_delay(AGENT));
-        prop_assert_eq!(robots.sitemaps(), alone.sitemaps());
-    }
 }
 
 /// File of the maximum size with this line repeated.
