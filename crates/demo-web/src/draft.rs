@@ -49,6 +49,11 @@ pub(crate) fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, third, last)
 }
 
+/// Origin of a host, without the default port.
+pub(crate) fn origin(name: &str, port: u16) -> String {
+    if port == 80 { format!("http://{name}") } else { format!("http://{name}:{port}") }
+}
+
 impl Place {
     pub(crate) fn new(host: usize, path: impl Into<String>) -> Self {
         Self { host, path: path.into() }
@@ -77,11 +82,7 @@ impl Draft {
     }
 
     pub(crate) fn origin(&self, host: usize) -> String {
-        let name = &self.hosts[host].name;
-        match self.port {
-            80 => format!("http://{name}"),
-            port => format!("http://{name}:{port}"),
-        }
+        origin(&self.hosts[host].name, self.port)
     }
 
     /// Adds a response without a ground truth.

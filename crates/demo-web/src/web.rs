@@ -1,7 +1,7 @@
 //! Web in memory: its pages, the ground truth, and the builder of its server.
 
 use crate::{
-    draft::{Draft, Host, address},
+    draft::{Draft, Host, address, origin},
     ground_truth::Truth,
     log::Log,
     path,
@@ -183,10 +183,6 @@ impl Builder {
         plans::fill(&mut draft, &self.plan);
         Web::from_draft(draft, port)
     }
-}
-
-fn origin(name: &str, port: u16) -> String {
-    if port == 80 { format!("http://{name}") } else { format!("http://{name}:{port}") }
 }
 
 /// Listens on the same port of all addresses.

@@ -8,7 +8,14 @@ use crate::{
 use crawlway_content::{NormalUrl, UrlOptions};
 use crawlway_store::gate::{Group, Ticket};
 use http::{HeaderMap, header};
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
+
+/// `Location` of a redirect; `None` for other responses.
+pub(crate) fn redirect_location(response: &HopResponse) -> Option<Cow<'_, str>> {
+    let is_redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let location = response.headers.get(header::LOCATION).filter(|_| is_redirect)?;
+    Some(String::from_utf8_lossy(location.as_bytes()))
+}
 
 /// Redirect chain from the requested URL to the current one.
 pub(crate) struct RedirectChain<'r> {
@@ -54,11 +61,7 @@ impl<'r> RedirectChain<'r> {
 
     /// Moves to the target of a redirect; `false` if the response is no redirect.
     pub(crate) fn follow(&mut self, response: &HopResponse) -> Result<bool, HopError> {
-        let redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
-        let Some(location) = response.headers.get(header::LOCATION).filter(|_| redirect) else {
-            return Ok(false);
-        };
-        let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
+        let Some(location) = redirect_location(response) else { return Ok(false) };
         let next = self.url.join(&location, &UrlOptions::default()).map_err(|error| {
             HopError::new(Code::RedirectInvalid, format!("redirect to `{location}`: {error}"))
         })?;

@@ -6,6 +6,7 @@ use crate::{
     error::{Code, FetchError, HopError},
     limits::Limits,
     permit::{acquire, next_permit_at},
+    redirects::redirect_location,
     request::{Request, retry_after},
     robots::{self, Robots},
     robots_outage::Outage,
@@ -16,7 +17,6 @@ use crawlway_store::{
     Timestamp,
     gate::{self, Group, Outcome, Ticket},
 };
-use http::header;
 use parking_lot::Mutex;
 use std::{
     sync::Arc,
@@ -299,11 +299,8 @@ async fn fetch(
             }
             Ok(response) => response,
         };
-        let status = response.status.as_u16();
-        if matches!(status, 301 | 302 | 303 | 307 | 308)
-            && let Some(location) = response.headers.get(header::LOCATION)
-        {
-            match url.join(&String::from_utf8_lossy(location.as_bytes()), &UrlOptions::default()) {
+        if let Some(location) = redirect_location(&response) {
+            match url.join(&location, &UrlOptions::default()) {
                 Ok(next) => url = next,
                 // An invalid redirect counts as a missing file.
                 Err(_) => return Ok(Robots::default()),

@@ -87,10 +87,6 @@ impl Attributes {
         self.present == 0
     }
 
-    pub(crate) fn start_attribute(&mut self) {
-        self.finish_attribute();
-    }
-
     pub(crate) fn push_name(&mut self, part: &[u8]) {
         if self.name.len() + part.len() > MAX_NAME_BYTES {
             self.name_too_long = true;

@@ -126,7 +126,7 @@ impl Emitter for Sink<'_> {
     }
 
     fn init_attribute(&mut self) {
-        self.attributes.start_attribute();
+        self.attributes.finish_attribute();
     }
 
     #[inline]

@@ -31,25 +31,13 @@ pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
     let start = draft.url(&Place::new(host, "/"));
     draft.truth.start.push(start);
     draft.hosts[host].generator = Some(Box::new(move |path| {
-        let page = number(path).filter(|page| *page < pages)?;
+        let page = super::page_number(path, "/page/").filter(|page| *page < pages)?;
         Some(PageResponse::html(body(seed, page, pages, &paragraphs)))
     }));
 }
 
 fn path(page: usize) -> String {
     if page == 0 { "/".to_owned() } else { format!("/page/{page}") }
-}
-
-fn number(path: &str) -> Option<usize> {
-    if path == "/" {
-        return Some(0);
-    }
-    let digits = path.strip_prefix("/page/")?;
-    // `007` would be a duplicate URL.
-    if digits.starts_with(['0', '+']) {
-        return None;
-    }
-    digits.parse().ok()
 }
 
 fn title(page: usize) -> String {

@@ -31,3 +31,16 @@ pub(crate) fn host_count(plan: &Plan) -> usize {
         Kind::Demo => demo::HOSTS.len(),
     }
 }
+
+/// Number of a generated page; `/` is page 0.
+fn page_number(path: &str, prefix: &str) -> Option<usize> {
+    if path == "/" {
+        return Some(0);
+    }
+    let digits = path.strip_prefix(prefix)?;
+    // `007` would be a duplicate URL.
+    if digits.starts_with(['0', '+']) {
+        return None;
+    }
+    digits.parse().ok()
+}

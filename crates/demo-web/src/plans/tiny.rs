@@ -20,21 +20,9 @@ pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
     let start = draft.url(&Place::new(host, "/"));
     draft.truth.start.push(start);
     draft.hosts[host].generator = Some(Box::new(move |path| {
-        let page = number(path).filter(|page| *page < pages)?;
+        let page = super::page_number(path, "/").filter(|page| *page < pages)?;
         Some(PageResponse::html(body(seed, page, pages)))
     }));
-}
-
-fn number(path: &str) -> Option<usize> {
-    let digits = path.strip_prefix('/')?;
-    if digits.is_empty() {
-        return Some(0);
-    }
-    // `007` would be a duplicate URL.
-    if digits.starts_with(['0', '+']) {
-        return None;
-    }
-    digits.parse().ok()
 }
 
 fn body(seed: u64, page: usize, pages: usize) -> String {

@@ -56,7 +56,7 @@ const KEYS: &[(&str, Key)] = &[
 pub(super) fn robots(bytes: &[u8]) -> Robots {
     let source = within_limit(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
     let mut parser = Parser::default();
-    for (index, range) in Lines::new(source).enumerate() {
+    for (index, range) in (Lines { source, start: 0 }).enumerate() {
         let line = &source[range.clone()];
         if let Some((key, value)) = key_and_value(line) {
             parser.take(key, value, index + 1, trimmed(line, range));
@@ -89,12 +89,6 @@ fn is_line_end(octet: u8) -> bool {
 struct Lines<'a> {
     source: &'a [u8],
     start: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn new(source: &'a [u8]) -> Self {
-        Self { source, start: 0 }
-    }
 }
 
 impl Iterator for Lines<'_> {

@@ -23,11 +23,6 @@ impl Entries {
         }
     }
 
-    /// Counts an entry that has no URL.
-    pub(super) fn add_without_url(&mut self) {
-        self.without_url += 1;
-    }
-
     /// Whether there was any URL, even if it was skipped.
     pub(super) fn has_urls(&self) -> bool {
         !self.entries.is_empty() || self.too_long > 0

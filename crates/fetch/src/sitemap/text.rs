@@ -7,11 +7,8 @@ pub(super) fn links(document: &str, problems: &mut Vec<Problem>) -> Result<Links
     let text = if problems.is_empty() { document } else { complete_lines(document) };
     let lines = text.split('\n').flat_map(|line| line.split('\r'));
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
-        if is_url(line) {
-            entries.add(Entry { loc: line.to_owned(), ..Entry::default() });
-        } else {
-            entries.add_without_url();
-        }
+        let loc = if is_url(line) { line.to_owned() } else { String::new() };
+        entries.add(Entry { loc, ..Entry::default() });
     }
     // Text without any URL is no sitemap.
     if !entries.has_urls() {

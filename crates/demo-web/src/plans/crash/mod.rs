@@ -110,12 +110,10 @@ impl<'a> Crash<'a> {
     }
 
     /// Adds a page that must be indexed; the caller adds links to it.
-    fn page(&mut self, place: &Place) -> String {
+    fn page(&mut self, place: &Place) {
         let article = self.ordinary_article();
         let links = self.links_back();
-        let title = article.title.clone();
         self.draft.page(place, &article.html(links), Some(article.word));
-        title
     }
 
     /// Adds links from two ordinary pages.
