@@ -1,24 +1,24 @@
-//! From bytes to text: byte order mark, then the HTTP header, then `<meta>`, then detection.
+//! Charset of a document: byte order mark, then HTTP header, then `<meta>`, then detection.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
-/// How far into a document a `<meta>` charset is looked for, as browsers do.
+/// Size of the `<meta>` prescan, as in browsers.
 const PRESCAN_BYTES: usize = 1024;
 
-/// How much of a document the detector reads; more does not change its mind but costs time.
+/// Bytes of a document that the detector reads; more rarely changes the result.
 const DETECTION_BYTES: usize = 64 * 1024;
 
-/// A document as text.
+/// Decoded document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded<'a> {
-    /// The text, borrowed where the bytes were UTF-8 already.
+    /// Text, borrowed if the bytes are UTF-8.
     pub text: Cow<'a, str>,
-    /// The name of the encoding by the Encoding Standard, such as `UTF-8` or `windows-1252`.
+    /// Name of the encoding in the Encoding Standard, such as `UTF-8` or `windows-1252`.
     pub encoding: &'static str,
-    /// Whether some bytes had no meaning in that encoding and became U+FFFD.
+    /// Whether invalid bytes became U+FFFD.
     pub had_errors: bool,
 }
 
@@ -28,7 +28,7 @@ pub fn decode<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Decoded<'a> {
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return decode_as(encoding, &bytes[mark..]);
     }
-    if let Some(encoding) = content_type.and_then(header_charset) {
+    if let Some(encoding) = content_type.and_then(|value| charset_parameter(value.as_bytes())) {
         return decode_as(encoding, bytes);
     }
     if let Some(encoding) = meta_charset(bytes) {
@@ -42,15 +42,10 @@ pub fn decode<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Decoded<'a> {
 }
 
 fn decode_as<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Decoded<'a> {
-    // The standard's `replacement` encoding guards browsers against scripts smuggled in by obscure
-    // encodings; here it would only lose the page.
+    // The `replacement` encoding protects browsers from scripts; here it would only lose the page.
     let encoding = if encoding == REPLACEMENT { WINDOWS_1252 } else { encoding };
     let (text, had_errors) = encoding.decode_without_bom_handling(bytes);
     Decoded { text, encoding: encoding.name(), had_errors }
-}
-
-fn header_charset(content_type: &str) -> Option<&'static Encoding> {
-    charset_parameter(content_type.as_bytes())
 }
 
 fn detect(bytes: &[u8]) -> &'static Encoding {
@@ -60,7 +55,7 @@ fn detect(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// Looks for `<meta charset=…>` or `<meta http-equiv=… content="…; charset=…">` near the start.
+/// Charset of `<meta charset=…>` or `<meta http-equiv=… content="…; charset=…">` near the start.
 fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let mut head = &bytes[..bytes.len().min(PRESCAN_BYTES)];
     while let Some(open) = head.iter().position(|&byte| byte == b'<') {
@@ -88,7 +83,7 @@ fn starts_with_meta(tag: &[u8]) -> bool {
         && tag.get(5).is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'/')
 }
 
-/// A declaration that could be read as ASCII cannot be in UTF-16.
+/// A declaration readable as ASCII is not in UTF-16.
 fn as_declared_in_ascii(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16LE || encoding == UTF_16BE {
         UTF_8
@@ -99,7 +94,7 @@ fn as_declared_in_ascii(encoding: &'static Encoding) -> &'static Encoding {
     }
 }
 
-/// The first known encoding named by `charset = NAME` in `text`, quoted or not.
+/// First known encoding in `charset = NAME`, quoted or not.
 fn charset_parameter(text: &[u8]) -> Option<&'static Encoding> {
     let mut rest = text;
     while let Some(at) = find_ignoring_case(rest, b"charset") {
@@ -131,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meta_is_found_as_browsers_find_it() {
+    fn meta_charsets() {
         let name = |html: &str| meta_charset(html.as_bytes()).map(Encoding::name);
         assert_eq!(name("<meta charset=shift_jis>"), Some("Shift_JIS"));
         assert_eq!(

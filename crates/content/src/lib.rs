@@ -1,12 +1,12 @@
-//! What a page is made of: its URL in normal form, its text, its links, its fingerprint.
+//! Content processing: URL normalisation, charset detection, main-content extraction and SimHash.
 //!
-//! Everything here is pure: no I/O, no clock, no global state, and the same input gives the same
-//! output for ever. No input makes it panic, and time and memory grow linearly with the input.
+//! Everything is pure: no I/O, no clock, no global state, and a deterministic output. No input causes a panic, and time
+//! and memory are linear in the input.
 //!
-//! - [`url`]: the one URL normal form.
-//! - [`charset`]: bytes to text.
-//! - [`html`]: text to title, main text, links and metadata.
-//! - [`simhash`]: a fingerprint that moves little when the text changes little.
+//! - [`url`]: URL normalisation.
+//! - [`charset`]: charset detection and decoding.
+//! - [`html`]: title, main text, links and metadata of a page.
+//! - [`simhash`]: fingerprints of near-duplicates.
 
 pub mod charset;
 pub mod html;

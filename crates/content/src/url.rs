@@ -1,13 +1,12 @@
-//! The one URL normal form, and the only way to make a [`NormalUrl`].
+//! URL normalisation; the only way to construct a [`NormalUrl`].
 //!
-//! The form: scheme and host in lower case (IDNA hosts in punycode, no trailing dot), default port
+//! Normal form: scheme and host in lower case (IDNA hosts in punycode, no trailing dot), default port
 //! and fragment dropped, dot segments resolved, percent-encoding normalised (upper-case hex,
 //! unreserved characters decoded, all else as it came), an empty query dropped, the order of the
 //! query kept. Paths keep their case unless [`UrlOptions::lowercase_paths`] asks otherwise.
 //!
-//! Only `http` and `https` URLs with a host are accepted. URLs with credentials are refused:
-//! dropping them would ask for another page, and keeping them would write passwords into queues,
-//! stores and logs.
+//! Only `http` and `https` URLs with a host are accepted. URLs with credentials are rejected: without them they are other
+//! pages, and with them passwords would end up in queues, stores and logs.
 
 mod escapes;
 
@@ -18,12 +17,10 @@ use url::Url;
 
 use escapes::push_normal_escapes;
 
-/// Longest URL that is accepted, in bytes, before and after normalisation.
-///
-/// It bounds what a page can make us store: links are kept as absolute URLs.
+/// Maximum size of a URL in bytes, before and after normalisation.
 pub const MAX_URL_BYTES: usize = 4096;
 
-/// Parameter names that analytics and mail tools commonly add; for [`UrlOptions::drop_parameters`].
+/// Common tracking parameters of analytics and mail tools, for [`UrlOptions::drop_parameters`].
 pub const COMMON_TRACKING_PARAMETERS: &[&str] = &[
     "utm_*",
     "mc_cid",
@@ -51,13 +48,13 @@ pub const COMMON_TRACKING_PARAMETERS: &[&str] = &[
     "_openstat",
 ];
 
-/// What the normal form may do beyond what is always safe. The default does nothing more.
+/// Optional normalisations, which may change the page. None by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UrlOptions {
     /// Query parameters to drop, by name without regard to ASCII case. A trailing `*` matches any
     /// ending, as in `utm_*`.
     pub drop_parameters: Vec<String>,
-    /// Lower-case the path. Off by default, for most servers tell `/A` from `/a`.
+    /// Lower-case the path. Off by default, since `/A` and `/a` differ on most servers.
     pub lowercase_paths: bool,
 }
 
@@ -84,65 +81,65 @@ impl UrlOptions {
     }
 }
 
-/// Why a string has no normal form.
+/// Error of URL normalisation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// Nothing but white space.
+    /// Empty or white space.
     #[error("url is empty, expected an absolute http or https url")]
     Empty,
     /// Longer than [`MAX_URL_BYTES`].
     #[error("url has {length} bytes, expected at most {MAX_URL_BYTES}")]
     TooLong {
-        /// Its length in bytes.
+        /// Length in bytes.
         length: usize,
     },
     /// No scheme and no base to resolve against.
     #[error("url {url:?} is relative, expected an absolute http or https url")]
     Relative {
-        /// What was given.
+        /// Input.
         url: String,
     },
-    /// A scheme that is not fetched.
+    /// Scheme other than `http` and `https`.
     #[error("url scheme {scheme:?} is not supported, expected http or https")]
     Scheme {
-        /// The scheme.
+        /// Scheme.
         scheme: String,
     },
-    /// No host, or one that cannot be a host.
+    /// No host, or an invalid one.
     #[error("url {url:?} has no valid host")]
     Host {
-        /// What was given.
+        /// Input.
         url: String,
     },
-    /// A user name or password in the URL.
+    /// User name or password in the URL.
     #[error("url with credentials for host {host:?} is refused, expected none before the host")]
     Credentials {
-        /// The host; the credentials are not repeated.
+        /// Host, without the credentials.
         host: String,
     },
-    /// What the URL standard rejects otherwise, for instance a port out of range.
+    /// Otherwise invalid by the URL standard, such as a port out of range.
     #[error("url {url:?} is invalid: {reason}")]
     Invalid {
-        /// What was given.
+        /// Input.
         url: String,
-        /// The parser's reason.
+        /// Reason of the parser.
         reason: String,
     },
 }
 
-/// An absolute `http` or `https` URL in normal form.
+/// Absolute `http` or `https` URL in normal form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NormalUrl(String);
 
 impl NormalUrl {
-    /// The URL as text.
+    /// URL as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The host: a name in lower-case ASCII, an IPv4 address or an IPv6 address in brackets.
+    /// Host: a name in lower-case ASCII, an IPv4 address, or an IPv6 address in brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         let authority = self.authority();
@@ -152,7 +149,7 @@ impl NormalUrl {
         }
     }
 
-    /// The port, explicit or by scheme.
+    /// Port, explicit or by scheme.
     #[must_use]
     pub fn port(&self) -> u16 {
         let explicit = self.authority()[self.host().len()..].strip_prefix(':').and_then(|p| p.parse().ok());
@@ -171,21 +168,21 @@ impl NormalUrl {
         &self.0[..self.path_start()]
     }
 
-    /// The path and the query, from the first slash.
+    /// Path and query, from the first slash.
     #[must_use]
     pub fn path_and_query(&self) -> &str {
         &self.0[self.path_start()..]
     }
 
-    /// Resolves `reference` against this URL and brings it into normal form.
+    /// Resolves `reference` against this URL and normalises it.
     ///
     /// # Errors
-    /// When the result is not an acceptable URL, see [`UrlError`].
+    /// See [`UrlError`].
     pub fn join(&self, reference: &str, options: &UrlOptions) -> Result<Self, UrlError> {
         Joiner::new(self).join(reference, options)
     }
 
-    /// Takes the text back out.
+    /// Converts into text.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
@@ -234,10 +231,10 @@ impl std::str::FromStr for NormalUrl {
     }
 }
 
-/// Brings an absolute URL into normal form. Doing it twice changes nothing more.
+/// Normalises an absolute URL; idempotent.
 ///
 /// # Errors
-/// When `input` is not an acceptable URL, see [`UrlError`].
+/// See [`UrlError`].
 pub fn normalise(input: &str, options: &UrlOptions) -> Result<NormalUrl, UrlError> {
     check_length(input)?;
     if input.trim_matches(is_trimmed).is_empty() {
@@ -246,7 +243,7 @@ pub fn normalise(input: &str, options: &UrlOptions) -> Result<NormalUrl, UrlErro
     normal_form(Url::parse(input).map_err(|error| parse_error(input, error))?, options)
 }
 
-/// Resolves many references against one base without parsing the base each time.
+/// Resolves references against one base, which is parsed at most once.
 #[derive(Debug)]
 pub(crate) struct Joiner<'a> {
     base: &'a NormalUrl,
@@ -274,8 +271,8 @@ impl<'a> Joiner<'a> {
         normal_form(base.join(reference).map_err(|error| parse_error(reference, error))?, options)
     }
 
-    /// The common links (`/path?query`, or an absolute URL on the base's origin) made only of
-    /// characters that no rule touches are joined by appending. Anything else gives `None`.
+    /// Fast path for plain links (`/path?query`, or an absolute URL of the same origin), joined by appending; `None` for
+    /// others.
     fn join_plain(&self, reference: &str) -> Option<NormalUrl> {
         let origin = self.base.origin();
         let rest = reference.strip_prefix(origin).unwrap_or(reference);
@@ -289,8 +286,8 @@ impl<'a> Joiner<'a> {
     }
 }
 
-/// Whether `rest` (a path with an optional query) is already normal: unreserved characters and a
-/// few delimiters only, no segment that starts with a dot, no empty segment, no empty query.
+/// Whether a path with an optional query is already in normal form: unreserved characters and some delimiters only, no
+/// segment that starts with a dot, no empty segment, no empty query.
 fn is_plain_path(rest: &str) -> bool {
     let mut previous = 0;
     let mut in_query = false;
@@ -326,7 +323,7 @@ fn check_length(input: &str) -> Result<(), UrlError> {
     Ok(())
 }
 
-/// What the URL standard strips from both ends.
+/// Characters that the URL standard strips from both ends.
 fn is_trimmed(c: char) -> bool {
     c <= ' '
 }
@@ -368,11 +365,11 @@ fn normal_form(url: Url, options: &UrlOptions) -> Result<NormalUrl, UrlError> {
     Ok(NormalUrl(normal))
 }
 
-/// The host without a trailing dot, which names the same one; `None` if nothing sensible is left.
+/// Host without a trailing dot; `None` if the rest is no valid host.
 fn normal_host(url: &Url) -> Option<&str> {
     let host = url.host_str()?;
     let Some(bare) = host.strip_suffix('.') else { return (!host.is_empty()).then_some(host) };
-    // What is left must still be the name it was: `1.` without its dot would be an address.
+    // The rest must be the same name: `1.` without its dot would be an address.
     let is_same = matches!(url::Host::parse(bare), Ok(url::Host::Domain(name)) if name == bare);
     (is_same && !bare.ends_with('.')).then_some(bare)
 }
@@ -400,22 +397,8 @@ fn push_query(normal: &mut String, query: &str, options: &UrlOptions) {
 mod tests {
     use super::*;
 
-    fn normal(input: &str) -> String {
-        normalise(input, &UrlOptions::default()).map_or_else(|error| format!("error: {error}"), String::from)
-    }
-
     #[test]
-    fn escapes_that_complete_each_other_are_left_alone() {
-        for input in ["http://h/%%34%31", "http://h/%4%31", "http://h/%", "http://h/%zz%41", "http://h/%2%35"]
-        {
-            let once = normal(input);
-            assert_eq!(normal(&once), once, "from {input}");
-        }
-        assert_eq!(normal("http://h/%zz%41"), "http://h/%zzA");
-    }
-
-    #[test]
-    fn plain_joins_agree_with_the_parser() {
+    fn the_fast_path_equals_the_parser() {
         let base = normalise("https://example.com:8443/a/b?c", &UrlOptions::default()).unwrap();
         let parsed = Url::parse(base.as_str()).unwrap();
         for reference in [
@@ -439,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found() {
+    fn parts_of_a_url() {
         let url = normalise("http://[::1]:8080/p?q", &UrlOptions::default()).unwrap();
         assert_eq!(
             (url.scheme(), url.host(), url.port(), url.origin()),

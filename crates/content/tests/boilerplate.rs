@@ -1,7 +1,6 @@
-//! What is told apart from the main text, rule by rule, on small pages.
+//! Boilerplate removal, rule by rule, on small pages.
 
-// A failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use crawlway_content::{NormalUrl, ParseOptions, parse};
 
@@ -15,7 +14,7 @@ const PROSE: &str = "<p>The ferry left the pier at nine, an hour late, with fort
     <p>By noon the wind had turned, and the captain, who had seen worse, went below to make the tea.</p>";
 
 #[test]
-fn elements_that_a_site_made_up_are_read_by_their_names() {
+fn names_of_custom_elements_are_hints() {
     let text = text(&format!(
         "<title>A goat</title><x-app><x-menu><x-link href=/1>News</x-link><x-link href=/2>Sport</x-link></x-menu>\
          <x-story><x-title>A goat</x-title><x-text>Seen <x-time>on Monday</x-time> at the pier.</x-text>{PROSE}\
@@ -29,13 +28,13 @@ fn elements_that_a_site_made_up_are_read_by_their_names() {
 }
 
 #[test]
-fn two_line_breaks_part_paragraphs() {
+fn two_line_breaks_separate_paragraphs() {
     let text = text("<title>x</title><div>The first one,<br>in two lines.<br><br>The second one.</div>");
     assert_eq!(text, "The first one,\nin two lines.\nThe second one.");
 }
 
 #[test]
-fn rows_of_tools_are_dropped_but_not_sentences_or_times() {
+fn button_rows_are_dropped_but_not_sentences_or_times() {
     let text = text(&format!(
         "<title>A goat</title><div><h1>A goat</h1><div>06:41 PM</div><div><span>Share</span><span>Save</span></div>{PROSE}\
          <div>reply | parent</div><div>Share what you have.</div></div>"
@@ -45,7 +44,7 @@ fn rows_of_tools_are_dropped_but_not_sentences_or_times() {
 }
 
 #[test]
-fn of_what_describes_the_author_of_a_post_the_name_stays() {
+fn the_name_in_an_author_box_stays() {
     let posts: String = ["Ada", "Bo", "Cy"]
         .iter()
         .map(|name| {
@@ -63,7 +62,7 @@ fn of_what_describes_the_author_of_a_post_the_name_stays() {
 }
 
 #[test]
-fn the_heading_of_a_thread_may_be_a_link_elsewhere() {
+fn the_heading_of_a_thread_may_be_a_link() {
     let posts: String = (0..4)
         .map(|n| format!("<tr><td><table><tr><td><a>▲</a></td><td><div><a>user{n}</a> <a>{n} hours ago</a></div><div>The goat was fine, said number {n}, and so were we.</div></td></tr></table></td></tr>"))
         .collect();
@@ -78,7 +77,7 @@ fn the_heading_of_a_thread_may_be_a_link_elsewhere() {
 }
 
 #[test]
-fn links_side_by_side_in_a_table_for_layout_are_no_data() {
+fn links_in_a_layout_table_are_no_data() {
     let text = text(&format!(
         "<title>A goat</title><table role=presentation><tr><td><h1>A goat</h1>{PROSE}</td></tr>\
          <tr><td><a href=/1>Issue 1</a> <a href=/3>Issue 3</a></td></tr></table>"
@@ -87,7 +86,7 @@ fn links_side_by_side_in_a_table_for_layout_are_no_data() {
 }
 
 #[test]
-fn a_box_with_a_field_for_a_mail_address_is_dropped() {
+fn e_mail_forms_are_dropped() {
     let text = text(&format!(
         "<title>A goat</title><div><h1>A goat</h1>{PROSE}<div><b>The goat letter</b><div>All that goats did, every Friday.</div><div><input type=email></div></div></div>"
     ));
@@ -95,7 +94,7 @@ fn a_box_with_a_field_for_a_mail_address_is_dropped() {
 }
 
 #[test]
-fn starred_reviews_are_an_appendix() {
+fn reviews_are_an_appendix() {
     let text = text(&format!(
         "<title>Goat</title><div><h1>Goat</h1>{PROSE}</div><div><div><p>★★★★★</p><p>Came on time, eats well, and does not smell much.</p></div>\
          <div><p>★★</p><p>Ate the curtains, and then it ate the cord as well.</p></div></div>"
@@ -104,7 +103,7 @@ fn starred_reviews_are_an_appendix() {
 }
 
 #[test]
-fn lists_of_links_in_the_flow_of_text_stay() {
+fn lists_of_links_in_the_text_stay() {
     let text = text(&format!(
         "<title>Calls</title><div><h1>Calls</h1>{PROSE}<p>These can be made again:</p><ul><li><a href=/g>get</a><li><a href=/l>list</a><li><a href=/p>put</a></ul>\
          <p>All others cannot.</p></div>"
@@ -123,7 +122,7 @@ fn entries_of_a_link_and_a_remark_stay() {
 }
 
 #[test]
-fn a_box_that_begins_with_the_name_in_the_byline_is_about_the_author() {
+fn author_boxes_are_dropped() {
     let text = text(&format!(
         "<title>A goat</title><div><h1>A goat</h1><div>By Ada Reed</div>{PROSE}<div><div>Ada Reed</div><div>Ada covers the piers and lives with two dogs.</div></div></div>"
     ));
@@ -131,7 +130,7 @@ fn a_box_that_begins_with_the_name_in_the_byline_is_about_the_author() {
 }
 
 #[test]
-fn counts_that_stand_alone_are_dropped_and_tables_without_a_table_stay() {
+fn single_numbers_are_dropped_and_tables_without_markup_stay() {
     let votes = text(&format!("<title>A goat</title><div><h1>A goat</h1><div>31</div>{PROSE}</div>"));
     assert!(!votes.contains("31"), "{votes}");
     let rows: String = (0..9).map(|n| format!("<div>Goat {n}</div><div>{n}</div><div>4</div>")).collect();
@@ -140,7 +139,7 @@ fn counts_that_stand_alone_are_dropped_and_tables_without_a_table_stay() {
 }
 
 #[test]
-fn the_number_of_a_post_is_cut_off() {
+fn post_numbers_are_trimmed() {
     let text = text(&format!(
         "<title>A goat</title><div><h1>A goat</h1><div>3 May <a href=#p12>#12</a></div>{PROSE}</div>"
     ));
@@ -148,7 +147,7 @@ fn the_number_of_a_post_is_cut_off() {
 }
 
 #[test]
-fn a_name_that_most_paragraphs_share_is_no_boilerplate() {
+fn a_class_of_most_paragraphs_is_no_boilerplate() {
     let paragraph = |n: usize| {
         format!(
             "<p class='paywall'>Paragraph {n} of the report goes on for a while, with clauses, and with some facts in it.</p>"
@@ -160,7 +159,7 @@ fn a_name_that_most_paragraphs_share_is_no_boilerplate() {
 }
 
 #[test]
-fn posts_named_after_their_users_are_posts() {
+fn posts_with_an_author_class_are_posts() {
     let post = |n: usize| {
         format!(
             "<div class='message'><div class='message-userContent'>Post number {n} explains, at some length, how the stove was \

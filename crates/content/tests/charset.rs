@@ -1,4 +1,4 @@
-//! Which encoding wins, and what the text becomes.
+//! Charset detection and decoding.
 
 use crawlway_content::charset::decode;
 
@@ -49,7 +49,7 @@ fn undeclared_text_is_detected() {
 }
 
 #[test]
-fn dangerous_encodings_lose_no_page() {
+fn replaced_encodings_are_decoded() {
     assert_eq!(decoded(b"plain text", Some("text/html; charset=hz-gb-2312")).0, "plain text");
     assert_eq!(decoded(b"<meta charset=utf-16>plain", None).0, "<meta charset=utf-16>plain");
 }

@@ -1,7 +1,6 @@
-//! Input made to hurt: time must grow with the input and not faster.
+//! Hostile input: time must be linear.
 
-// A failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::time::Duration;
 
@@ -13,15 +12,14 @@ fn page(html: &str) -> Page {
     parse(html, &base, &ParseOptions { full_text: true, ..ParseOptions::default() })
 }
 
-/// CPU time of this thread, so that other load on the machine does not count.
+/// CPU time of this thread, independent of other load.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
 }
 
-/// Each input has about 1 MB. Linear work on it takes about a second at most, even unoptimised;
-/// quadratic work would take many minutes. The bound is far from both: it guards against quadratic
-/// behaviour and says nothing about speed.
+/// Each input has about 1 MB. Linear time is at most a second, even unoptimised, and quadratic time many minutes; the limit is
+/// far from both.
 #[test]
 fn time_is_linear() {
     let repeated = |piece: &str| piece.repeat(1_000_000 / piece.len());

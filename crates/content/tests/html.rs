@@ -1,9 +1,8 @@
-//! What HTML becomes: one test per thing that pages do.
+//! HTML parser: text, links and metadata.
 
-// A failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use crawlway_content::html::{Robots, index_text};
+use crawlway_content::html::Robots;
 use crawlway_content::{NormalUrl, Page, ParseOptions, parse};
 
 fn page_with(html: &str, options: &ParseOptions) -> Page {
@@ -49,14 +48,14 @@ fn block_boundaries_separate_and_inline_ones_do_not() {
 }
 
 #[test]
-fn scripts_styles_and_the_like_are_no_text() {
+fn scripts_and_styles_are_no_text() {
     let html = "a<script>if (a</b>) '</p>' </script>b<style>p{}</style>c<template><p>d</template>e\
         <noscript>f<p>g</noscript>h<iframe>i</iframe>j<textarea>k</textarea>l<object>m</object>n<video>o</video>p";
     assert_eq!(visible(html).replace('|', ""), "abcehjlnp");
 }
 
 #[test]
-fn a_script_may_hold_end_tags_of_others() {
+fn a_script_may_contain_end_tags() {
     assert_eq!(visible("<script><!-- <script> </script> --></script>x"), "x");
     assert_eq!(visible("<style></p></style><p>y</p>"), "y");
 }
@@ -96,7 +95,7 @@ fn description_language_and_canonical() {
 }
 
 #[test]
-fn robots_for_all_and_for_us() {
+fn robots_directives() {
     let robots = |html: &str| page(html).robots;
     assert_eq!(
         robots("<meta name=ROBOTS content='NoIndex, follow'>"),
@@ -135,7 +134,7 @@ fn the_first_base_counts_for_all_links() {
 }
 
 #[test]
-fn links_know_their_rel_and_text() {
+fn rel_and_text_of_links() {
     let found = page(
         "<a href=a rel='NoFollow ugc noopener'> The <b>anchor</b>\n<div>text</div></a><a rel=next href=b>n<a href=c>m",
     );
@@ -169,7 +168,7 @@ fn hidden_text_is_dropped() {
 }
 
 #[test]
-fn controls_are_seen_but_are_no_content() {
+fn controls_are_visible_but_no_content() {
     let found = page("<p>Text.</p><button>Buy</button><select><option>A<option>B</select>");
     assert_eq!(found.full_text.unwrap().replace('\n', "|"), "Text.|Buy|A|B");
     assert_eq!(found.text, "Text.");
@@ -201,7 +200,7 @@ fn code_keeps_its_lines() {
 }
 
 #[test]
-fn headings_lose_their_tools() {
+fn heading_suffixes_are_trimmed() {
     assert_eq!(
         visible("<h2>History <span>[<a href=e>edit</a>]</span></h2><h2>API<a href='#api'>¶</a></h2>"),
         "History|API"
@@ -214,14 +213,6 @@ fn other_scripts_stay_as_they_are() {
     assert_eq!(
         visible("<p dir=rtl>שלום&rlm; <b>עולם</b></p><p>東京　タワー</p><p>می‌خواهم</p>"),
         "שלום עולם|東京 タワー|می\u{200c}خواهم"
-    );
-}
-
-#[test]
-fn text_for_the_index_is_lower_case_on_one_line() {
-    assert_eq!(
-        index_text(&page("<h1>Some Title</h1><p>First  Line.</p><p>ÉCOLE</p>").text),
-        "some title first line. école"
     );
 }
 

@@ -1,7 +1,6 @@
-//! What counts as main text, on small pages of several kinds; the shapes are snapshots.
+//! Main-content extraction on small pages of several kinds, with snapshots.
 
-// A failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use crawlway_content::{NormalUrl, Page, ParseOptions, parse};
 
@@ -42,7 +41,7 @@ fn article_without_any_names() {
 }
 
 #[test]
-fn a_page_of_links_is_its_links() {
+fn a_page_of_links_is_content() {
     let entries: String =
         (0..20).map(|n| format!("<li><a href=/doc/{n}>Minutes of meeting {n}</a></li>")).collect();
     let html = format!(
@@ -74,7 +73,7 @@ fn product_page_keeps_price_and_table() {
 }
 
 #[test]
-fn a_form_around_the_whole_page_is_no_form() {
+fn a_form_around_the_page_is_content() {
     let html = format!(
         "<title>Old page</title><form id=aspnetForm><div class=content><h1>Old page</h1>{PROSE}</div></form>"
     );
@@ -90,7 +89,7 @@ fn unspaced_scripts_are_measured_too() {
 }
 
 #[test]
-fn nothing_gives_nothing() {
+fn empty_pages_have_no_text() {
     for html in ["", " ", "<html></html>", "<script>x</script>", "<p></p>", "<!-- x -->"] {
         assert_eq!(page(html).text, "", "{html:?}");
         assert_eq!(page(html).simhash, 0);
@@ -98,7 +97,7 @@ fn nothing_gives_nothing() {
 }
 
 #[test]
-fn a_thread_of_nothing_but_comments_is_its_comments() {
+fn a_thread_of_comments_is_content() {
     let comments: String = (0..5)
         .map(|n| format!("<div class=comment><a href=/u{n}>user{n}</a><p>Comment number {n} says that the goat was fine, and so were we.</p></div>"))
         .collect();
@@ -108,14 +107,14 @@ fn a_thread_of_nothing_but_comments_is_its_comments() {
 }
 
 #[test]
-fn a_heading_that_is_a_button_is_still_a_heading() {
+fn a_heading_with_a_button_is_a_heading() {
     let html = "<title>Questions</title><h1>Questions</h1><div><h3 class=accordion-header><button>May goats board?</button></h3>\
         <div>They may, on a lead, if the captain does not mind, and he has never been heard to mind.</div></div>";
     assert!(page(html).text.contains("May goats board?"));
 }
 
 #[test]
-fn links_that_repeat_themselves_are_dropped_from_an_index() {
+fn repeated_links_are_dropped_from_an_index() {
     let posts: String = (0..4)
         .map(|n| format!("<article><h2><a href=/{n}>Post {n}</a></h2><p>Goats again, and more of them.</p><a href=/{n}>Read on</a></article>"))
         .collect();

@@ -1,4 +1,4 @@
-//! The URL normal form, case by case.
+//! URL normalisation, case by case.
 
 use crawlway_content::url::{MAX_URL_BYTES, UrlError, normalise};
 use crawlway_content::{NormalUrl, UrlOptions};
@@ -32,6 +32,7 @@ fn normal_forms() {
         ("http://example.com/100%25", "http://example.com/100%25"),
         ("http://example.com/%2541", "http://example.com/%2541"),
         ("http://example.com/%zz%4", "http://example.com/%zz%4"),
+        ("http://example.com/%zz%41", "http://example.com/%zzA"),
         ("http://example.com/a b", "http://example.com/a%20b"),
         ("http://example.com/a+b?c+d", "http://example.com/a+b?c+d"),
         ("http://example.com/?q=%e4%bd%a0", "http://example.com/?q=%E4%BD%A0"),
@@ -51,7 +52,7 @@ fn normal_forms() {
 }
 
 #[test]
-fn refusals_name_what_is_wrong() {
+fn errors() {
     for (input, expected) in [
         ("", "error: url is empty, expected an absolute http or https url"),
         (" \t", "error: url is empty, expected an absolute http or https url"),
@@ -80,7 +81,7 @@ fn refusals_name_what_is_wrong() {
 }
 
 #[test]
-fn too_long_is_refused_before_and_after() {
+fn too_long_urls_before_and_after_normalisation() {
     let long = format!("http://example.com/{}", "a".repeat(MAX_URL_BYTES));
     assert!(matches!(normalise(&long, &UrlOptions::default()), Err(UrlError::TooLong { .. })));
     let grows = format!("http://example.com/{}", "é".repeat(1000));
@@ -88,7 +89,7 @@ fn too_long_is_refused_before_and_after() {
 }
 
 #[test]
-fn tracking_parameters_go_only_when_asked() {
+fn tracking_parameters_are_optional() {
     let options = UrlOptions::without_tracking();
     let with = |input| normalise(input, &options).unwrap().into_string();
     assert_eq!(normal("http://h/?utm_source=x&a=1"), "http://h/?utm_source=x&a=1");
@@ -101,7 +102,7 @@ fn tracking_parameters_go_only_when_asked() {
 }
 
 #[test]
-fn paths_are_lowered_only_when_asked() {
+fn lower_case_paths_are_optional() {
     let options = UrlOptions { lowercase_paths: true, ..UrlOptions::default() };
     let lowered = normalise("http://h/Some/%4Dix%2fEd?Q=Kept", &options).unwrap();
     assert_eq!(lowered.as_str(), "http://h/some/mix%2Fed?Q=Kept");

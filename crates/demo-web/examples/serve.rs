@@ -1,4 +1,4 @@
-//! Serves one of the webs until it is ended: `cargo run -p crawlway-demo-web --example serve -- crash 200`.
+//! Serves one of the webs until the process ends: `cargo run -p crawlway-demo-web --example serve -- crash 200`.
 
 use crawlway_demo_web::{Plan, Web};
 

@@ -1,23 +1,23 @@
-//! The draft of a web while a plan fills it: hosts, pages, and the truth about each page as it is added.
+//! Draft of a web that a plan fills: hosts, pages, and the ground truth.
 
 use crate::{
-    answer::{Answer, Resource, Trouble},
+    ground_truth::{Duplicate, Indexed, Truth, Why},
     html::Html,
     plan::Naming,
-    truth::{Duplicate, Indexed, Truth, Why},
+    response::{Fault, PageResponse, Resource},
 };
 use hyper::StatusCode;
 use std::{collections::HashMap, fmt, net::Ipv4Addr, time::Duration};
 
-/// A page made when it is asked for, by its path and query.
-pub(crate) type Maker = Box<dyn Fn(&str) -> Option<Answer> + Send + Sync>;
+/// Generator of pages by path and query.
+pub(crate) type PageGenerator = Box<dyn Fn(&str) -> Option<PageResponse> + Send + Sync>;
 
-/// A host and what it has.
+/// Host with its pages.
 pub(crate) struct Host {
     pub(crate) name: String,
-    /// By path and query, in the usual spelling.
+    /// Pages by normalised path and query.
     pub(crate) pages: HashMap<String, Resource>,
-    pub(crate) maker: Option<Maker>,
+    pub(crate) generator: Option<PageGenerator>,
     pub(crate) delay: Duration,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Debug for Host {
     }
 }
 
-/// A web that is being made.
+/// Draft of a web.
 #[derive(Debug)]
 pub(crate) struct Draft {
     naming: Naming,
@@ -36,18 +36,22 @@ pub(crate) struct Draft {
     pub(crate) truth: Truth,
 }
 
-/// Where a page is: the number of its host, and its path and query.
+/// Place of a page: the number of its host, and its path and query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) host: usize,
     pub(crate) path: String,
 }
 
-/// The address of a host that has one of its own.
+/// Loopback address of a host.
 pub(crate) fn address(host: usize) -> Ipv4Addr {
-    // Beyond the last byte there are more addresses, though no plan has so many hosts.
     let [_, _, third, last] = (2 + host as u32).to_be_bytes();
     Ipv4Addr::new(127, 0, third, last)
+}
+
+/// Origin of a host, without the default port.
+pub(crate) fn origin(name: &str, port: u16) -> String {
+    if port == 80 { format!("http://{name}") } else { format!("http://{name}:{port}") }
 }
 
 impl Place {
@@ -61,49 +65,46 @@ impl Draft {
         Self { naming, port, hosts: Vec::new(), truth: Truth::default() }
     }
 
-    /// Adds a host; its number. The name counts only where hosts are told apart by names.
+    /// Adds a host, and returns its number. The name counts with [`Naming::Names`] only.
     pub(crate) fn host(&mut self, name: &str) -> usize {
         let number = self.hosts.len();
         let name = match self.naming {
             Naming::Names => name.to_owned(),
             Naming::Addresses => address(number).to_string(),
         };
-        self.hosts.push(Host { name, pages: HashMap::new(), maker: None, delay: Duration::ZERO });
+        self.hosts.push(Host { name, pages: HashMap::new(), generator: None, delay: Duration::ZERO });
         number
     }
 
-    /// The absolute URL of a place. The default port is left out, as in every normal form.
+    /// Absolute URL of a place, without the default port.
     pub(crate) fn url(&self, place: &Place) -> String {
         format!("{}{}", self.origin(place.host), place.path)
     }
 
     pub(crate) fn origin(&self, host: usize) -> String {
-        let name = &self.hosts[host].name;
-        match self.port {
-            80 => format!("http://{name}"),
-            port => format!("http://{name}:{port}"),
-        }
+        origin(&self.hosts[host].name, self.port)
     }
 
-    /// Adds what a place answers; the truth about it is the caller's.
-    pub(crate) fn put(&mut self, place: &Place, answer: Answer) {
-        self.put_with(place, answer, None);
+    /// Adds a response without a ground truth.
+    pub(crate) fn put(&mut self, place: &Place, response: PageResponse) {
+        self.put_with(place, response, None);
     }
 
-    /// The same with trouble before the answer.
-    pub(crate) fn put_with(&mut self, place: &Place, answer: Answer, trouble: Option<(Trouble, u32)>) {
-        let before = self.hosts[place.host].pages.insert(place.path.clone(), Resource::new(answer, trouble));
-        debug_assert!(before.is_none(), "{} is there twice", self.url(place));
+    /// Adds a response with a fault before it.
+    pub(crate) fn put_with(&mut self, place: &Place, response: PageResponse, fault: Option<(Fault, u32)>) {
+        let previous =
+            self.hosts[place.host].pages.insert(place.path.clone(), Resource::new(response, fault));
+        debug_assert!(previous.is_none(), "{} exists twice", self.url(place));
     }
 
     /// Adds a page that must be indexed.
     pub(crate) fn page(&mut self, place: &Place, html: &Html, word: Option<String>) {
         let which = self.hosts[place.host].pages.len();
-        self.put(place, Answer::html(html.render()).conditional(which));
+        self.put(place, PageResponse::html(html.render()).conditional(which));
         self.expect(place, &html.title, word, None);
     }
 
-    /// Notes that a place must be indexed.
+    /// Expects a place to be indexed.
     pub(crate) fn expect(
         &mut self,
         place: &Place,
@@ -115,42 +116,42 @@ impl Draft {
         self.truth.indexed.insert(self.url(place), indexed);
     }
 
-    /// Notes that a place must not be indexed.
+    /// Expects a place not to be indexed.
     pub(crate) fn deny(&mut self, place: &Place, why: Why) {
         self.truth.not_indexed.insert(self.url(place), why);
     }
 
-    /// Adds a page that names another one as canonical.
+    /// Adds a page with another canonical URL.
     pub(crate) fn alias(&mut self, place: &Place, html: Html, canonical: &Place) {
         let to = self.url(canonical);
-        self.put(place, Answer::html(html.canonical(&to).render()));
+        self.put(place, PageResponse::html(html.canonical(&to).render()));
         self.deny(place, Why::Canonical(to));
     }
 
-    /// Adds redirects from each place to the next, the last of which is a page.
+    /// Adds a redirect chain; the last place is a page.
     pub(crate) fn redirects(&mut self, status: StatusCode, places: &[Place]) {
         let Some(last) = places.last().map(|last| self.url(last)) else { return };
         for step in places.windows(2) {
             let next = self.url(&step[1]);
-            self.put(&step[0], Answer::redirect(status, &next));
+            self.put(&step[0], PageResponse::redirect(status, &next));
             self.deny(&step[0], Why::Redirect(last.clone()));
         }
     }
 
-    /// Adds a place with a status that stays.
+    /// Adds a place with a permanent error status.
     pub(crate) fn status(&mut self, place: &Place, status: StatusCode) {
-        self.put(place, Answer::status(status));
+        self.put(place, PageResponse::status(status));
         self.deny(place, Why::Status(status.as_u16()));
     }
 
-    /// Adds a place that never works.
-    pub(crate) fn failing(&mut self, place: &Place, trouble: Trouble) {
-        let status = match trouble {
-            Trouble::Status(status) => status,
-            Trouble::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Trouble::Reset => StatusCode::INTERNAL_SERVER_ERROR,
+    /// Adds a place that always fails.
+    pub(crate) fn failing(&mut self, place: &Place, fault: Fault) {
+        let status = match fault {
+            Fault::Status(status) => status,
+            Fault::RetryAfter(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Fault::Reset => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        self.put_with(place, Answer::status(status), Some((trouble, u32::MAX)));
+        self.put_with(place, PageResponse::status(status), Some((fault, u32::MAX)));
         self.deny(place, Why::Fails);
         let url = self.url(place);
         self.truth.dead.insert(url);
@@ -159,20 +160,20 @@ impl Draft {
     pub(crate) fn robots(&mut self, host: usize, rules: &str) {
         self.put(
             &Place::new(host, "/robots.txt"),
-            Answer::of_type("text/plain; charset=utf-8", rules.to_owned()),
+            PageResponse::of_type("text/plain; charset=utf-8", rules.to_owned()),
         );
     }
 
-    /// Adds a page that robots.txt disallows, so that whoever asks for it all the same is answered and found out.
+    /// Adds a page that robots.txt disallows; the access log shows a crawler that requests it.
     pub(crate) fn forbidden(&mut self, place: &Place, html: &Html) {
-        self.put(place, Answer::html(html.render()));
+        self.put(place, PageResponse::html(html.render()));
         let url = self.url(place);
         self.truth.forbidden.insert(url);
     }
 
-    /// Adds a page that only `nofollow` links lead to.
+    /// Adds a page with `nofollow` links only.
     pub(crate) fn unfollowed(&mut self, place: &Place, html: &Html) {
-        self.put(place, Answer::html(html.render()));
+        self.put(place, PageResponse::html(html.render()));
         let url = self.url(place);
         self.truth.unfollowed.insert(url);
     }

@@ -1,4 +1,4 @@
-//! Pages as HTML: one plain layout with a head, an article and links.
+//! HTML of a page: one layout with a head, an article and links.
 
 use std::fmt::Write;
 
@@ -21,16 +21,16 @@ impl Link {
     }
 }
 
-/// What a page is made of.
+/// Contents of a page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Html {
     pub(crate) title: String,
-    /// The heading of the article, where it is not the title.
+    /// Heading of the article, if it differs from the title.
     pub(crate) heading: Option<String>,
     pub(crate) site: String,
     pub(crate) description: String,
     pub(crate) language: &'static str,
-    /// More lines for the head, written as they are.
+    /// Additional lines of the head, verbatim.
     pub(crate) head: String,
     pub(crate) paragraphs: Vec<String>,
     pub(crate) links: Vec<Link>,
@@ -57,7 +57,7 @@ impl Html {
         out.push_str("<!DOCTYPE html>\n<html lang=\"");
         out.push_str(if self.language.is_empty() { "en" } else { self.language });
         out.push_str("\">\n<head>\n");
-        // A page that declares its charset itself is one that is not UTF-8.
+        // Pages in other charsets have their own declaration.
         if !self.head.contains("charset=") {
             out.push_str("<meta charset=\"utf-8\">\n");
         }
@@ -96,7 +96,7 @@ fn push_links(out: &mut String, links: &[Link]) {
     out.push_str("</ul>\n</nav>\n");
 }
 
-/// Text as it may stand in HTML, in an attribute too.
+/// Text escaped for HTML and attributes.
 pub(crate) fn escaped(text: &str) -> String {
     if !text.contains(['&', '<', '>', '"']) {
         return text.to_owned();

@@ -1,8 +1,8 @@
-//! A small deterministic web on loopback, with the truth about what a crawler must find in it.
+//! Small deterministic web on loopback for tests, the demo and benchmarks, with the expected result of a crawl.
 //!
-//! A [`Plan`] says what the web contains. [`Web::builder`] makes a [`Web`] of it, which knows every page and the
-//! [`Truth`]: what must end up in the index, what must not and why, and what must never be asked for.
-//! [`Builder::serve`] answers for it on real sockets, and the [`Log`] says who asked for what and when.
+//! A [`Plan`] selects the contents. [`Web::builder`] creates a [`Web`] with all pages and the ground truth ([`Truth`]): which
+//! URLs must be indexed, which must not and why, and which must never be requested. [`Builder::serve`] serves it on real
+//! sockets with an access log ([`Log`]).
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -11,35 +11,34 @@
 //! let server = Web::builder(Plan::crash()).serve().await?;
 //! let start = server.web().truth().start.clone();
 //! // … crawl from `start`, then compare:
-//! let found: Vec<String> = Vec::new();
-//! let missing = server.web().truth().compare(found, crawlway_demo_web::Duplicates::Kept).missing;
+//! let indexed: Vec<String> = Vec::new();
+//! let missing = server.web().truth().compare(indexed, crawlway_demo_web::Duplicates::Kept).missing;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The same plan with the same seed, naming and port is the same web to the byte. It knows nothing of the program
-//! that crawls it: it is a stranger, as any web is.
+//! The same plan, seed, naming and port give the same bytes. The crate uses no other crate of this workspace.
 
-mod answer;
 mod draft;
+mod ground_truth;
 mod html;
-mod live;
 mod log;
+mod overrides;
+mod path;
 mod plan;
 mod plans;
 mod random;
+mod response;
 mod server;
 mod socket;
-mod spelling;
 mod text;
-mod truth;
 mod web;
 mod words;
 
-pub use self::answer::Answer;
-pub use self::live::{Changed, Failure};
+pub use self::ground_truth::{Differences, Duplicate, Duplicates, Indexed, Truth, Why};
 pub use self::log::{Log, Visit};
+pub use self::overrides::{Failure, PageChange};
 pub use self::plan::{Naming, Plan};
+pub use self::response::PageResponse;
 pub use self::server::Server;
-pub use self::truth::{Differences, Duplicate, Duplicates, Indexed, Truth, Why};
 pub use self::web::{Builder, Web};

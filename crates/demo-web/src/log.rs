@@ -1,6 +1,6 @@
-//! The log of a server: who asked for what, from when to when.
+//! Access log of the server.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -8,30 +8,28 @@ use std::{
     path::Path,
 };
 
-/// One request and how it ended.
+/// Entry of the access log: one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Visit {
-    /// The host as the request named it, without the port.
+    /// Host of the request, without the port.
     pub host: String,
-    /// The path and query as they were asked for.
+    /// Path and query of the request.
     pub path: String,
-    /// The status of the answer; 0 if there was none (reset, or the client left).
+    /// Status of the response; 0 for a reset or a disconnected client.
     pub status: u16,
-    /// When the request's head had come, in milliseconds since the Unix epoch.
+    /// Time of the request, in milliseconds since the Unix epoch.
     pub started_ms: u64,
-    /// When the answer was handed over to be sent, in milliseconds since the Unix epoch.
+    /// Time of the response, in milliseconds since the Unix epoch.
     pub ended_ms: u64,
-    /// The start again, in microseconds since the server began, by a clock that never jumps.
+    /// Time of the request by a monotonic clock, in microseconds since the start of the server.
     pub started_us: u64,
-    /// The end again by that clock.
+    /// Time of the response by the monotonic clock.
     pub ended_us: u64,
-    /// How many requests the host had open when this one came, itself included.
+    /// Number of concurrent requests of the host at its start, itself included.
     pub open: u32,
 }
 
-/// The visits of a server so far, in the order in which they ended. It can be read while the server runs.
-///
-/// A visit is written down before its answer is sent: who has the answer finds the visit here.
+/// Access log of a server, ordered by end. A request is logged before its response is sent.
 #[derive(Debug)]
 pub struct Log {
     inner: Mutex<Inner>,
@@ -41,7 +39,7 @@ pub struct Log {
 struct Inner {
     visits: Vec<Visit>,
     file: Option<File>,
-    /// The first line that could not be written.
+    /// First write error.
     error: Option<String>,
 }
 
@@ -55,56 +53,56 @@ impl Log {
         Ok(Self { inner: Mutex::new(Inner { file: Some(file), ..Inner::default() }) })
     }
 
-    /// All visits so far.
+    /// All entries.
     #[must_use]
     pub fn visits(&self) -> Vec<Visit> {
-        self.lock().visits.clone()
+        self.inner.lock().visits.clone()
     }
 
-    /// The visits after the first `count`, for who has read those already.
+    /// Entries after the first `count`.
     #[must_use]
     pub fn after(&self, count: usize) -> Vec<Visit> {
-        self.lock().visits.get(count..).unwrap_or_default().to_vec()
+        self.inner.lock().visits.get(count..).unwrap_or_default().to_vec()
     }
 
-    /// The visits of one host, in the order in which they began.
+    /// Entries of one host, ordered by start.
     #[must_use]
     pub fn of(&self, host: &str) -> Vec<Visit> {
         let mut visits: Vec<Visit> =
-            self.lock().visits.iter().filter(|visit| visit.host == host).cloned().collect();
+            self.inner.lock().visits.iter().filter(|visit| visit.host == host).cloned().collect();
         visits.sort_by_key(|visit| visit.started_us);
         visits
     }
 
-    /// How often a path of a host was asked for.
+    /// Number of requests for a path of a host.
     #[must_use]
     pub fn count(&self, host: &str, path: &str) -> usize {
-        self.lock().visits.iter().filter(|visit| visit.host == host && visit.path == path).count()
+        self.inner.lock().visits.iter().filter(|visit| visit.host == host && visit.path == path).count()
     }
 
-    /// How many visits there are so far.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().visits.len()
+        self.inner.lock().visits.len()
     }
 
-    /// Whether nobody has come yet.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Why a line is missing in the file, if one is.
+    /// First error of the log file.
     #[must_use]
     pub fn file_error(&self) -> Option<String> {
-        self.lock().error.clone()
+        self.inner.lock().error.clone()
     }
 
-    /// Reads a file of visits. A line that is still being written is left out.
+    /// Reads a log file, without an incomplete last line.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or a line that is complete is not a visit.
+    /// If the file cannot be read, or a complete line is no entry.
     pub fn read(path: &Path) -> io::Result<Vec<Visit>> {
         let text = std::fs::read_to_string(path)?;
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -112,9 +110,9 @@ impl Log {
     }
 
     pub(crate) fn push(&self, visit: Visit) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Some(file) = &mut inner.file {
-            // One write a line, so that whoever reads along finds whole lines.
+            // One write per line, so that concurrent readers see complete lines.
             let line = serde_json::to_vec(&visit).map(|mut line| {
                 line.push(b'\n');
                 line
@@ -125,9 +123,5 @@ impl Log {
             }
         }
         inner.visits.push(visit);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
     }
 }

@@ -1,6 +1,6 @@
-//! A small random generator whose numbers are the same for ever, on every machine.
+//! Deterministic random generator.
 
-/// SplitMix64: short, fast, and good enough to mix words and links.
+/// SplitMix64.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A generator for one thing among many, so that a page can be made without making those before it.
+    /// Generator for one item of a sequence, so that a page can be generated without the previous ones.
     pub(crate) fn of(seed: u64, number: u64) -> Self {
         let mut random = Self(seed ^ number.wrapping_mul(0xD134_2543_DE82_EF95));
         random.next();
@@ -24,9 +24,9 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is at least 1.
+    /// Number below `end`, which is at least 1.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        // The bias of a remainder does not matter for so small an end.
+        // The modulo bias is negligible.
         (self.next() >> 11) as usize % end.max(1)
     }
 
@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-/// FNV-1a over eight bytes at a time: the same for ever, unlike the standard library's hashes.
+/// FNV-1a over eight bytes at a time; stable, unlike the hashes of the standard library.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325_u64 ^ bytes.len() as u64;
     for chunk in bytes.chunks(8) {

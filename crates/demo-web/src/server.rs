@@ -1,11 +1,11 @@
-//! The server of a web: HTTP/1.1 with kept connections, on as many addresses as the web has.
+//! HTTP/1.1 server of a web with keep-alive, on all addresses of the web.
 
 use crate::{
-    answer::{Answer, Trouble},
-    live::{Changed, Failure, Live},
     log::{Log, Visit},
-    socket::{Cut, Socket},
-    web::{Found, Web},
+    overrides::{Failure, Overrides, PageChange},
+    response::{Fault, PageResponse},
+    socket::{ResetFlag, Socket},
+    web::{Lookup, Web},
 };
 use bytes::Bytes;
 use http_body_util::Full;
@@ -32,10 +32,10 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// How long to wait when no connection can be taken, as when there are no more file handles.
-const BREATH: Duration = Duration::from_millis(20);
+/// Delay after a failed accept, such as with too many open files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// A web that is being served. It stops when this is dropped.
+/// Running server of a web; stops on drop.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Shared {
     web: Web,
-    live: Live,
+    overrides: Overrides,
     log: Option<Log>,
     latency: Duration,
     began: Instant,
@@ -56,78 +56,78 @@ struct Shared {
 impl Server {
     pub(crate) fn start(web: Web, listeners: Vec<TcpListener>, log: Option<Log>, latency: Duration) -> Self {
         let open = web.hosts.iter().map(|_| AtomicU32::new(0)).collect();
-        let live = Live::new(web.hosts.len());
-        let shared = Arc::new(Shared { web, live, log, latency, began: Instant::now(), open });
+        let overrides = Overrides::new(web.hosts.len());
+        let shared = Arc::new(Shared { web, overrides, log, latency, began: Instant::now(), open });
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let tasks =
             listeners.into_iter().map(|listener| tokio::spawn(accept(listener, shared.clone()))).collect();
         Self { shared, addresses, tasks }
     }
 
-    /// The web that is served.
+    /// Served web.
     #[must_use]
     pub fn web(&self) -> &Web {
         &self.shared.web
     }
 
-    /// Where it listens.
+    /// Listening addresses.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Who was there; nothing if it was told to write nothing down.
+    /// Access log; `None` if it is disabled.
     #[must_use]
     pub fn log(&self) -> Option<&Log> {
         self.shared.log.as_ref()
     }
 
-    /// How many requests of a host are open now; nothing if there is no such host.
+    /// Number of open requests of a host; `None` for an unknown host.
     #[must_use]
     pub fn open(&self, host: &str) -> Option<u32> {
         let host = self.shared.web.host(host)?;
         Some(self.shared.open[host].load(Ordering::Acquire))
     }
 
-    /// Changes a page: other text, another ETag, a later date. Nothing if there is no page to change.
-    #[must_use = "nothing means that nothing was changed"]
-    pub fn change(&self, url: &str) -> Option<Changed> {
-        self.shared.live.rewrite(&self.shared.web, url)
+    /// Changes a page: another text, ETag and date. `None` if there is no such page.
+    #[must_use = "`None` means that there is no such page"]
+    pub fn change(&self, url: &str) -> Option<PageChange> {
+        self.shared.overrides.rewrite(&self.shared.web, url)
     }
 
-    /// Puts this page at a URL from now on, whatever was there. False if the URL is not of this web.
-    #[must_use = "false means that nothing was put"]
+    /// Replaces the page at a URL. False if the URL is not of this web.
+    #[must_use = "false means that the URL is not of this web"]
     pub fn put(&self, url: &str, html: &str) -> bool {
-        self.replace(url, Answer::html(html.to_owned()).conditional(0))
+        self.replace(url, PageResponse::html(html.to_owned()).conditional(0))
     }
 
-    /// Has a URL answer 410 from now on. False if the URL is not of this web.
-    #[must_use = "false means that nothing was removed"]
+    /// Replaces the page at a URL by status 410. False if the URL is not of this web.
+    #[must_use = "false means that the URL is not of this web"]
     pub fn remove(&self, url: &str) -> bool {
-        self.replace(url, Answer::status(StatusCode::GONE))
+        self.replace(url, PageResponse::status(StatusCode::GONE))
     }
 
-    /// Has a host fail from now on. False if there is no such host.
-    #[must_use = "false means that there is no such host"]
+    /// Starts a failure of a host. False for an unknown host.
+    #[must_use = "false means that the host is unknown"]
     pub fn fail(&self, host: &str, failure: Failure) -> bool {
         self.set_failure(host, Some(failure))
     }
 
-    /// Has a host answer again. False if there is no such host.
-    #[must_use = "false means that there is no such host"]
+    /// Ends the failure of a host. False for an unknown host.
+    #[must_use = "false means that the host is unknown"]
     pub fn recover(&self, host: &str) -> bool {
         self.set_failure(host, None)
     }
 
-    fn replace(&self, url: &str, answer: Answer) -> bool {
+    fn replace(&self, url: &str, response: PageResponse) -> bool {
         let Some((host, path)) = self.shared.web.locate(url) else { return false };
-        self.shared.live.put(host, path, answer);
+        self.shared.overrides.put(host, path, response);
         true
     }
 
     fn set_failure(&self, host: &str, failure: Option<Failure>) -> bool {
         let Some(host) = self.shared.web.host(host) else { return false };
-        self.shared.live.fail(host, failure);
+        self.shared.overrides.fail(host, failure);
         true
     }
 }
@@ -140,132 +140,137 @@ impl Drop for Server {
     }
 }
 
-/// Takes connections; they end with the task, since it owns them.
+/// Accepts connections; they end with this task, which owns them.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => { connections.spawn(converse(stream, shared.clone())); }
-                Err(_) => tokio::time::sleep(BREATH).await,
+                Ok((stream, _)) => { connections.spawn(serve_connection(stream, shared.clone())); }
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             },
-            // Ended ones are taken away, or they would pile up.
+            // Finished connections are removed.
             Some(_) = connections.join_next() => {}
         }
     }
 }
 
-async fn converse(stream: TcpStream, shared: Arc<Shared>) {
-    // Without this, small answers on kept connections wait for acknowledgements.
+async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
+    // Otherwise small responses wait for acknowledgements.
     let _ = stream.set_nodelay(true);
-    let Ok(here) = stream.local_addr() else { return };
-    let cut = Cut::default();
-    let socket = TokioIo::new(Socket::new(stream, cut.clone()));
+    let Ok(local) = stream.local_addr() else { return };
+    let reset = ResetFlag::default();
+    let socket = TokioIo::new(Socket::new(stream, reset.clone()));
     let service = service_fn(move |request| {
-        let (shared, cut) = (shared.clone(), cut.clone());
-        async move { respond(&shared, here.ip(), &request, &cut).await }
+        let (shared, reset) = (shared.clone(), reset.clone());
+        async move { respond(&shared, local.ip(), &request, &reset).await }
     });
-    // A client that leaves early, or is cut off, is no news to anyone.
+    // Clients that disconnect early and connections that are reset are expected.
     let _ = http1::Builder::new().header_read_timeout(None).serve_connection(socket, service).await;
 }
 
 async fn respond(
     shared: &Shared,
-    here: IpAddr,
+    local: IpAddr,
     request: &Request<Incoming>,
-    cut: &Cut,
-) -> Result<Response<Full<Bytes>>, CutOff> {
+    reset: &ResetFlag,
+) -> Result<Response<Full<Bytes>>, ResetOnPurpose> {
     let named = request.uri().host().or_else(|| {
         let host = request.headers().get(HOST)?.to_str().ok()?;
         Some(host.rsplit_once(':').map_or(host, |(name, _)| name))
     });
     let host = match named {
         Some(name) => shared.web.host(name),
-        None => shared.web.host(&here.to_string()),
+        None => shared.web.host(&local.to_string()),
     };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    let mut visit = OpenVisit::begin(shared, host, named.unwrap_or_default(), path);
-    let answer = match host {
-        Some(host) => decide(shared, host, path, request).await,
-        None => Some(Answer::status(StatusCode::MISDIRECTED_REQUEST)),
+    let mut open = OpenRequest::begin(shared, host, named.unwrap_or_default(), path);
+    let page = match host {
+        Some(host) => response(shared, host, path, request).await,
+        None => Some(PageResponse::status(StatusCode::MISDIRECTED_REQUEST)),
     };
-    let Some(answer) = answer else {
-        cut.cut();
-        return Err(CutOff);
+    let Some(page) = page else {
+        reset.set();
+        return Err(ResetOnPurpose);
     };
-    visit.status = answer.status.as_u16();
-    let mut response = Response::new(Full::new(answer.body));
-    *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.headers;
+    open.status = page.status.as_u16();
+    let mut response = Response::new(Full::new(page.body));
+    *response.status_mut() = page.status;
+    *response.headers_mut() = page.headers;
     Ok(response)
 }
 
-/// The answer to a request; nothing if the connection is to be reset.
-async fn decide(shared: &Shared, host: usize, path: &str, request: &Request<Incoming>) -> Option<Answer> {
+/// Response to a request; `None` if the connection is to be reset.
+async fn response(
+    shared: &Shared,
+    host: usize,
+    path: &str,
+    request: &Request<Incoming>,
+) -> Option<PageResponse> {
     let web = &shared.web;
-    let takes = shared.latency.max(web.hosts[host].delay);
-    if !takes.is_zero() {
-        tokio::time::sleep(takes).await;
+    let latency = shared.latency.max(web.hosts[host].delay);
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
     }
-    if let Some(failure) = shared.live.failure(host) {
+    if let Some(failure) = shared.overrides.failure(host) {
         return fail(shared, host, failure).await;
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        return Some(Answer::status(StatusCode::METHOD_NOT_ALLOWED));
+        return Some(PageResponse::status(StatusCode::METHOD_NOT_ALLOWED));
     }
-    let unless_known = |answer: &Answer| {
-        if answer.is_known(request.headers()) { answer.not_modified() } else { answer.clone() }
+    let conditional = |page: &PageResponse| {
+        if page.matches_validators(request.headers()) { page.not_modified() } else { page.clone() }
     };
-    if let Some(changed) = shared.live.changed(host, path) {
-        return Some(unless_known(&changed));
+    if let Some(changed) = shared.overrides.changed(host, path) {
+        return Some(conditional(&changed));
     }
     match web.find(host, path) {
-        None => Some(Answer::status(StatusCode::NOT_FOUND)),
-        Some(Found::Made(answer)) => Some(unless_known(&answer)),
-        Some(Found::Kept(resource)) => match resource.meet() {
-            None => Some(unless_known(&resource.answer)),
-            Some(Trouble::Status(status)) => Some(Answer::status(status)),
-            Some(Trouble::Later(seconds)) => Some(unavailable(Some(seconds))),
-            Some(Trouble::Reset) => None,
+        None => Some(PageResponse::status(StatusCode::NOT_FOUND)),
+        Some(Lookup::Generated(page)) => Some(conditional(&page)),
+        Some(Lookup::Stored(resource)) => match resource.next_fault() {
+            None => Some(conditional(&resource.response)),
+            Some(Fault::Status(status)) => Some(PageResponse::status(status)),
+            Some(Fault::RetryAfter(seconds)) => Some(unavailable(Some(seconds))),
+            Some(Fault::Reset) => None,
         },
     }
 }
 
-async fn fail(shared: &Shared, host: usize, failure: Failure) -> Option<Answer> {
+async fn fail(shared: &Shared, host: usize, failure: Failure) -> Option<PageResponse> {
     match failure {
         Failure::Unavailable { retry_after } => Some(unavailable(retry_after)),
         Failure::TooManyRequests { retry_after } => {
-            Some(later(Answer::status(StatusCode::TOO_MANY_REQUESTS), retry_after))
+            Some(with_retry_after(PageResponse::status(StatusCode::TOO_MANY_REQUESTS), retry_after))
         }
         Failure::Hang => {
-            shared.live.while_hanging(host).await;
+            shared.overrides.while_hanging(host).await;
             None
         }
         Failure::Reset => None,
     }
 }
 
-fn unavailable(retry_after: Option<u32>) -> Answer {
-    later(Answer::status(StatusCode::SERVICE_UNAVAILABLE), retry_after)
+fn unavailable(retry_after: Option<u32>) -> PageResponse {
+    with_retry_after(PageResponse::status(StatusCode::SERVICE_UNAVAILABLE), retry_after)
 }
 
-fn later(answer: Answer, retry_after: Option<u32>) -> Answer {
+fn with_retry_after(response: PageResponse, retry_after: Option<u32>) -> PageResponse {
     match retry_after {
-        Some(seconds) => answer.with(RETRY_AFTER, &seconds.to_string()),
-        None => answer,
+        Some(seconds) => response.with(RETRY_AFTER, &seconds.to_string()),
+        None => response,
     }
 }
 
-/// A visit that is written down when it ends, whichever way that is: also when the client leaves.
-struct OpenVisit<'a> {
+/// Open request, logged at its end, also when the client disconnects.
+struct OpenRequest<'a> {
     shared: &'a Shared,
     host: Option<usize>,
     status: u16,
-    /// What the log needs to know; nothing without a log.
-    noted: Option<Noted>,
+    /// Start of the log entry; `None` without a log.
+    log_start: Option<LogStart>,
 }
 
-struct Noted {
+struct LogStart {
     host: String,
     path: String,
     began: Instant,
@@ -273,36 +278,36 @@ struct Noted {
     open: u32,
 }
 
-impl<'a> OpenVisit<'a> {
+impl<'a> OpenRequest<'a> {
     fn begin(shared: &'a Shared, host: Option<usize>, named: &str, path: &str) -> Self {
         let open = host.map_or(1, |host| 1 + shared.open[host].fetch_add(1, Ordering::AcqRel));
-        let noted = shared.log.is_some().then(|| Noted {
+        let log_start = shared.log.is_some().then(|| LogStart {
             host: host.map_or(named, |host| shared.web.hosts[host].name.as_str()).to_owned(),
             path: path.to_owned(),
             began: Instant::now(),
             wall: SystemTime::now(),
             open,
         });
-        Self { shared, host, status: 0, noted }
+        Self { shared, host, status: 0, log_start }
     }
 }
 
-impl Drop for OpenVisit<'_> {
+impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         if let Some(host) = self.host {
             self.shared.open[host].fetch_sub(1, Ordering::AcqRel);
         }
-        let (Some(log), Some(noted)) = (&self.shared.log, self.noted.take()) else { return };
+        let (Some(log), Some(log_start)) = (&self.shared.log, self.log_start.take()) else { return };
         let since = |moment: Instant| moment.duration_since(self.shared.began).as_micros() as u64;
         log.push(Visit {
-            host: noted.host,
-            path: noted.path,
+            host: log_start.host,
+            path: log_start.path,
             status: self.status,
-            started_ms: epoch_ms(noted.wall),
+            started_ms: epoch_ms(log_start.wall),
             ended_ms: epoch_ms(SystemTime::now()),
-            started_us: since(noted.began),
+            started_us: since(log_start.began),
             ended_us: since(Instant::now()),
-            open: noted.open,
+            open: log_start.open,
         });
     }
 }
@@ -311,14 +316,14 @@ fn epoch_ms(moment: SystemTime) -> u64 {
     moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Says to the connection that it is to end without an answer.
+/// Error that ends a connection without a response.
 #[derive(Debug)]
-struct CutOff;
+struct ResetOnPurpose;
 
-impl fmt::Display for CutOff {
+impl fmt::Display for ResetOnPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the connection is cut off on purpose")
+        f.write_str("the connection is reset on purpose")
     }
 }
 
-impl Error for CutOff {}
+impl Error for ResetOnPurpose {}

@@ -1,4 +1,4 @@
-//! A socket that can be told to end with a reset instead of a farewell.
+//! Socket that can end with a TCP reset.
 
 use std::{
     io,
@@ -14,37 +14,37 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Tells a socket, from inside the answer to a request, to end with a reset.
+/// Flag that makes a socket end with a reset.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cut(Arc<AtomicBool>);
+pub(crate) struct ResetFlag(Arc<AtomicBool>);
 
-impl Cut {
-    pub(crate) fn cut(&self) {
+impl ResetFlag {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_cut(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// A stream that is reset when it is dropped after its [`Cut`] was used.
+/// TCP stream that sends a reset on drop if its [`ResetFlag`] is set.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
-    cut: Cut,
+    reset: ResetFlag,
 }
 
 impl Socket {
-    pub(crate) fn new(stream: TcpStream, cut: Cut) -> Self {
-        Self { stream, cut }
+    pub(crate) fn new(stream: TcpStream, reset: ResetFlag) -> Self {
+        Self { stream, reset }
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.cut.is_cut() {
-            // Without lingering, closing sends a reset. If that fails the client sees an early end, which is as bad.
+        if self.reset.is_set() {
+            // With a zero linger time, closing sends a reset.
             let _ = self.stream.set_zero_linger();
         }
     }
@@ -82,7 +82,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.cut.is_cut() {
+        if self.reset.is_set() {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_shutdown(cx)

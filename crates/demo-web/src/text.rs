@@ -1,11 +1,11 @@
-//! English-like text from word lists: grammatical enough, and different on every page.
+//! Generated English-like text from word lists.
 
 use crate::{
     random::Random,
     words::{ADJECTIVES, ADVERBS, NOUNS, OPENINGS, PLACES, VERBS},
 };
 
-/// One sentence in which no two words stand together often, so that long texts of nothing else stay far apart.
+/// Sentence with few frequent word pairs, so that long texts are no near-duplicates.
 pub(crate) fn mixed_sentence(random: &mut Random) -> String {
     const DETERMINERS: &[&str] =
         &["the", "a", "every", "this", "some", "no", "her", "our", "that", "another"];
@@ -26,7 +26,7 @@ pub(crate) fn mixed_sentence(random: &mut Random) -> String {
     )
 }
 
-/// Paragraphs of about `words` words altogether.
+/// Paragraphs of about `words` words in total.
 pub(crate) fn paragraphs(random: &mut Random, words: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut written = 0;
@@ -59,7 +59,7 @@ pub(crate) fn title(random: &mut Random) -> String {
     }
 }
 
-/// A word in lower case for a path.
+/// Slug for a path.
 pub(crate) fn slug(random: &mut Random) -> String {
     format!("{}-{}", random.pick(ADJECTIVES), random.pick(NOUNS))
 }

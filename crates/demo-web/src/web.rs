@@ -1,14 +1,14 @@
-//! A web in memory: every page, the truth about them, and how to have it served.
+//! Web in memory: its pages, the ground truth, and the builder of its server.
 
 use crate::{
-    answer::{Answer, Resource},
-    draft::{Draft, Host, address},
+    draft::{Draft, Host, address, origin},
+    ground_truth::Truth,
     log::Log,
+    path,
     plan::{Naming, Plan},
     plans,
+    response::{PageResponse, Resource},
     server::Server,
-    spelling,
-    truth::Truth,
 };
 use std::{
     collections::HashMap,
@@ -19,10 +19,10 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// How many ports are tried before it is given up that one is free on all addresses.
-const TRIES: usize = 50;
+/// Maximum number of attempts to find a port that is free on all addresses.
+const MAX_BIND_ATTEMPTS: usize = 50;
 
-/// A web: its hosts, its pages, and the truth about them.
+/// Web with its hosts, pages and ground truth.
 #[derive(Debug)]
 pub struct Web {
     pub(crate) hosts: Vec<Host>,
@@ -31,7 +31,7 @@ pub struct Web {
     truth: Truth,
 }
 
-/// Says how a web is made and served.
+/// Builder of a web and its server.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Builder {
@@ -42,37 +42,36 @@ pub struct Builder {
     log_file: Option<PathBuf>,
 }
 
-/// What is at a path.
-pub(crate) enum Found<'a> {
-    Kept(&'a Resource),
-    Made(Answer),
+/// Result of a look-up by path.
+pub(crate) enum Lookup<'a> {
+    Stored(&'a Resource),
+    Generated(PageResponse),
 }
 
 impl Web {
-    /// Begins with what the web is to contain.
+    /// Builder of the web of a plan.
     pub fn builder(plan: Plan) -> Builder {
         Builder { plan, port: 0, latency: Duration::ZERO, logged: true, log_file: None }
     }
 
-    /// What a correct crawler ends up with.
+    /// Expected result of a correct crawler.
     #[must_use]
     pub fn truth(&self) -> &Truth {
         &self.truth
     }
 
-    /// The port in its URLs.
+    /// Port of its URLs.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The names of its hosts, or their addresses, as URLs have them, without the port.
+    /// Host names or addresses, without the port.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().map(|host| host.name.as_str())
     }
 
-    /// The URLs of all that is kept, robots.txt and sitemaps included, in no order. Pages that are made when they are
-    /// asked for are not among them.
+    /// URLs of all stored pages with robots.txt and sitemaps, in no order, without generated pages.
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.hosts.iter().flat_map(|host| {
             let origin = origin(&host.name, self.port);
@@ -80,18 +79,18 @@ impl Web {
         })
     }
 
-    /// What a URL answers in the end, once trouble is over; nothing if it always fails or there is no such URL.
+    /// Response of a URL after its faults; `None` if it always fails or does not exist.
     #[must_use]
-    pub fn answer(&self, url: &str) -> Option<Answer> {
+    pub fn answer(&self, url: &str) -> Option<PageResponse> {
         let (host, path) = self.locate(url)?;
         match self.find(host, path)? {
-            Found::Kept(resource) if resource.fails_always() => None,
-            Found::Kept(resource) => Some(resource.answer.clone()),
-            Found::Made(answer) => Some(answer),
+            Lookup::Stored(resource) if resource.fails_always() => None,
+            Lookup::Stored(resource) => Some(resource.response.clone()),
+            Lookup::Generated(page) => Some(page),
         }
     }
 
-    /// The number of the host and the path of a URL of this web.
+    /// Host number and path of a URL of this web.
     pub(crate) fn locate<'a>(&self, url: &'a str) -> Option<(usize, &'a str)> {
         let rest = url.strip_prefix("http://")?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -101,24 +100,24 @@ impl Web {
         (port == self.port).then_some((host, if path.is_empty() { "/" } else { path }))
     }
 
-    /// The number of a host by its name without port.
+    /// Host number by name without the port.
     pub(crate) fn host(&self, name: &str) -> Option<usize> {
-        // Names come in lower case from everybody but people, so the copy is rarely made.
+        // Most names are in lower case, so that the copy is rare.
         if let Some(number) = self.by_name.get(name) {
             return Some(*number);
         }
         self.by_name.get(&name.to_ascii_lowercase()).copied()
     }
 
-    pub(crate) fn find(&self, host: usize, path: &str) -> Option<Found<'_>> {
+    pub(crate) fn find(&self, host: usize, path: &str) -> Option<Lookup<'_>> {
         let host = &self.hosts[host];
         if let Some(resource) = host.pages.get(path) {
-            return Some(Found::Kept(resource));
+            return Some(Lookup::Stored(resource));
         }
-        if let Some(made) = host.maker.as_ref().and_then(|maker| maker(path)) {
-            return Some(Found::Made(made));
+        if let Some(page) = host.generator.as_ref().and_then(|generator| generator(path)) {
+            return Some(Lookup::Generated(page));
         }
-        host.pages.get(&spelling::usual(path)).map(Found::Kept)
+        host.pages.get(&path::normalise(path)).map(Lookup::Stored)
     }
 
     fn from_draft(draft: Draft, port: u16) -> Self {
@@ -128,27 +127,27 @@ impl Web {
 }
 
 impl Builder {
-    /// The port of all URLs. Without it, [`serve`](Self::serve) takes a free one.
+    /// Port of all URLs; by default [`serve`](Self::serve) takes a free one.
     pub fn port(self, port: u16) -> Self {
         Self { port, ..self }
     }
 
-    /// Every answer takes at least this long, so that requests that are made at once are seen to be.
+    /// Minimum latency of each response, so that concurrent requests overlap.
     pub fn latency(self, latency: Duration) -> Self {
         Self { latency, ..self }
     }
 
-    /// Writes nothing down, for who is in a hurry.
+    /// Disables the access log.
     pub fn without_log(self) -> Self {
         Self { logged: false, ..self }
     }
 
-    /// Appends every visit to a file too, one JSON object a line.
+    /// Appends the access log to a file too, one JSON object per line.
     pub fn log_file(self, path: impl Into<PathBuf>) -> Self {
         Self { log_file: Some(path.into()), ..self }
     }
 
-    /// The web in memory, with the URLs that it has at its port; port 80 if none was said.
+    /// Web in memory with the URLs of its port, by default 80.
     #[must_use]
     pub fn build(&self) -> Web {
         self.build_at(if self.port == 0 { 80 } else { self.port })
@@ -158,7 +157,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If no port is free, the one that was said is taken, or the log's file cannot be opened.
+    /// If no port is free, the given one is taken, or the log file cannot be opened.
     pub async fn serve(self) -> io::Result<Server> {
         let log = match (self.logged, &self.log_file) {
             (false, _) => None,
@@ -186,14 +185,10 @@ impl Builder {
     }
 }
 
-fn origin(name: &str, port: u16) -> String {
-    if port == 80 { format!("http://{name}") } else { format!("http://{name}:{port}") }
-}
-
-/// Listens on all addresses at one port.
+/// Listens on the same port of all addresses.
 async fn bind(addresses: &[IpAddr], port: u16) -> io::Result<Vec<TcpListener>> {
     let mut last = io::Error::other("a web without hosts cannot be served");
-    for _ in 0..TRIES {
+    for _ in 0..MAX_BIND_ATTEMPTS {
         match bind_once(addresses, port).await {
             Ok(listeners) => return Ok(listeners),
             Err(error) if port != 0 => return Err(error),

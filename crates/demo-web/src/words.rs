@@ -1,6 +1,5 @@
-//! The word lists that generated text is made of.
+//! Word lists of the generated text.
 
-/// Things and people.
 #[rustfmt::skip]
 pub(crate) const NOUNS: &[&str] = &[
     "river", "garden", "window", "bridge", "letter", "market", "engine", "captain", "mountain", "orchard",
@@ -22,7 +21,6 @@ pub(crate) const NOUNS: &[&str] = &[
     "mayor", "parcel", "kiln", "thistle",
 ];
 
-/// What was done.
 #[rustfmt::skip]
 pub(crate) const VERBS: &[&str] = &[
     "carried", "painted", "followed", "repaired", "crossed", "measured", "borrowed", "watched", "collected",
@@ -37,7 +35,6 @@ pub(crate) const VERBS: &[&str] = &[
     "offered", "noticed",
 ];
 
-/// How things are.
 #[rustfmt::skip]
 pub(crate) const ADJECTIVES: &[&str] = &[
     "quiet", "yellow", "ancient", "narrow", "broken", "gentle", "heavy", "silver", "distant", "curious",
@@ -50,7 +47,6 @@ pub(crate) const ADJECTIVES: &[&str] = &[
     "scarlet", "thick", "unusual", "violet", "woollen", "brave", "coarse", "dim", "eager", "fertile",
 ];
 
-/// How things are done.
 #[rustfmt::skip]
 pub(crate) const ADVERBS: &[&str] = &[
     "slowly", "often", "gladly", "rarely", "quietly", "twice", "barely", "openly", "bravely", "nearly",
@@ -59,7 +55,6 @@ pub(crate) const ADVERBS: &[&str] = &[
     "partly", "quickly", "roughly", "safely", "tightly", "usually", "vainly", "widely", "yearly",
 ];
 
-/// Towns that are on no map.
 #[rustfmt::skip]
 pub(crate) const PLACES: &[&str] = &[
     "Ashford", "Brindle", "Calder", "Dunmore", "Elsby", "Farrow", "Glenhaven", "Harwick", "Inverly",
@@ -69,7 +64,6 @@ pub(crate) const PLACES: &[&str] = &[
     "Newlyn", "Otley",
 ];
 
-/// How a sentence may begin.
 #[rustfmt::skip]
 pub(crate) const OPENINGS: &[&str] = &[
     "before the war", "in spring", "after supper", "for many years", "at dawn", "last winter",

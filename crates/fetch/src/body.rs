@@ -1,11 +1,11 @@
-//! Reading a body within its bounds, and undoing its content encodings, bombs included.
+//! Response bodies: read within their limits, and decompressed with protection against decompression bombs.
 
 use crate::{
-    client::Beyond,
-    error::{Code, Trouble},
+    client::Oversize,
+    error::{Code, HopError},
+    flood::{FloodLimit, FrameCounter},
     limits::Limits,
-    memory::{NoShare, Share},
-    meter::{Meter, Pieces},
+    memory::{MemoryError, Share},
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -13,90 +13,90 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::io::{self, Cursor, Read};
 
-/// More encodings on top of each other than this serve nobody.
-const MAX_LAYERS: usize = 3;
+/// Maximum number of nested content encodings.
+const MAX_ENCODINGS: usize = 3;
 
-/// Reads the body as it is sent; `false` if only its first part was wanted and there is more.
+/// Reads the body as sent; `false` if it was truncated at the limit.
 pub(crate) async fn read(
     mut body: Incoming,
     headers: &HeaderMap,
     limits: &Limits,
-    beyond: Beyond,
-    meter: &Meter,
+    oversize: Oversize,
+    flood_limit: &FloodLimit,
     share: &mut Share,
-) -> Result<(Bytes, bool), Trouble> {
+) -> Result<(Bytes, bool), HopError> {
     let limit = limits.body_bytes;
-    let too_large = |what: String| Trouble::new(Code::BodyTooLarge, format!("{what}, the limit is {limit}"));
+    let too_large = |size: String| HopError::new(Code::BodyTooLarge, format!("{size}, the limit is {limit}"));
     let announced = headers
         .get(http::header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if let Some(length) = announced.filter(|length| *length > limit as u64 && beyond == Beyond::Refuse) {
-        return Err(too_large(format!("{length} bytes are announced")));
+    if let Some(length) = announced.filter(|length| *length > limit as u64 && oversize == Oversize::Reject) {
+        return Err(too_large(format!("Content-Length is {length} bytes")));
     }
     let expected = usize::try_from(announced.unwrap_or(0)).unwrap_or(usize::MAX).min(limit);
-    cover(share, expected).await?;
-    let mut read = Collected { whole: Bytes::new(), grown: BytesMut::new() };
-    let mut pieces = Pieces::default();
+    reserve(share, expected).await?;
+    let mut read = BodyBuffer { single: Bytes::new(), joined: BytesMut::new() };
+    let mut frames = FrameCounter::default();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| broken(&error, read.len(), announced))?;
+        let frame = frame.map_err(|error| read_error(&error, read.len(), announced))?;
         let bytes = frame.data_ref().map_or(0, Bytes::len);
-        pieces.add(bytes)?;
-        meter.content(bytes);
+        frames.add(bytes)?;
+        flood_limit.add_content(bytes);
         let Ok(mut data) = frame.into_data() else { continue };
         let room = limit - read.len();
         if data.len() > room {
-            if beyond == Beyond::Refuse {
-                return Err(too_large(format!("more than {limit} bytes were sent")));
+            if oversize == Oversize::Reject {
+                return Err(too_large(format!("more than {limit} bytes")));
             }
             data.truncate(room);
             read.add(data, expected);
             return Ok((read.into_bytes(), false));
         }
-        cover(share, read.len_with(&data, expected)).await?;
+        reserve(share, read.capacity_with(&data, expected)).await?;
         read.add(data, expected);
     }
     Ok((read.into_bytes(), true))
 }
 
-/// A body as it comes in. Most come in one piece, which is kept as it is; others grow together.
-struct Collected {
-    whole: Bytes,
-    grown: BytesMut,
+/// Buffer of a body. A body of one frame, as most are, is not copied; others are joined.
+struct BodyBuffer {
+    single: Bytes,
+    joined: BytesMut,
 }
 
-impl Collected {
+impl BodyBuffer {
     fn len(&self) -> usize {
-        self.whole.len() + self.grown.len()
+        self.single.len() + self.joined.len()
     }
 
-    /// What it takes once this is added: as much as is announced, or else up to twice what is there.
-    fn len_with(&self, data: &Bytes, expected: usize) -> usize {
+    /// Memory needed once `data` is added: the announced length, otherwise up to twice the content.
+    fn capacity_with(&self, data: &Bytes, expected: usize) -> usize {
         let len = self.len() + data.len();
         if len <= expected || self.len() == 0 { len.max(expected) } else { 2 * len }
     }
 
     fn add(&mut self, data: Bytes, expected: usize) {
         if self.len() == 0 {
-            self.whole = data;
+            self.single = data;
             return;
         }
-        if self.grown.is_empty() {
-            self.grown.reserve(expected.max(self.whole.len() + data.len()));
-            self.grown.extend_from_slice(&std::mem::take(&mut self.whole));
+        if self.joined.is_empty() {
+            self.joined.reserve(expected.max(self.single.len() + data.len()));
+            self.joined.extend_from_slice(&std::mem::take(&mut self.single));
         }
-        self.grown.extend_from_slice(&data);
+        self.joined.extend_from_slice(&data);
     }
 
     fn into_bytes(self) -> Bytes {
-        if self.grown.is_empty() { self.whole } else { self.grown.freeze() }
+        if self.joined.is_empty() { self.single } else { self.joined.freeze() }
     }
 }
 
-fn broken(error: &hyper::Error, read: usize, announced: Option<u64>) -> Trouble {
+fn read_error(error: &hyper::Error, read: usize, announced: Option<u64>) -> HopError {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     let short = announced.is_some_and(|length| (read as u64) < length);
     let code = match source.map(io::Error::kind) {
-        // Chunks that are none, or whose lengths are no numbers.
+        // Malformed chunks.
         Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Code::HttpProtocol,
         Some(io::ErrorKind::UnexpectedEof) => Code::HttpLength,
         _ if short || error.is_incomplete_message() => Code::HttpLength,
@@ -105,52 +105,54 @@ fn broken(error: &hyper::Error, read: usize, announced: Option<u64>) -> Trouble 
     };
     let expected = announced.map_or_else(String::new, |length| format!(" of {length}"));
     let cause = source.map_or_else(|| error.to_string(), io::Error::to_string);
-    Trouble::new(code, format!("the body broke off after {read}{expected} bytes: {cause}"))
+    HopError::new(code, format!("the body ended after {read}{expected} bytes: {cause}"))
 }
 
-/// Has the page's share of the memory be this large.
-async fn cover(share: &mut Share, bytes: usize) -> Result<(), Trouble> {
-    share.cover(bytes).await.map_err(|no_share| match no_share {
-        NoShare::TooMuch => Trouble::new(
+/// Grows the page's part of the memory budget to this size.
+async fn reserve(share: &mut Share, bytes: usize) -> Result<(), HopError> {
+    share.cover(bytes).await.map_err(|error| match error {
+        MemoryError::PageTooLarge => HopError::new(
             Code::BodyTooLarge,
-            format!("it would take {bytes} bytes of memory, and a page may take {}", share.page_most()),
+            format!("{bytes} bytes of memory needed, the limit of a page is {}", share.page_most()),
         ),
-        NoShare::UsedUp => Trouble::new(Code::MemoryWait, format!("there are no {bytes} bytes left for it")),
+        MemoryError::Exhausted => {
+            HopError::new(Code::MemoryWait, format!("the memory budget has no {bytes} bytes left"))
+        }
     })
 }
 
-/// Undoes the content encodings, last one first.
+/// Decompresses a body, last content encoding first.
 pub(crate) async fn decode(
     body: Bytes,
     headers: &HeaderMap,
     limits: &Limits,
-    beyond: Beyond,
+    oversize: Oversize,
     share: &mut Share,
-) -> Result<Bytes, Trouble> {
-    let mut layers = Vec::new();
+) -> Result<Bytes, HopError> {
+    let mut encodings = Vec::new();
     for value in headers.get_all(http::header::CONTENT_ENCODING) {
         let value = value
             .to_str()
-            .map_err(|_| Trouble::new(Code::BodyEncoding, "its content encoding is not text"))?;
-        layers.extend(value.split(',').map(|name| name.trim().to_ascii_lowercase()));
+            .map_err(|_| HopError::new(Code::BodyEncoding, "the Content-Encoding is not ASCII"))?;
+        encodings.extend(value.split(',').map(|name| name.trim().to_ascii_lowercase()));
     }
-    layers.retain(|name| !name.is_empty() && name != "identity");
-    if layers.len() > MAX_LAYERS {
-        return Err(Trouble::new(
+    encodings.retain(|name| !name.is_empty() && name != "identity");
+    if encodings.len() > MAX_ENCODINGS {
+        return Err(HopError::new(
             Code::BodyEncoding,
-            format!("it is encoded {} times, {MAX_LAYERS} are allowed", layers.len()),
+            format!("{} nested content encodings, the limit is {MAX_ENCODINGS}", encodings.len()),
         ));
     }
     let mut body = body;
-    // Servers send empty bodies with any encoding: there is nothing to undo then.
-    while let Some(layer) = layers.pop().filter(|_| !body.is_empty()) {
-        body = undo(&layer, body, limits.decoded_bytes, beyond, share).await?;
+    // An empty body has no encoding, whatever its header says.
+    while let Some(encoding) = encodings.pop().filter(|_| !body.is_empty()) {
+        body = decompress(&encoding, body, limits.decoded_bytes, oversize, share).await?;
     }
-    if body.len() > limits.decoded_bytes && beyond == Beyond::Cut {
+    if body.len() > limits.decoded_bytes && oversize == Oversize::Truncate {
         return Ok(body.slice(..limits.decoded_bytes));
     }
     if body.len() > limits.decoded_bytes {
-        return Err(Trouble::new(
+        return Err(HopError::new(
             Code::BodyTooLarge,
             format!("{} bytes, the limit is {}", body.len(), limits.decoded_bytes),
         ));
@@ -158,22 +160,22 @@ pub(crate) async fn decode(
     Ok(body)
 }
 
-async fn undo(
-    layer: &str,
+async fn decompress(
+    encoding: &str,
     body: Bytes,
     limit: usize,
-    beyond: Beyond,
+    oversize: Oversize,
     share: &mut Share,
-) -> Result<Bytes, Trouble> {
+) -> Result<Bytes, HopError> {
     let raw = body.len();
     let input = Cursor::new(body.clone());
-    let decoder: Decoder = match layer {
+    let decoder: Decoder = match encoding {
         "gzip" | "x-gzip" => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
         "deflate" => {
-            // Meant is zlib; some servers send the bare stream.
+            // The standard means zlib; some servers send raw deflate.
             let zlib = Box::new(flate2::bufread::ZlibDecoder::new(input));
-            match bounded(zlib, raw, layer, limit, beyond, share).await {
-                Err(trouble) if trouble.code == Code::BodyEncoding => {
+            match decompress_up_to(zlib, raw, encoding, limit, oversize, share).await {
+                Err(error) if error.code == Code::BodyEncoding => {
                     Box::new(flate2::bufread::DeflateDecoder::new(Cursor::new(body)))
                 }
                 other => return other,
@@ -181,79 +183,79 @@ async fn undo(
         }
         "br" => Box::new(brotli_decompressor::Decompressor::new(input, 16 << 10)),
         "zstd" => {
-            let mut decoder =
-                zstd::stream::read::Decoder::with_buffer(input).map_err(|error| garbled(layer, &error))?;
-            // A window of 8 MiB is what the web may use; a larger one is an attack on memory.
-            decoder.window_log_max(23).map_err(|error| garbled(layer, &error))?;
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)
+                .map_err(|error| encoding_error(encoding, &error))?;
+            // RFC 9659 limits the window to 8 MiB.
+            decoder.window_log_max(23).map_err(|error| encoding_error(encoding, &error))?;
             Box::new(decoder)
         }
         other => {
-            return Err(Trouble::new(
-                Code::BodyEncoding,
-                format!("its content encoding `{other}` is unknown"),
-            ));
+            return Err(HopError::new(Code::BodyEncoding, format!("unknown content encoding `{other}`")));
         }
     };
-    bounded(decoder, raw, layer, limit, beyond, share).await
+    decompress_up_to(decoder, raw, encoding, limit, oversize, share).await
 }
 
-fn garbled(layer: &str, error: &io::Error) -> Trouble {
-    Trouble::new(Code::BodyEncoding, format!("it is not {layer}: {error}"))
+fn encoding_error(encoding: &str, error: &io::Error) -> HopError {
+    HopError::new(Code::BodyEncoding, format!("the body is not valid {encoding}: {error}"))
 }
 
 type Decoder = Box<dyn Read + Send>;
 
-/// So much is decompressed where others wait for it; a usual page is not much larger, and the hand-over costs too.
+/// Size up to which a body is decompressed on the async thread; most pages are no larger, and a blocking task costs more.
 const FIRST_STEP: usize = 256 << 10;
-/// So much is decompressed at a time elsewhere. In between the memory for it is asked for.
+/// Size of each further step, in a blocking task. Memory is reserved before each step.
 const STEP: usize = 2 << 20;
 
-/// Decompresses up to a limit, with memory for what goes in and what comes out.
-async fn bounded(
+/// Decompresses up to the limit, with memory reserved for input and output.
+async fn decompress_up_to(
     mut decoder: Decoder,
     raw: usize,
-    layer: &str,
+    encoding: &str,
     limit: usize,
-    beyond: Beyond,
+    oversize: Oversize,
     share: &mut Share,
-) -> Result<Bytes, Trouble> {
-    cover(share, raw + FIRST_STEP.min(limit)).await?;
+) -> Result<Bytes, HopError> {
+    reserve(share, raw + FIRST_STEP.min(limit)).await?;
     let mut decoded = Vec::new();
     let mut more = step(&mut decoder, &mut decoded, FIRST_STEP.min(limit + 1));
     while let Ok(true) = more {
         if decoded.len() > limit {
             break;
         }
-        let most = STEP.min(limit + 1 - decoded.len());
-        cover(share, raw + decoded.len() + most).await?;
+        let max = STEP.min(limit + 1 - decoded.len());
+        reserve(share, raw + decoded.len() + max).await?;
         let stepping = tokio::task::spawn_blocking(move || {
-            let more = step(&mut decoder, &mut decoded, most);
+            let more = step(&mut decoder, &mut decoded, max);
             (decoder, decoded, more)
         });
         (decoder, decoded, more) =
-            stepping.await.map_err(|error| Trouble::new(Code::BodyEncoding, error.to_string()))?;
+            stepping.await.map_err(|error| HopError::new(Code::BodyEncoding, error.to_string()))?;
     }
     if let Err(error) = more
-        && (beyond == Beyond::Refuse || decoded.is_empty())
+        && (oversize == Oversize::Reject || decoded.is_empty())
     {
-        return Err(garbled(layer, &error));
+        return Err(encoding_error(encoding, &error));
     }
-    if decoded.len() > limit && beyond == Beyond::Cut {
+    if decoded.len() > limit && oversize == Oversize::Truncate {
         decoded.truncate(limit);
     }
     if decoded.len() > limit {
-        return Err(Trouble::new(Code::BodyBomb, format!("it decompresses to more than {limit} bytes")));
+        return Err(HopError::new(
+            Code::BodyBomb,
+            format!("the body decompresses to more than {limit} bytes"),
+        ));
     }
     Ok(decoded.into())
 }
 
-/// Decompresses up to so many bytes more, and says whether there may be still more.
-fn step(decoder: &mut Decoder, decoded: &mut Vec<u8>, most: usize) -> io::Result<bool> {
-    // Small ones grow as they come; large ones get what was asked for, and not twice as much.
-    if most > FIRST_STEP {
-        decoded.reserve_exact(most);
+/// Decompresses up to `max` more bytes; `false` at the end of the stream.
+fn step(decoder: &mut Decoder, decoded: &mut Vec<u8>, max: usize) -> io::Result<bool> {
+    // Exactly the reserved size, where a vector would double itself.
+    if max > FIRST_STEP {
+        decoded.reserve_exact(max);
     }
-    Ok(decoder.take(most as u64).read_to_end(decoded)? == most)
+    Ok(decoder.take(max as u64).read_to_end(decoded)? == max)
 }
 
 #[cfg(test)]
@@ -274,15 +276,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_body_that_becomes_large_holds_up_no_thread_that_serves_connections() {
+    async fn a_large_body_is_decompressed_off_the_async_threads() {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         let limits = Limits::default();
-        for (size, is_aside) in [(100 << 10, false), (30 << 20, true)] {
+        for (size, is_blocking_task) in [(100 << 10, false), (30 << 20, true)] {
             let (body, mut share) = (gzip(size), Memory::default().share());
-            let mut decoding = pin!(decode(body, &headers, &limits, Beyond::Refuse, &mut share));
+            let mut decoding = pin!(decode(body, &headers, &limits, Oversize::Reject, &mut share));
             let first = decoding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            assert_eq!(first.is_pending(), is_aside, "{size} bytes");
+            assert_eq!(first.is_pending(), is_blocking_task, "{size} bytes");
             let decoded = match first {
                 Poll::Ready(decoded) => decoded,
                 Poll::Pending => decoding.await,

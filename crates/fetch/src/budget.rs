@@ -1,57 +1,57 @@
-//! The time that a fetch may take: all requests of it share it, those for robots.txt included. Waiting for turns does not count.
+//! Time budget of a fetch, shared by all its requests, those for robots.txt included. The wait for permits does not count.
 
-use crate::error::{Code, Trouble};
+use crate::error::{Code, HopError};
 use crawlway_clock::was_suspended_since;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// What is left of the time of a fetch.
+/// Time budget of one fetch.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct TimeBudget {
     total: Duration,
     spent: Duration,
-    /// How many requests were cut off by a suspension of this process.
+    /// Number of requests that failed because this process was suspended.
     suspensions: u32,
 }
 
-/// How many requests of a fetch are sent again because this process was suspended.
+/// Maximum number of requests of a fetch that are sent again after a suspension of this process.
 const MAX_SUSPENSIONS: u32 = 3;
 
-impl Budget {
+impl TimeBudget {
     pub(crate) fn new(total: Duration) -> Self {
         Self { total, spent: Duration::ZERO, suspensions: 0 }
     }
 
-    /// Runs a request within the time that is left. One that failed while this process was suspended says nothing about its host: it
-    /// is to be sent again, and its time does not count.
+    /// Runs a request within the rest of the budget. A failure during a suspension of this process says nothing about the
+    /// host: it is marked stale, so that the request is sent again, and its time does not count.
     pub(crate) async fn run<T>(
         &mut self,
-        request: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<T, Trouble> {
+        request: impl Future<Output = Result<T, HopError>>,
+    ) -> Result<T, HopError> {
         let (total, spent, began) = (self.total, self.spent, std::time::Instant::now());
         let done = self.wait(request).await.unwrap_or_else(|| {
-            Err(Trouble::new(Code::TimeoutTotal, format!("not done within {total:?}, robots.txt included")))
+            let detail = format!("not complete within {total:?}, robots.txt included");
+            Err(HopError::new(Code::TimeoutTotal, detail))
         });
-        done.map_err(|trouble| {
+        done.map_err(|error| {
             if self.suspensions == MAX_SUSPENSIONS || !was_suspended_since(began) {
-                return trouble;
+                return error;
             }
             (self.suspensions, self.spent) = (self.suspensions + 1, spent);
-            Trouble { stale: true, ..trouble }
+            HopError { stale: true, ..error }
         })
     }
 
-    /// Waits for something as long as there is time left.
-    pub(crate) async fn wait<T>(&mut self, something: impl Future<Output = T>) -> Option<T> {
+    /// Runs a future within the rest of the budget; `None` on a timeout.
+    pub(crate) async fn wait<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
         let started = Instant::now();
-        let done = timeout(self.total.saturating_sub(self.spent), something).await;
+        let done = timeout(self.total.saturating_sub(self.spent), future).await;
         self.spent += started.elapsed();
         done.ok()
     }
 
-    /// Whether a host that does not answer in the time that is left is too slow. Otherwise those before it were, and could make it
-    /// look as if it were down.
-    pub(crate) fn is_fair(&self) -> bool {
+    /// Whether at least half of the budget is left. With less, a timeout is blamed on the hosts before, not on this one.
+    pub(crate) fn is_half_left(&self) -> bool {
         self.spent <= self.total / 2
     }
 }

@@ -1,26 +1,26 @@
-//! The fetcher: from a request to an answer, through gate, guard, redirects and every bound.
+//! HTTP client: one fetch from the request to the response, through rate limiter, SSRF guard and redirect chain.
 
 use crate::{
-    blocked, body,
-    budget::Budget,
+    blocks, body,
+    budget::TimeBudget,
     connect::{Connected, Connector, Origin, Sender},
-    error::{Code, FetchError, Trouble},
-    exchange::{Exchange, send, unanswered},
+    error::{Code, FetchError, HopError},
+    exchange::{ExchangeError, send, send_error},
     guard::Guard,
+    host_delays::{HostDelay, HostDelays},
     limits::Limits,
     memory::{Memory, Share},
+    origins::LiveOrigins,
+    outcomes::OutcomeCounters,
+    permit::acquire,
     pool::{Keep, Pool},
+    redirects::RedirectChain,
     request::{Fetched, Request, Timing, retry_after},
     request_log::RequestLine,
-    resolve::{Resolve, SystemResolver},
+    resolve::{DnsResolver, Resolve},
     robots::Robots,
     robots_cache::{RobotsCache, Rules},
-    siblings::Siblings,
-    tally::Tally,
     tls,
-    turn::turn,
-    waits::{HostWait, Waits},
-    walk::Walk,
 };
 use bytes::Bytes;
 use crawlway_content::NormalUrl;
@@ -38,32 +38,32 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// How a fetcher is set up.
+/// Configuration of a [`Fetcher`].
 #[derive(Debug)]
 pub struct Setup {
-    /// Who may be asked when.
+    /// Rate limiter of all groups.
     pub gate: Arc<dyn Gate>,
-    /// Which addresses may be dialled.
+    /// SSRF guard: the addresses that may be dialled.
     pub guard: Guard,
-    /// Who knows the addresses of names.
+    /// DNS resolver.
     pub resolver: Arc<dyn Resolve>,
-    /// Certificates trusted besides those that browsers trust, in PEM.
+    /// Root certificates in PEM, in addition to the Mozilla roots.
     pub extra_roots: Vec<Vec<u8>>,
-    /// How many connections are kept for later.
+    /// Limits of the connection pool.
     pub keep: Keep,
-    /// The clock by which robots.txt files are kept and turns are waited for.
+    /// Clock for the expiry of robots.txt files and the wait for permits.
     pub clock: Clock,
-    /// The memory that answers may take together.
+    /// Memory budget of all responses together.
     pub memory: Memory,
 }
 
 impl Setup {
-    /// The defaults: public addresses only, the system's name servers, the certificates that browsers trust.
+    /// Defaults: public addresses only, the system's name servers, the Mozilla root certificates.
     pub fn new(gate: Arc<dyn Gate>) -> Self {
         Self {
             gate,
             guard: Guard::default(),
-            resolver: Arc::new(SystemResolver::new()),
+            resolver: Arc::new(DnsResolver::new()),
             extra_roots: Vec::new(),
             keep: Keep::default(),
             clock: Clock::System,
@@ -72,35 +72,34 @@ impl Setup {
     }
 }
 
-/// Fetches pages. One for the whole program: it keeps connections, names and robots.txt files.
+/// HTTP client with a connection pool, a DNS cache and a robots.txt cache; one per process.
 #[derive(Debug)]
 pub struct Fetcher {
     gate: Arc<dyn Gate>,
     connector: Connector,
     pool: Pool,
     robots: RobotsCache,
-    tally: Tally,
-    waits: Waits,
-    siblings: Siblings,
+    outcomes: OutcomeCounters,
+    delays: HostDelays,
+    live_origins: LiveOrigins,
     clock: Clock,
     memory: Memory,
 }
 
-/// Why a fetch ended without an answer.
-enum Ended<E> {
-    Failed(FetchError),
-    /// The caller did not let it begin.
-    NotBegun(E),
+/// Error of a fetch, or of the callback before its first request.
+enum PageError<E> {
+    Fetch(FetchError),
+    Begin(E),
 }
 
-impl<E> From<FetchError> for Ended<E> {
+impl<E> From<FetchError> for PageError<E> {
     fn from(error: FetchError) -> Self {
-        Self::Failed(error)
+        Self::Fetch(error)
     }
 }
 
-/// An answer of one hop.
-pub(crate) struct Answer {
+/// Response of one hop.
+pub(crate) struct HopResponse {
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
@@ -108,20 +107,19 @@ pub(crate) struct Answer {
     pub(crate) sent_bytes: usize,
     pub(crate) address: SocketAddr,
     pub(crate) timing: Timing,
-    /// The memory that it takes.
+    /// Memory reserved for the body.
     pub(crate) share: Share,
 }
 
-/// What is done with a body beyond its limit.
+/// Treatment of a body that exceeds its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beyond {
-    Refuse,
-    /// The first part is enough.
-    Cut,
+pub(crate) enum Oversize {
+    Reject,
+    Truncate,
 }
 
 impl Fetcher {
-    /// A fetcher of this setup.
+    /// Fails for root certificates that cannot be read.
     pub fn new(setup: Setup) -> Result<Self, tls::RootError> {
         let connector = Connector {
             resolver: setup.resolver,
@@ -133,30 +131,30 @@ impl Fetcher {
             connector,
             pool: Pool::new(setup.keep),
             robots: RobotsCache::default(),
-            tally: Tally::default(),
-            waits: Waits::default(),
-            siblings: Siblings::default(),
+            outcomes: OutcomeCounters::default(),
+            delays: HostDelays::default(),
+            live_origins: LiveOrigins::default(),
             clock: setup.clock,
             memory: setup.memory,
         })
     }
 
-    /// How many idle connections are kept right now.
+    /// Number of idle connections in the pool.
     pub fn idle_connections(&self) -> usize {
         self.pool.len()
     }
 
-    /// How many fetches ended how so far: by the status of the answer, such as `200`, or by the code of the error.
+    /// Number of fetches by outcome: the status of the response, such as `200`, or the code of the error.
     pub fn outcomes(&self) -> BTreeMap<String, u64> {
-        self.tally.read()
+        self.outcomes.snapshot()
     }
 
-    /// The hosts that are not to be asked before some time, the one whose time comes first in front.
-    pub fn waits(&self) -> Vec<HostWait> {
-        self.waits.read(crawlway_store::Timestamp::now())
+    /// Hosts that get no request before some time, ordered by that time.
+    pub fn waits(&self) -> Vec<HostDelay> {
+        self.delays.snapshot(crawlway_store::Timestamp::now())
     }
 
-    /// What is waited for, in words: the host whose time comes first, and how many more there are.
+    /// Delayed hosts in words: the first one with its reason, and the number of others.
     pub fn waits_for(&self) -> Option<String> {
         let waits = self.waits();
         let first = waits.first()?;
@@ -167,8 +165,7 @@ impl Fetcher {
         })
     }
 
-    /// Fetches a page. An answer of any status is an answer, unless it is a refusal to answer (429, 503, a
-    /// challenge); what a 404 means is the caller's to say.
+    /// Fetches a page. A response of any status is a success, except a block: 429, 503 or a challenge.
     pub async fn fetch(&self, request: &Request) -> Result<Fetched, FetchError> {
         let begin = || std::future::ready(Ok::<(), Infallible>(()));
         match self.fetch_after(request, begin).await {
@@ -177,9 +174,8 @@ impl Fetcher {
         }
     }
 
-    /// Fetches a page as [`fetch`](Self::fetch) does and calls `begin` once, just before the first request for the page is
-    /// sent: after robots.txt allowed it and the rate limiter granted its turn. An error of `begin` gives the turn back
-    /// and is the answer.
+    /// [`fetch`](Self::fetch) with a callback that runs once, just before the first request for the page: after robots.txt
+    /// allowed it and the rate limiter granted a permit. An error of `begin` releases the permit and is returned.
     pub async fn fetch_after<E, B>(
         &self,
         request: &Request,
@@ -190,16 +186,16 @@ impl Fetcher {
     {
         match self.fetch_page(request, begin).await {
             Ok(fetched) => {
-                self.tally.answered(fetched.status);
-                self.waits.answered(fetched.url.origin());
+                self.outcomes.response(fetched.status);
+                self.delays.clear(fetched.url.origin());
                 Ok(Ok(fetched))
             }
-            Err(Ended::Failed(error)) => {
-                self.tally.failed(&error);
-                self.waits.failed(&error);
+            Err(PageError::Fetch(error)) => {
+                self.outcomes.error(&error);
+                self.delays.record(&error);
                 Ok(Err(error))
             }
-            Err(Ended::NotBegun(error)) => Err(error),
+            Err(PageError::Begin(error)) => Err(error),
         }
     }
 
@@ -207,115 +203,114 @@ impl Fetcher {
         &self,
         request: &Request,
         begin: impl FnOnce() -> B,
-    ) -> Result<Fetched, Ended<E>>
+    ) -> Result<Fetched, PageError<E>>
     where
         B: Future<Output = Result<(), E>>,
     {
         let started = Instant::now();
         let mut begin = Some(begin);
-        let mut walk = Walk::new(request);
+        let mut chain = RedirectChain::new(request);
         let mut waited = Duration::ZERO;
-        let mut budget = Budget::new(request.limits.total);
+        let mut budget = TimeBudget::new(request.limits.total);
         loop {
-            let url = walk.url.clone();
+            let url = chain.url.clone();
             let mut pace = request.pace;
             if request.robots {
                 let rules = self.rules(&url, request, &mut budget).await?;
                 pace = rules.pace(pace);
                 rules.check(&url)?;
             }
-            let group = walk.group()?;
-            let (held, wait) = turn(
+            let group = chain.group()?;
+            let (permit, wait) = acquire(
                 &self.gate,
                 &self.clock,
                 &group,
-                walk.ticket(),
+                chain.ticket(),
                 &pace,
                 request.waiting,
-                walk.redirected(),
+                chain.is_redirected(),
                 url.as_str(),
             )
             .await?;
             waited += wait;
             if let Some(begin) = begin.take() {
-                begin().await.map_err(Ended::NotBegun)?;
+                begin().await.map_err(PageError::Begin)?;
             }
-            let is_fair = budget.is_fair();
-            let asking = self.ask(&url, walk.headers(), &request.limits, Beyond::Refuse);
-            let answer = held.during(budget.run(asking)).await;
-            held.finish(match &answer {
-                Err(trouble) if trouble.code.is_no_connection() && self.siblings.answer_for(&url) => {
-                    Outcome::Neutral
-                }
-                answer => outcome_within(is_fair, answer),
-            })
-            .await;
-            if answer.as_ref().is_err_and(|trouble| trouble.stale) {
+            let had_half = budget.is_half_left();
+            let sending = self.request(&url, chain.headers(), &request.limits, Oversize::Reject);
+            let response = permit.during(budget.run(sending)).await;
+            permit
+                .finish(match &response {
+                    Err(error) if error.code.is_no_connection() && self.live_origins.has_other(&url) => {
+                        Outcome::Neutral
+                    }
+                    response => outcome_within(had_half, response),
+                })
+                .await;
+            if response.as_ref().is_err_and(|error| error.stale) {
                 continue;
             }
-            if answer.as_ref().is_err_and(|trouble| trouble.code.is_no_connection()) {
-                // Whether the site is back is for its robots.txt to show, so that no page is spent on finding out.
+            if response.as_ref().is_err_and(|error| error.code.is_no_connection()) {
+                // Its robots.txt is the next probe of the site, so that no item is spent on it.
                 self.robots.expire(url.origin());
             }
-            let answer = answer.map_err(|trouble| trouble.at(url.as_str()))?;
-            if let Some(code) = blocked::refusal(answer.status, &answer.headers, &answer.body) {
-                return Err(refused(code, &answer, url.as_str()).into());
+            let response = response.map_err(|error| error.at(url.as_str()))?;
+            if let Some(code) = blocks::detect(response.status, &response.headers, &response.body) {
+                return Err(block_error(code, &response, url.as_str()).into());
             }
-            match walk.step(&answer).map_err(|trouble| trouble.at(url.as_str()))? {
-                true => {}
-                false => {
-                    let timing = Timing { gate: waited, total: started.elapsed(), ..answer.timing };
-                    return Ok(walk.arrived(answer, timing));
-                }
+            if !chain.follow(&response).map_err(|error| error.at(url.as_str()))? {
+                let timing = Timing { gate: waited, total: started.elapsed(), ..response.timing };
+                return Ok(chain.into_fetched(response, timing));
             }
         }
     }
 
-    /// Asks once, and writes a line of the request log.
-    pub(crate) async fn ask(
+    /// Sends one request and writes its line of the request log.
+    pub(crate) async fn request(
         &self,
         url: &NormalUrl,
         headers: HeaderMap,
         limits: &Limits,
-        beyond: Beyond,
-    ) -> Result<Answer, Trouble> {
+        oversize: Oversize,
+    ) -> Result<HopResponse, HopError> {
         let line = RequestLine::begin(url);
-        let answer = self.ask_once(url, headers, limits, beyond).await;
-        match &answer {
-            Ok(answer) => {
-                self.siblings.answered(url);
-                line.answered(answer.status, answer.sent_bytes);
+        let response = self.send(url, headers, limits, oversize).await;
+        match &response {
+            Ok(response) => {
+                self.live_origins.record(url);
+                line.response(response.status, response.sent_bytes);
             }
-            Err(trouble) => line.failed(trouble),
+            Err(error) => line.error(error),
         }
-        answer
+        response
     }
 
-    /// Asks once, on a connection that was kept or on a new one.
-    async fn ask_once(
+    /// Sends one request on a pooled connection or a new one.
+    async fn send(
         &self,
         url: &NormalUrl,
         headers: HeaderMap,
         limits: &Limits,
-        beyond: Beyond,
-    ) -> Result<Answer, Trouble> {
+        oversize: Oversize,
+    ) -> Result<HopResponse, HopError> {
         let parsed = url::Url::parse(url.as_str())
-            .map_err(|error| Trouble::new(Code::UrlInvalid, error.to_string()))?;
+            .map_err(|error| HopError::new(Code::UrlInvalid, error.to_string()))?;
         let origin = Origin::of(&parsed)?;
         if let Some((sender, address)) = self.pool.take(&origin) {
             let timing = Timing::default();
-            match self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, beyond).await {
-                // It was closed before anything was sent, so that this turn is still unused.
-                Err(Exchange::NeverSent(_)) => {}
-                Err(Exchange::NeverAnswered(trouble)) => return Err(Trouble { stale: true, ..trouble }),
-                other => return other.map_err(Exchange::into_trouble),
+            match self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, oversize).await {
+                // Closed before anything was sent: the permit is still unused.
+                Err(ExchangeError::NotSent(_)) => {}
+                Err(ExchangeError::NoResponse(error)) => return Err(HopError { stale: true, ..error }),
+                other => return other.map_err(ExchangeError::into_hop_error),
             }
         }
         let Connected { sender, address, lookup, dial, tls } =
             self.connector.connect(&origin, &parsed, limits).await?;
         let timing = Timing { lookup, dial, tls, ..Timing::default() };
-        let answer = self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, beyond).await;
-        answer.map_err(Exchange::into_trouble)
+        let response =
+            self.exchange(sender, address, timing, &origin, &parsed, &headers, limits, oversize).await;
+        response.map_err(ExchangeError::into_hop_error)
     }
 
     #[allow(
@@ -331,43 +326,46 @@ impl Fetcher {
         url: &url::Url,
         headers: &HeaderMap,
         limits: &Limits,
-        beyond: Beyond,
-    ) -> Result<Answer, Exchange> {
-        let asked = Instant::now();
-        let flood = |sender: &Sender| sender.meter.trouble().map(Exchange::Failed);
-        sender.meter.reset();
+        oversize: Oversize,
+    ) -> Result<HopResponse, ExchangeError> {
+        let sent = Instant::now();
+        let flood = |sender: &Sender| sender.flood_limit.error().map(ExchangeError::Failed);
+        sender.flood_limit.reset();
         let response = match timeout(limits.first_byte, send(&mut sender, url, headers.clone())).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(flood(&sender).unwrap_or_else(|| unanswered(&error))),
+            Ok(Err(error)) => return Err(flood(&sender).unwrap_or_else(|| send_error(&error))),
             Err(_) => {
                 let detail = format!("no answer within {:?}", limits.first_byte);
-                return Err(Exchange::Failed(Trouble::new(Code::TimeoutFirstByte, detail)));
+                return Err(ExchangeError::Failed(HopError::new(Code::TimeoutFirstByte, detail)));
             }
         };
-        timing.first_byte = asked.elapsed();
-        sender.meter.reset();
+        timing.first_byte = sent.elapsed();
+        sender.flood_limit.reset();
         let (head, incoming) = response.into_parts();
         let size: usize =
             head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        if size > limits.header_bytes || head.headers.len() > limits.header_count {
+        if size > limits.header_bytes || head.headers.len() > limits.max_headers {
             let detail = format!(
                 "{} headers of {size} bytes, the limits are {} and {}",
                 head.headers.len(),
-                limits.header_count,
+                limits.max_headers,
                 limits.header_bytes
             );
-            return Err(Exchange::Failed(Trouble::new(Code::HeadersTooLarge, detail)));
+            return Err(ExchangeError::Failed(HopError::new(Code::HeadersTooLarge, detail)));
         }
         let mut share = self.memory.share();
-        let read = body::read(incoming, &head.headers, limits, beyond, &sender.meter, &mut share).await;
-        let (raw, whole) = read.map_err(|trouble| flood(&sender).unwrap_or(Exchange::Failed(trouble)))?;
-        if whole {
+        let read =
+            body::read(incoming, &head.headers, limits, oversize, &sender.flood_limit, &mut share).await;
+        let (raw, is_complete) =
+            read.map_err(|error| flood(&sender).unwrap_or(ExchangeError::Failed(error)))?;
+        if is_complete {
             self.pool.put(origin.clone(), sender, address);
         }
         let sent_bytes = raw.len();
-        let body =
-            body::decode(raw, &head.headers, limits, beyond, &mut share).await.map_err(Exchange::Failed)?;
-        Ok(Answer {
+        let body = body::decode(raw, &head.headers, limits, oversize, &mut share)
+            .await
+            .map_err(ExchangeError::Failed)?;
+        Ok(HopResponse {
             status: head.status,
             version: head.version,
             headers: head.headers,
@@ -379,28 +377,27 @@ impl Fetcher {
         })
     }
 
-    /// The robots.txt of the site of this request's URL, from memory or fetched on the terms of the request. A site that has
-    /// none has one without rules.
+    /// robots.txt of the site of this request's URL, from the cache or fetched. A site without one gets an empty one.
     pub async fn robots(&self, request: &Request) -> Result<Arc<Robots>, FetchError> {
-        let mut budget = Budget::new(request.limits.total);
+        let mut budget = TimeBudget::new(request.limits.total);
         Ok(self.rules(&request.url, request, &mut budget).await?.robots().clone())
     }
 
-    /// What the site of this URL lets us do.
+    /// robots.txt rules of the site of this URL.
     pub(crate) async fn rules(
         &self,
         url: &NormalUrl,
         request: &Request,
-        budget: &mut Budget,
+        budget: &mut TimeBudget,
     ) -> Result<Rules, FetchError> {
         self.robots.rules(self, url, request, budget).await
     }
 
-    pub(crate) fn siblings(&self) -> &Siblings {
-        &self.siblings
+    pub(crate) fn live_origins(&self) -> &LiveOrigins {
+        &self.live_origins
     }
 
-    pub(crate) fn gate(&self) -> &Arc<dyn Gate> {
+    pub(crate) fn rate_limiter(&self) -> &Arc<dyn Gate> {
         &self.gate
     }
 
@@ -409,39 +406,42 @@ impl Fetcher {
     }
 }
 
-/// What an answer, or the lack of one, tells the gate about the group.
-pub(crate) fn outcome(answer: &Result<Answer, Trouble>) -> Outcome {
-    match answer {
-        Err(trouble) if trouble.stale => Outcome::Neutral,
-        Ok(answer) => match blocked::refusal(answer.status, &answer.headers, &answer.body) {
-            Some(_) => Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) },
+/// Outcome of a request for the rate limiter of its group.
+pub(crate) fn outcome(response: &Result<HopResponse, HopError>) -> Outcome {
+    match response {
+        Err(error) if error.stale => Outcome::Neutral,
+        Ok(response) => match blocks::detect(response.status, &response.headers, &response.body) {
+            Some(_) => Outcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) },
             None => Outcome::Success,
         },
-        Err(trouble) if trouble.code.is_of_host() => Outcome::Failed,
+        Err(error) if error.code.is_of_host() => Outcome::Failed,
         Err(_) => Outcome::Neutral,
     }
 }
 
-/// The same of a request that may have had little time, because of those before it.
-pub(crate) fn outcome_within(is_fair: bool, answer: &Result<Answer, Trouble>) -> Outcome {
-    match answer {
-        Err(trouble) if trouble.code == Code::TimeoutTotal && !is_fair => Outcome::Neutral,
-        answer => outcome(answer),
+/// [`outcome`], where a timeout counts only if the request had at least half of the time budget.
+pub(crate) fn outcome_within(had_half: bool, response: &Result<HopResponse, HopError>) -> Outcome {
+    match response {
+        Err(error) if error.code == Code::TimeoutTotal && !had_half => Outcome::Neutral,
+        response => outcome(response),
     }
 }
 
-fn refused(code: Code, answer: &Answer, url: &str) -> FetchError {
-    let after = retry_after(&answer.headers, SystemTime::now());
+/// Longest `Retry-After` that is honoured.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn block_error(code: Code, response: &HopResponse, url: &str) -> FetchError {
+    let after = retry_after(&response.headers, SystemTime::now());
     let detail = match after {
-        Some(after) => format!("answered {}, asks to be left alone for {after:?}", answer.status),
-        None => format!("answered {}", answer.status),
+        Some(after) => format!("status {}, Retry-After {after:?}", response.status),
+        None => format!("status {}", response.status),
     };
-    let not_before =
-        after.map(|after| crawlway_store::Timestamp::now() + after.min(Duration::from_secs(86_400)));
+    let not_before = after.map(|after| crawlway_store::Timestamp::now() + after.min(MAX_RETRY_AFTER));
     FetchError { code, url: url.to_owned(), detail, not_before }
 }
 
-/// The group of a URL: its host, whatever the port, since one machine answers for all of them.
+/// Default group of a URL: its host without the port, since all ports are one machine.
 pub(crate) fn group_of(url: &NormalUrl) -> Result<Group, FetchError> {
-    Group::new(url.host()).map_err(|error| Trouble::new(Code::UrlInvalid, error.to_string()).at(url.as_str()))
+    Group::new(url.host())
+        .map_err(|error| HopError::new(Code::UrlInvalid, error.to_string()).at(url.as_str()))
 }

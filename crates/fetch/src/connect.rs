@@ -1,10 +1,10 @@
-//! Opening connections: look up, guard, dial exactly the address that was checked, agree on TLS and HTTP.
+//! Connections: DNS look-up, SSRF guard, TCP connect to the checked address, TLS and HTTP handshake.
 
 use crate::{
-    error::{Code, Trouble},
+    error::{Code, HopError},
+    flood::{FloodLimit, LimitedStream},
     guard::Guard,
     limits::Limits,
-    meter::{Meter, Metered},
     resolve::{Resolve, addresses},
 };
 use bytes::Bytes;
@@ -25,10 +25,10 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// What is asked of a server never has a body.
+/// Empty body of a request.
 pub(crate) type NoBody = Empty<Bytes>;
 
-/// Whom a connection is with.
+/// Origin of a connection: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     pub(crate) tls: bool,
@@ -37,8 +37,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(crate) fn of(url: &url::Url) -> Result<Self, Trouble> {
-        let invalid = |what: &str| Trouble::new(Code::UrlInvalid, what);
+    pub(crate) fn of(url: &url::Url) -> Result<Self, HopError> {
+        let invalid = |detail: &str| HopError::new(Code::UrlInvalid, detail);
         let tls = match url.scheme() {
             "https" => true,
             "http" => false,
@@ -50,15 +50,15 @@ impl Origin {
     }
 }
 
-/// A connection that can take a request.
+/// Sending half of an open connection.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) protocol: Protocol,
-    /// How much may be sent to us on it.
-    pub(crate) meter: Arc<Meter>,
+    /// Limit on bytes without content from the server.
+    pub(crate) flood_limit: Arc<FloodLimit>,
 }
 
-/// The version of HTTP that was agreed on.
+/// Negotiated HTTP version.
 #[derive(Debug)]
 pub(crate) enum Protocol {
     Http1(http1::SendRequest<NoBody>),
@@ -66,7 +66,7 @@ pub(crate) enum Protocol {
 }
 
 impl Sender {
-    /// Whether a request could be sent right now.
+    /// Whether a request can be sent now.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(sender) => sender.is_ready(),
@@ -75,7 +75,7 @@ impl Sender {
     }
 }
 
-/// A connection and how it came about.
+/// New connection with the duration of its phases.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) sender: Sender,
@@ -85,7 +85,10 @@ pub(crate) struct Connected {
     pub(crate) tls: Duration,
 }
 
-/// Opens connections. This is the only code that dials.
+/// Maximum number of addresses that are dialled for one connection.
+const MAX_DIALS: usize = 4;
+
+/// Opens connections. No other code dials, so that no request evades the SSRF guard.
 #[derive(Debug)]
 pub(crate) struct Connector {
     pub(crate) resolver: Arc<dyn Resolve>,
@@ -99,20 +102,20 @@ impl Connector {
         origin: &Origin,
         url: &url::Url,
         limits: &Limits,
-    ) -> Result<Connected, Trouble> {
+    ) -> Result<Connected, HopError> {
         let opening = self.open(origin, url, limits);
         match timeout(limits.connect, opening).await {
             Ok(connected) => connected,
-            Err(_) => Err(Trouble::new(
+            Err(_) => Err(HopError::new(
                 Code::TimeoutConnect,
                 format!("no connection to `{}` within {:?}", origin.host, limits.connect),
             )),
         }
     }
 
-    async fn open(&self, origin: &Origin, url: &url::Url, limits: &Limits) -> Result<Connected, Trouble> {
+    async fn open(&self, origin: &Origin, url: &url::Url, limits: &Limits) -> Result<Connected, HopError> {
         let started = Instant::now();
-        let host = url.host().ok_or_else(|| Trouble::new(Code::UrlInvalid, "the URL has no host"))?;
+        let host = url.host().ok_or_else(|| HopError::new(Code::UrlInvalid, "the URL has no host"))?;
         let addresses = addresses(&*self.resolver, &host).await?;
         let lookup = started.elapsed();
         let (stream, address) = self.dial(&addresses, origin, limits).await?;
@@ -123,7 +126,7 @@ impl Connector {
             let stream = TlsConnector::from(self.tls.clone())
                 .connect(name, stream)
                 .await
-                .map_err(|e| tls_trouble(&e))?;
+                .map_err(|e| tls_error(&e))?;
             let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             handshake(stream, http2, limits).await?
         } else {
@@ -133,43 +136,45 @@ impl Connector {
         Ok(Connected { sender, address, lookup, dial, tls })
     }
 
-    /// Dials the addresses that the guard allows, one after the other, until one answers.
+    /// Dials the addresses that the guard allows, one after the other, until one accepts.
     async fn dial(
         &self,
         addresses: &[IpAddr],
         origin: &Origin,
         limits: &Limits,
-    ) -> Result<(TcpStream, SocketAddr), Trouble> {
-        let mut trouble = None;
+    ) -> Result<(TcpStream, SocketAddr), HopError> {
+        let mut last_error = None;
         let mut allowed = Vec::new();
         for ip in addresses {
             let address = SocketAddr::new(*ip, origin.port);
             match self.guard.check(address, &origin.host) {
                 Ok(()) => allowed.push(address),
-                Err(refused) => trouble = Some(refused),
+                Err(refused) => last_error = Some(refused),
             }
         }
-        let attempts = allowed.len().clamp(1, 4) as u32;
-        for address in allowed.into_iter().take(4) {
-            // Each address gets its share of the time, so that a dead one does not use it up.
+        allowed.truncate(MAX_DIALS);
+        let attempts = allowed.len().max(1) as u32;
+        for address in allowed {
+            // Each address has its part of the timeout, so that a dead one does not use up all of it.
             match timeout(limits.connect / attempts, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok((stream, address)),
-                Ok(Err(error)) => trouble = Some(dial_trouble(&error, address)),
+                Ok(Err(error)) => last_error = Some(dial_error(&error, address)),
                 Err(_) => {
-                    trouble = Some(Trouble::new(Code::TimeoutConnect, format!("{address} does not answer")));
+                    let detail = format!("{address} does not accept the connection");
+                    last_error = Some(HopError::new(Code::TimeoutConnect, detail));
                 }
             }
         }
-        Err(trouble
-            .unwrap_or_else(|| Trouble::new(Code::DnsNotFound, format!("`{}` has no address", origin.host))))
+        Err(last_error
+            .unwrap_or_else(|| HopError::new(Code::DnsNotFound, format!("`{}` has no address", origin.host))))
     }
 }
 
-fn server_name(host: &url::Host<&str>) -> Result<ServerName<'static>, Trouble> {
+fn server_name(host: &url::Host<&str>) -> Result<ServerName<'static>, HopError> {
     match host {
         url::Host::Domain(name) => {
             ServerName::try_from(name.trim_end_matches('.').to_owned()).map_err(|_| {
-                Trouble::new(Code::TlsCertificate, format!("`{name}` cannot be a certificate's name"))
+                HopError::new(Code::TlsCertificate, format!("`{name}` is no valid name in a certificate"))
             })
         }
         url::Host::Ipv4(ip) => Ok(ServerName::from(IpAddr::V4(*ip))),
@@ -177,19 +182,19 @@ fn server_name(host: &url::Host<&str>) -> Result<ServerName<'static>, Trouble> {
     }
 }
 
-async fn handshake<S>(stream: S, http2: bool, limits: &Limits) -> Result<Sender, Trouble>
+async fn handshake<S>(stream: S, http2: bool, limits: &Limits) -> Result<Sender, HopError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    // What is read ahead of us must fit in: the largest head, and a window of HTTP/2 with its frames.
+    // Room for what the connection reads ahead: the largest head, and an HTTP/2 window with its frames.
     let ahead = if http2 { 2 << 20 } else { 64 << 10 };
-    let meter = Arc::new(Meter::new(limits.header_bytes.saturating_mul(4).saturating_add(ahead)));
-    let io = TokioIo::new(Metered::new(stream, meter.clone()));
-    let protocol = |error: hyper::Error| Trouble::new(Code::HttpProtocol, error.to_string());
+    let flood_limit = Arc::new(FloodLimit::new(limits.header_bytes.saturating_mul(4).saturating_add(ahead)));
+    let io = TokioIo::new(LimitedStream::new(stream, flood_limit.clone()));
+    let protocol = |error: hyper::Error| HopError::new(Code::HttpProtocol, error.to_string());
     if http2 {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            // What is somewhat too much is told as what it is, by the limits; what is far too much is cut off here.
+            // Headers slightly above the limit are read and rejected with their size; far larger ones are cut off here.
             .max_header_list_size(u32::try_from(limits.header_bytes.saturating_mul(4)).unwrap_or(u32::MAX))
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(2 << 20)
@@ -198,30 +203,30 @@ where
             .await
             .map_err(protocol)?;
         tokio::spawn(async move { drop(connection.await) });
-        return Ok(Sender { protocol: Protocol::Http2(sender), meter });
+        return Ok(Sender { protocol: Protocol::Http2(sender), flood_limit });
     }
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(limits.header_bytes.max(8192))
-        .max_headers(limits.header_count)
+        .max_headers(limits.max_headers)
         .handshake(io)
         .await
         .map_err(protocol)?;
-    // Ends when the server closes, or when the sender is dropped.
+    // The task ends when the server closes the connection or the sender is dropped.
     tokio::spawn(async move { drop(connection.await) });
-    Ok(Sender { protocol: Protocol::Http1(sender), meter })
+    Ok(Sender { protocol: Protocol::Http1(sender), flood_limit })
 }
 
-fn dial_trouble(error: &io::Error, address: SocketAddr) -> Trouble {
+fn dial_error(error: &io::Error, address: SocketAddr) -> HopError {
     let code = match error.kind() {
         io::ErrorKind::ConnectionRefused => Code::Refused,
         io::ErrorKind::TimedOut => Code::TimeoutConnect,
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => Code::Reset,
         _ => Code::Unreachable,
     };
-    Trouble::new(code, format!("{address}: {error}"))
+    HopError::new(code, format!("{address}: {error}"))
 }
 
-fn tls_trouble(error: &io::Error) -> Trouble {
+fn tls_error(error: &io::Error) -> HopError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let code = match inner {
         Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
@@ -229,5 +234,5 @@ fn tls_trouble(error: &io::Error) -> Trouble {
         }
         _ => Code::TlsHandshake,
     };
-    Trouble::new(code, error.to_string())
+    HopError::new(code, error.to_string())
 }

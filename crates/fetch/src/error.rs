@@ -1,30 +1,30 @@
-//! Errors with stable codes: what trails, metrics and the API call them, and whether trying again can help.
+//! Fetch errors with stable codes for trails, metrics and the API.
 
 use std::fmt;
 
 macro_rules! codes {
     ($($name:ident = $text:literal, $retry:ident, $meaning:literal;)*) => {
-        /// What went wrong, by a code that never changes. The whole table is in `docs/errors.md`.
+        /// Stable code of a fetch error; `docs/errors.md` has the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $(#[doc = $meaning] $name,)*
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Code] = &[$(Code::$name),*];
 
-            /// The code as trails, metrics and the API have it.
+            /// Code as written in trails, metrics and the API.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$name => $text),* }
             }
 
-            /// Whether trying again later can help without anyone changing anything.
+            /// Whether a retry can succeed without a change of settings or of the site.
             pub fn is_transient(self) -> bool {
                 match self { $(Code::$name => codes!(@ $retry)),* }
             }
 
-            /// What it means, in a sentence.
+            /// Description in a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Code::$name => $meaning),* }
             }
@@ -35,48 +35,48 @@ macro_rules! codes {
 }
 
 codes! {
-    UrlInvalid = "url.invalid", permanent, "the URL is not one that can be fetched";
-    Dns = "dns", transient, "the host name could not be looked up right now";
+    UrlInvalid = "url.invalid", permanent, "the URL is not valid for a fetch";
+    Dns = "dns", transient, "the DNS look-up failed";
     DnsNotFound = "dns.not_found", permanent, "the host name does not exist or has no address";
-    Refused = "refused", transient, "nothing listens at that address";
-    Unreachable = "unreachable", transient, "there is no way to that address";
-    Reset = "reset", transient, "the connection broke before the answer was whole";
-    TimeoutConnect = "timeout.connect", transient, "the connection was not made in time";
-    TimeoutFirstByte = "timeout.first_byte", transient, "the server did not begin to answer in time";
-    TimeoutTotal = "timeout.total", transient, "the answer was not whole in time";
+    Refused = "refused", transient, "connection refused";
+    Unreachable = "unreachable", transient, "network or host unreachable";
+    Reset = "reset", transient, "the connection was reset before the response was complete";
+    TimeoutConnect = "timeout.connect", transient, "connect timeout";
+    TimeoutFirstByte = "timeout.first_byte", transient, "timeout before the first byte of the response";
+    TimeoutTotal = "timeout.total", transient, "timeout before the response was complete";
     TlsCertificate = "tls.certificate", permanent, "the server's certificate is not valid for the host";
-    TlsHandshake = "tls.handshake", transient, "no encrypted connection could be agreed on";
-    GuardPrivateAddress = "guard.private_address", permanent, "the host has an address that must not be reached from here";
-    GuardPort = "guard.port", permanent, "the port is one that no web server has";
-    RobotsDisallowed = "robots.disallowed", permanent, "the site's robots.txt forbids it";
-    RobotsUnreachable = "robots.unreachable", transient, "the site's robots.txt could not be read, so everything is forbidden for now";
-    RobotsWait = "robots.wait", transient, "the site's robots.txt cannot be reached right now, and the item waits for the next probe";
-    HttpProtocol = "http.protocol", transient, "what the server sent is not HTTP";
-    HttpLength = "http.length", transient, "the body ended before its announced length";
-    HttpFlood = "http.flood", permanent, "the server sends far more pieces than its answer has content";
-    HeadersTooLarge = "headers.too_large", permanent, "the answer's headers are larger than allowed";
-    BodyTooLarge = "body.too_large", permanent, "the body is larger than allowed";
-    BodyEncoding = "body.encoding", permanent, "the body is not encoded as announced";
-    BodyBomb = "body.bomb", permanent, "the body grows beyond the allowed size when it is decompressed";
-    MemoryWait = "memory.wait", transient, "other pages have all the memory that pages may take together";
-    RedirectLoop = "redirect.loop", permanent, "the redirects lead back to where they have been";
-    RedirectTooMany = "redirect.too_many", permanent, "there are more redirects than allowed";
-    RedirectInvalid = "redirect.invalid", permanent, "a redirect leads to something that can't be fetched";
-    Blocked429 = "blocked.429", transient, "the server asks for fewer requests";
-    Blocked503 = "blocked.503", transient, "the server is overloaded or down for a while";
-    BlockedChallenge = "blocked.challenge", transient, "the server wants proof of a person before it answers";
-    GateWait = "gate.wait", transient, "it is not this group's turn yet";
-    GateOpen = "gate.breaker", transient, "the group failed too often and is left alone for a while";
-    GateUnavailable = "gate.unavailable", transient, "the politeness gate cannot be reached";
+    TlsHandshake = "tls.handshake", transient, "the TLS handshake failed";
+    GuardPrivateAddress = "guard.private_address", permanent, "SSRF protection: the host has no public address";
+    GuardPort = "guard.port", permanent, "SSRF protection: the port belongs to another protocol";
+    RobotsDisallowed = "robots.disallowed", permanent, "disallowed by the site's robots.txt";
+    RobotsUnreachable = "robots.unreachable", transient, "the site's robots.txt is unreachable, so everything is disallowed for now";
+    RobotsWait = "robots.wait", transient, "the site's robots.txt is unreachable, and the item waits for the next probe";
+    HttpProtocol = "http.protocol", transient, "the response is not valid HTTP";
+    HttpLength = "http.length", transient, "the body ended before its Content-Length";
+    HttpFlood = "http.flood", permanent, "flood: the server sends many frames with next to no content";
+    HeadersTooLarge = "headers.too_large", permanent, "the response headers exceed the limit";
+    BodyTooLarge = "body.too_large", permanent, "the body exceeds the limit";
+    BodyEncoding = "body.encoding", permanent, "the body does not match its Content-Encoding";
+    BodyBomb = "body.bomb", permanent, "decompression bomb: the decompressed body exceeds the limit";
+    MemoryWait = "memory.wait", transient, "the memory budget is used up by other pages";
+    RedirectLoop = "redirect.loop", permanent, "redirect loop";
+    RedirectTooMany = "redirect.too_many", permanent, "too many redirects";
+    RedirectInvalid = "redirect.invalid", permanent, "a redirect has no valid target";
+    Blocked429 = "blocked.429", transient, "429 Too Many Requests";
+    Blocked503 = "blocked.503", transient, "503 Service Unavailable";
+    BlockedChallenge = "blocked.challenge", transient, "the server answers with a CAPTCHA or another challenge";
+    GateWait = "gate.wait", transient, "the rate limit of the group has no free permit yet";
+    GateOpen = "gate.breaker", transient, "the circuit breaker of the group is open";
+    GateUnavailable = "gate.unavailable", transient, "the rate limiter is unavailable";
 }
 
 impl Code {
-    /// Whether no connection to the host could be made, so that none of its pages can be fetched.
+    /// Whether no connection to the host could be opened, so that none of its pages can be fetched.
     pub fn is_no_connection(self) -> bool {
         matches!(self, Code::Dns | Code::Refused | Code::Unreachable | Code::TimeoutConnect)
     }
 
-    /// Whether the failure is the host's rather than the page's: it could not be reached, or broke off. Counts for the host's back-off and circuit breaker.
+    /// Whether the error counts for the back-off and the circuit breaker of the host.
     pub(crate) fn is_of_host(self) -> bool {
         matches!(
             self,
@@ -93,7 +93,7 @@ impl Code {
         )
     }
 
-    /// Whether the host answers, and asks to be left alone for a while.
+    /// Whether the host blocks requests: 429, 503 or a challenge.
     pub fn is_block(self) -> bool {
         matches!(self, Code::Blocked429 | Code::Blocked503 | Code::BlockedChallenge)
     }
@@ -105,32 +105,31 @@ impl fmt::Display for Code {
     }
 }
 
-/// A fetch that failed: the code for programs, the detail for people.
+/// Error of a fetch: the code for programs, the detail for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {detail} ({url})")]
 pub struct FetchError {
-    /// What went wrong.
+    /// Stable code.
     pub code: Code,
-    /// The URL at which it did: the one asked for, or one it redirected to.
+    /// URL of the failed request: the requested one, or the target of a redirect.
     pub url: String,
-    /// What was seen, what was expected.
+    /// Detail: what was received and what was expected.
     pub detail: String,
-    /// When to try again at the earliest, if that is known.
+    /// Earliest time of the next attempt, if known.
     pub not_before: Option<crawlway_store::Timestamp>,
 }
 
-/// What went wrong at one hop, before the URL is known to the one who says it.
+/// Error of one hop, without its URL.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct HopError {
     pub(crate) code: Code,
     pub(crate) detail: String,
-    /// A connection that had been kept broke without an answer. Most likely the server had closed it while it rested,
-    /// which says nothing about the server; but it may have seen the request, so that another one needs a turn of its
-    /// own.
+    /// Whether to send the request again: a pooled connection was closed without a response, most likely while it was idle.
+    /// The server may have seen the request, so that the next one needs a permit of its own.
     pub(crate) stale: bool,
 }
 
-impl Trouble {
+impl HopError {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), stale: false }
     }
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_has_every_code() {
+    fn docs_list_every_code() {
         let rows: Vec<String> = include_str!("../../../docs/errors.md")
             .lines()
             .filter(|line| line.starts_with("| `"))

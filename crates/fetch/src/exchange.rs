@@ -1,28 +1,25 @@
-//! Sending one request on a connection, and what it means when no answer comes.
+//! One HTTP request on a connection, and the classification of its errors.
 
 use crate::{
     connect::{NoBody, Protocol, Sender},
-    error::{Code, Trouble},
+    error::{Code, HopError},
 };
 use http::{HeaderMap, HeaderValue, Method, header};
 use hyper::{Response, body::Incoming};
 
-/// How an exchange went wrong.
-pub(crate) enum Exchange {
+/// Error of one request and its response.
+pub(crate) enum ExchangeError {
     /// The connection was closed before the request was sent.
-    NeverSent(Trouble),
-    /// The connection was closed before a byte of an answer.
-    NeverAnswered(Trouble),
-    Failed(Trouble),
+    NotSent(HopError),
+    /// The connection was closed before the first byte of a response.
+    NoResponse(HopError),
+    Failed(HopError),
 }
 
-impl Exchange {
-    pub(crate) fn into_trouble(self) -> Trouble {
-        match self {
-            Exchange::NeverSent(trouble) | Exchange::NeverAnswered(trouble) | Exchange::Failed(trouble) => {
-                trouble
-            }
-        }
+impl ExchangeError {
+    pub(crate) fn into_hop_error(self) -> HopError {
+        let (Self::NotSent(error) | Self::NoResponse(error) | Self::Failed(error)) = self;
+        error
     }
 }
 
@@ -58,18 +55,18 @@ pub(crate) fn authority(url: &url::Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-pub(crate) fn unanswered(error: &hyper::Error) -> Exchange {
+pub(crate) fn send_error(error: &hyper::Error) -> ExchangeError {
     let text = chain(error);
-    // Hyper has no other way to tell these apart.
+    // hyper distinguishes these by their text only.
     if ["too large", "too many headers", "too_many_continuations"].iter().any(|mark| text.contains(mark)) {
-        return Exchange::Failed(Trouble::new(Code::HeadersTooLarge, text));
+        return ExchangeError::Failed(HopError::new(Code::HeadersTooLarge, text));
     }
-    // What HTTP/2 detects, and does not receive, is a breach of its rules by the server.
+    // An HTTP/2 error that is detected, not received, is a protocol violation by the server.
     if error.is_parse() || error.is_parse_status() || text.contains(" error detected: ") {
-        return Exchange::Failed(Trouble::new(Code::HttpProtocol, text));
+        return ExchangeError::Failed(HopError::new(Code::HttpProtocol, text));
     }
-    let trouble = Trouble::new(Code::Reset, format!("no answer: {text}"));
-    if error.is_canceled() { Exchange::NeverSent(trouble) } else { Exchange::NeverAnswered(trouble) }
+    let reset = HopError::new(Code::Reset, format!("no response: {text}"));
+    if error.is_canceled() { ExchangeError::NotSent(reset) } else { ExchangeError::NoResponse(reset) }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -1,33 +1,33 @@
-//! The guard: which addresses may be dialled. It sees every address at the moment its socket is opened.
+//! SSRF guard: only public addresses may be dialled. It checks every address just before its socket is opened.
 
-use crate::error::{Code, Trouble};
+use crate::error::{Code, HopError};
 use ipnet::IpNet;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     ops::RangeInclusive,
 };
 
-/// An exception from the guard: exactly this range, and exactly these ports.
+/// Exception of the SSRF guard: a range of addresses and their ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
-    /// The addresses.
+    /// Range of addresses.
     pub range: IpNet,
-    /// The ranges of ports; empty means every port.
+    /// Ranges of ports; empty means all ports.
     pub ports: Vec<RangeInclusive<u16>>,
 }
 
-/// Why a text is not an exception from the guard.
+/// Syntax error in an exception of the SSRF guard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an address range; write one such as `127.0.0.1/32:8080`, `127.0.0.1/32:8000-8100`, `10.0.0.0/8` or `[::1/128]:80,443`"
 )]
-pub struct AllowedError(String);
+pub struct AllowedRangeError(String);
 
 impl std::str::FromStr for Allowed {
-    type Err = AllowedError;
+    type Err = AllowedRangeError;
 
-    fn from_str(text: &str) -> Result<Self, AllowedError> {
-        let wrong = || AllowedError(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, AllowedRangeError> {
+        let wrong = || AllowedRangeError(text.to_owned());
         let (range, ports) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (range, after) = rest.split_once(']').ok_or_else(wrong)?;
@@ -50,26 +50,26 @@ impl std::str::FromStr for Allowed {
     }
 }
 
-/// One port, or the first and the last of a range.
+/// Parses `80` or `8000-8100`.
 fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
     (first <= last).then_some(first..=last)
 }
 
-/// Decides which addresses may be dialled: those that anyone on the internet could, and the exceptions.
+/// SSRF guard: allows public addresses with usual ports, and the exceptions.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     allowed: Vec<Allowed>,
 }
 
 impl Guard {
-    /// A guard with these exceptions.
+    /// Guard with these exceptions.
     pub fn new(allowed: Vec<Allowed>) -> Self {
         Self { allowed }
     }
 
-    /// Whether this very address may be dialled.
+    /// Whether this address may be dialled.
     pub fn allows(&self, address: SocketAddr) -> bool {
         let ip = canonical(address.ip());
         let excepted = self.allowed.iter().any(|allowed| {
@@ -80,31 +80,31 @@ impl Guard {
         excepted || (is_public(ip) && !is_forbidden_port(address.port()))
     }
 
-    pub(crate) fn check(&self, address: SocketAddr, host: &str) -> Result<(), Trouble> {
+    pub(crate) fn check(&self, address: SocketAddr, host: &str) -> Result<(), HopError> {
         if self.allows(address) {
             return Ok(());
         }
         if is_public(canonical(address.ip())) {
-            return Err(Trouble::new(
+            return Err(HopError::new(
                 Code::GuardPort,
-                format!("port {} of `{host}` is not a web server's", address.port()),
+                format!("port {} of `{host}` belongs to another protocol than HTTP", address.port()),
             ));
         }
         let range = match address {
             SocketAddr::V4(v4) => format!("{}/32:{}", v4.ip(), v4.port()),
             SocketAddr::V6(v6) => format!("[{}/128]:{}", v6.ip(), v6.port()),
         };
-        Err(Trouble::new(
+        Err(HopError::new(
             Code::GuardPrivateAddress,
             format!(
-                "`{host}` is at {}, which is not a public address; if that is meant, allow it with `--allow {range}` or in the setting `fetch.allow`",
+                "`{host}` is at {}, which is not a public address; to allow it, use `--allow {range}` or the setting `fetch.allow`",
                 address.ip()
             ),
         ))
     }
 }
 
-/// The IPv4 address inside an IPv6 one that leads to it: mapped, translated (NAT64), or tunnelled (6to4).
+/// IPv4 address embedded in an IPv6 address: mapped, translated (NAT64), or tunnelled (6to4).
 fn canonical(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     embedded_v4(v6).map_or(ip, IpAddr::V4)
@@ -114,13 +114,13 @@ fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let bytes = ip.octets();
     let v4 = |at: usize| Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]);
     match ip.segments() {
-        // ::ffff:a.b.c.d, and the long outdated ::a.b.c.d.
+        // IPv4-mapped ::ffff:a.b.c.d, and the deprecated IPv4-compatible ::a.b.c.d.
         [0, 0, 0, 0, 0, 0xffff, ..] => Some(v4(12)),
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) != (0, 0) && (high, low) != (0, 1) => Some(v4(12)),
-        // ::ffff:0:a.b.c.d, translated by a stateless gateway.
+        // IPv4-translated ::ffff:0:a.b.c.d.
         [0, 0, 0, 0, 0xffff, 0, ..] => Some(v4(12)),
-        // 64:ff9b::/96. Not the local-use 64:ff9b:1::/48, which is refused whole: where in it the address stands, and to which
-        // network it leads, is known to the gateway alone (RFC 8215).
+        // NAT64 64:ff9b::/96. The local-use 64:ff9b:1::/48 is refused as a whole: only its gateway knows where in it the IPv4
+        // address is (RFC 8215).
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(v4(12)),
         // 6to4: 2002:a.b.c.d::/48.
         [0x2002, ..] => Some(v4(2)),
@@ -128,7 +128,7 @@ fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Whether anyone on the internet could dial this address. What is not known to be public is not.
+/// Whether the address is globally routable. Unassigned ranges are not.
 fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -141,8 +141,8 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     let special = matches!(
         (a, b, c, d),
         (0 | 10 | 127, ..)              // this network, private, loopback
-            | (100, 64..=127, ..)       // shared by a provider's customers (CGNAT)
-            | (169, 254, ..)            // link-local, the clouds' metadata service among it
+            | (100, 64..=127, ..)       // carrier-grade NAT
+            | (169, 254, ..)            // link-local, with the cloud metadata services
             | (172, 16..=31, ..)        // private
             | (192, 0, 0, _)            // protocol assignments
             | (192, 0, 2, _)            // documentation
@@ -156,7 +156,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
             | (203, 0, 113, _)          // documentation
             | (224..=255, ..) // multicast, reserved, broadcast
     );
-    // Azure's metadata and DNS service has a public-looking address of its own.
+    // Azure's metadata and DNS service has an address in a public range.
     !special && ip != Ipv4Addr::new(168, 63, 129, 16)
 }
 
@@ -168,13 +168,13 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         [0x2001, second, ..] if second < 0x0200 => true, // Teredo, ORCHID, benchmarks, protocol assignments
         [0x2001, 0x0db8, ..] => true,                    // documentation
         [0x3fff, second, ..] if second < 0x1000 => true, // documentation
-        [0x2002, ..] => true,                            // 6to4, judged by the address inside
+        [0x2002, ..] => true,                            // 6to4, checked by its embedded address
         _ => false,
     };
     global && !special
 }
 
-/// Ports at which other protocols listen that could be talked into something by an HTTP request.
+/// Whether the port belongs to another protocol, whose server an HTTP request could abuse.
 fn is_forbidden_port(port: u16) -> bool {
     port < 1024 && !matches!(port, 80 | 443 | 591 | 593 | 832 | 981)
         || matches!(

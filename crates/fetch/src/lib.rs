@@ -1,48 +1,48 @@
-//! One fetcher for all flows: it never hammers a host, never reaches where it must not, and survives every server.
+//! HTTP client of all flows: SSRF guard, robots.txt, sitemaps, rate limits, and bounds on time and memory for every response.
 //!
 //! ```text
-//! request ─▶ robots.txt ─▶ gate (turn) ─▶ connection: kept, or looked up, guarded, dialled ─▶ answer, bounded
-//!    ▲                                                                                           │
-//!    └──────────────────────────────── redirect: everything again ◀──────────────────────────────┘
+//! request ─▶ robots.txt ─▶ rate limiter ─▶ connection: pooled, or resolved, checked and dialled ─▶ response
+//!    ▲                                                                                                │
+//!    └────────────────────────────────────── redirect ◀───────────────────────────────────────────────┘
 //! ```
 
-mod blocked;
+mod blocks;
 mod body;
 mod budget;
 mod client;
 mod connect;
 mod error;
 mod exchange;
+mod flood;
 mod guard;
-mod kept;
+mod host_delays;
 mod limits;
 mod memory;
-mod meter;
+mod origins;
+mod outcomes;
+mod permit;
 mod pool;
+mod redirects;
 mod request;
 mod request_log;
 pub mod resolve;
 pub mod robots;
 mod robots_cache;
-mod siblings;
+mod robots_outage;
+mod site_cache;
 pub mod sitemap;
 mod sitemaps;
-mod tally;
 mod tls;
-mod turn;
-mod unreachable;
-mod waits;
-mod walk;
 
 pub use client::{Fetcher, Setup};
 pub use error::{Code, FetchError};
-pub use guard::{Allowed, AllowedError, Guard};
+pub use guard::{Allowed, AllowedRangeError, Guard};
+pub use host_delays::{DelayCause, HostDelay};
 pub use limits::Limits;
-pub use memory::{Memory, NoShare, Share};
+pub use memory::{Memory, MemoryError, Share};
 pub use pool::Keep;
 pub use request::{Fetched, Hop, Identity, IdentityError, Request, Timing, USER_AGENT, Validators, Waiting};
 pub use sitemaps::{
-    SitemapCaps, SitemapFailure, SitemapFile, SitemapPage, SitemapRead, SitemapWalk, Sitemaps,
+    SitemapCaps, SitemapFile, SitemapFileError, SitemapPage, SitemapRead, SitemapWalk, Sitemaps,
 };
 pub use tls::{RootError, check_roots};
-pub use waits::{HostWait, WaitCause};

@@ -1,25 +1,25 @@
-//! How long and how large an answer may be.
+//! Limits of a fetch.
 
 use std::time::Duration;
 
-/// Bounds that hold for one fetch, whatever the server does.
+/// Timeouts and size limits of one fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// From the look-up of the name to a connection that can be used.
+    /// Connect timeout: DNS look-up, TCP connect and handshakes.
     pub connect: Duration,
-    /// From the request to the first byte of its answer.
+    /// Timeout from the request to the first byte of the response.
     pub first_byte: Duration,
-    /// Everything, redirects and robots.txt included; waiting for turns at the gate not.
+    /// Total timeout, redirects and robots.txt included; the wait for permits does not count.
     pub total: Duration,
-    /// The answer's headers, in bytes; 8 KiB at least.
+    /// Maximum size of the response headers in bytes, at least 8 KiB.
     pub header_bytes: usize,
-    /// How many headers.
-    pub header_count: usize,
-    /// The body as it is sent, in bytes.
+    /// Maximum number of response headers.
+    pub max_headers: usize,
+    /// Maximum size of the body on the wire in bytes.
     pub body_bytes: usize,
-    /// The body once it is decompressed, in bytes.
+    /// Maximum size of the decompressed body in bytes.
     pub decoded_bytes: usize,
-    /// How many redirects are followed.
+    /// Maximum number of redirects.
     pub redirects: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for Limits {
             first_byte: Duration::from_secs(20),
             total: Duration::from_secs(60),
             header_bytes: 64 << 10,
-            header_count: 200,
+            max_headers: 200,
             body_bytes: 16 << 20,
             decoded_bytes: 64 << 20,
             redirects: 10,

@@ -1,44 +1,43 @@
-//! The memory that pages may take between the first byte of an answer and the publish, for all of them together.
+//! Memory budget of all pages together, from the first byte of a response to the publish.
 //!
 //! ```text
-//! budget ┬ 3/8 the first MiB of each page, so that usual pages go on whatever large ones do
-//!        ├ 3/8 what large pages have beyond that
-//!        └ 1/4 for one page at a time that finds nothing left there: it gets all that a page may have, and therefore ends
+//! budget ┬ 3/8 first MiB of each page, so that large pages never block usual ones
+//!        ├ 3/8 memory of large pages beyond their first MiB
+//!        └ 1/4 reserve for one large page at a time when the second part is used up: as much as one page may have
 //! ```
 //!
-//! A page that has the last part waits for no other, so that pages which wait for more than they have are let through
-//! one by one.
+//! The page with the reserve never waits for another page, so that there is no deadlock between pages that grow.
 
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What every page gets before it competes with other large ones.
-const FIRST: usize = 1 << 20;
-/// How long a page waits for memory before its item is put off.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Memory of a page from the first part of the budget.
+const SMALL_BYTES: usize = 1 << 20;
+/// Maximum wait for memory before the item is deferred.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The memory of all pages together. Clones share it.
+/// Memory budget of all pages together; clones share it.
 #[derive(Clone)]
 pub struct Memory {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    last: Arc<Semaphore>,
-    page_most: usize,
-    patience: Duration,
+    reserve: Arc<Semaphore>,
+    max_page_bytes: usize,
+    wait_timeout: Duration,
 }
 
-/// Why a page cannot have more memory.
+/// Error of a page that needs more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoShare {
-    /// One page may not have so much.
-    TooMuch,
-    /// Other pages have it all.
-    UsedUp,
+pub enum MemoryError {
+    /// More than one page may have.
+    PageTooLarge,
+    /// The budget is used up by other pages.
+    Exhausted,
 }
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("page_most", &self.page_most).finish_non_exhaustive()
+        f.debug_struct("Memory").field("max_page_bytes", &self.max_page_bytes).finish_non_exhaustive()
     }
 }
 
@@ -49,36 +48,36 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// So many bytes, 8 MiB at least.
+    /// Budget of this many bytes, at least 8 MiB.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.max(8 << 20);
         let part = |eighths: usize| Arc::new(Semaphore::new(kib(bytes / 8 * eighths) as usize));
         Self {
             small: part(3),
             large: part(3),
-            last: Arc::new(Semaphore::new(1)),
-            page_most: bytes / 4,
-            patience: PATIENCE,
+            reserve: Arc::new(Semaphore::new(1)),
+            max_page_bytes: bytes / 4,
+            wait_timeout: WAIT_TIMEOUT,
         }
     }
 
-    /// The most that one page may have.
+    /// Maximum memory of one page.
     pub fn page_most(&self) -> usize {
-        self.page_most
+        self.max_page_bytes
     }
 
-    /// A share without anything in it.
+    /// Empty reservation.
     pub fn share(&self) -> Share {
-        Share { memory: self.clone(), small: None, large: None, last: None }
+        Share { budget: self.clone(), small: None, large: None, reserve: None }
     }
 }
 
-/// What one page has of the budget. Given back when it is dropped.
+/// Memory reserved by one page; released on drop.
 pub struct Share {
-    memory: Memory,
+    budget: Memory,
     small: Option<OwnedSemaphorePermit>,
     large: Option<OwnedSemaphorePermit>,
-    last: Option<OwnedSemaphorePermit>,
+    reserve: Option<OwnedSemaphorePermit>,
 }
 
 impl fmt::Debug for Share {
@@ -87,47 +86,47 @@ impl fmt::Debug for Share {
             |part: &Option<OwnedSemaphorePermit>| part.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         f.debug_struct("Share")
             .field("kib", &(has(&self.small) + has(&self.large)))
-            .field("last", &self.last.is_some())
+            .field("reserve", &self.reserve.is_some())
             .finish()
     }
 }
 
 impl Share {
-    /// The most that it may be.
+    /// Maximum memory of one page.
     pub fn page_most(&self) -> usize {
-        self.memory.page_most
+        self.budget.max_page_bytes
     }
 
-    /// Has it be at least so many bytes, which may take a while.
-    pub async fn cover(&mut self, bytes: usize) -> Result<(), NoShare> {
-        if bytes > self.memory.page_most {
-            return Err(NoShare::TooMuch);
+    /// Grows the reservation to at least this many bytes; waits up to 20 s for other pages.
+    pub async fn cover(&mut self, bytes: usize) -> Result<(), MemoryError> {
+        if bytes > self.budget.max_page_bytes {
+            return Err(MemoryError::PageTooLarge);
         }
-        if self.last.is_some() {
+        if self.reserve.is_some() {
             return Ok(());
         }
-        let first = lacking(&self.small, bytes.min(FIRST));
-        if first > 0 {
-            let more = self.memory.small.clone().acquire_many_owned(first);
-            add(&mut self.small, patiently(more, self.memory.patience).await?);
+        let small = missing_kib(&self.small, bytes.min(SMALL_BYTES));
+        if small > 0 {
+            let permits = self.budget.small.clone().acquire_many_owned(small);
+            add(&mut self.small, within(self.budget.wait_timeout, permits).await?);
         }
-        let beyond = lacking(&self.large, bytes.saturating_sub(FIRST));
-        if beyond > 0 {
-            if let Ok(more) = self.memory.large.clone().try_acquire_many_owned(beyond) {
-                add(&mut self.large, more);
+        let large = missing_kib(&self.large, bytes.saturating_sub(SMALL_BYTES));
+        if large > 0 {
+            if let Ok(permits) = self.budget.large.clone().try_acquire_many_owned(large) {
+                add(&mut self.large, permits);
                 return Ok(());
             }
-            self.last =
-                Some(patiently(self.memory.last.clone().acquire_owned(), self.memory.patience).await?);
+            let reserve = self.budget.reserve.clone().acquire_owned();
+            self.reserve = Some(within(self.budget.wait_timeout, reserve).await?);
         }
         Ok(())
     }
 
-    /// Gives back all but so many bytes.
+    /// Releases all but this many bytes.
     pub fn shrink(&mut self, bytes: usize) {
-        let (small, large) = (kib(bytes.min(FIRST)), kib(bytes.saturating_sub(FIRST)));
-        if self.last.is_some() && lacking(&self.large, bytes.saturating_sub(FIRST)) == 0 {
-            self.last = None;
+        let (small, large) = (kib(bytes.min(SMALL_BYTES)), kib(bytes.saturating_sub(SMALL_BYTES)));
+        if self.reserve.is_some() && missing_kib(&self.large, bytes.saturating_sub(SMALL_BYTES)) == 0 {
+            self.reserve = None;
         }
         for (part, keep) in [(&mut self.small, small), (&mut self.large, large)] {
             if let Some(permits) = part {
@@ -138,15 +137,15 @@ impl Share {
     }
 }
 
-async fn patiently(
-    more: impl Future<Output = Result<OwnedSemaphorePermit, tokio::sync::AcquireError>>,
-    patience: Duration,
-) -> Result<OwnedSemaphorePermit, NoShare> {
-    // The semaphores are never closed.
-    tokio::time::timeout(patience, more).await.map_err(|_| NoShare::UsedUp)?.map_err(|_| NoShare::UsedUp)
+async fn within(
+    timeout: Duration,
+    permits: impl Future<Output = Result<OwnedSemaphorePermit, tokio::sync::AcquireError>>,
+) -> Result<OwnedSemaphorePermit, MemoryError> {
+    // A closed semaphore is an error too, but these are never closed.
+    tokio::time::timeout(timeout, permits).await.ok().and_then(Result::ok).ok_or(MemoryError::Exhausted)
 }
 
-fn lacking(part: &Option<OwnedSemaphorePermit>, bytes: usize) -> u32 {
+fn missing_kib(part: &Option<OwnedSemaphorePermit>, bytes: usize) -> u32 {
     let has = part.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
     kib(bytes).saturating_sub(u32::try_from(has).unwrap_or(u32::MAX))
 }
@@ -169,25 +168,25 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[tokio::test]
-    async fn large_pages_go_one_by_one_when_memory_is_short_and_usual_ones_go_on() {
-        let memory = Memory { patience: Duration::from_millis(50), ..Memory::new(64 * MIB) };
+    async fn large_pages_run_one_by_one_when_memory_is_short_and_small_ones_continue() {
+        let memory = Memory { wait_timeout: Duration::from_millis(50), ..Memory::new(64 * MIB) };
         let mut shares = Vec::new();
-        // 24 MiB for what is beyond the first MiB: three pages of 8 MiB, and one more on the last part.
+        // 24 MiB beyond the first MiB of each page: three pages of 8 MiB, and one more on the reserve.
         for _ in 0..4 {
             let mut share = memory.share();
             share.cover(8 * MIB).await.unwrap();
             shares.push(share);
         }
         let mut fifth = memory.share();
-        assert_eq!(fifth.cover(8 * MIB).await, Err(NoShare::UsedUp), "four have it all");
-        let mut usual = memory.share();
-        usual.cover(100_000).await.unwrap();
+        assert_eq!(fifth.cover(8 * MIB).await, Err(MemoryError::Exhausted), "four pages use up the budget");
+        let mut small = memory.share();
+        small.cover(100_000).await.unwrap();
         drop(shares);
         fifth.cover(8 * MIB).await.unwrap();
     }
 
     #[tokio::test]
-    async fn who_has_the_last_part_never_waits_and_others_follow() {
+    async fn growing_pages_do_not_deadlock() {
         let memory = Memory::new(64 * MIB);
         let growing = |number: usize| {
             let memory = memory.clone();
@@ -206,10 +205,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_may_have_a_quarter_and_gives_back_what_it_no_longer_needs() {
+    async fn a_page_may_have_a_quarter_and_shrinks() {
         let memory = Memory::new(64 * MIB);
         let mut share = memory.share();
-        assert_eq!(share.cover(16 * MIB + 1).await, Err(NoShare::TooMuch));
+        assert_eq!(share.cover(16 * MIB + 1).await, Err(MemoryError::PageTooLarge));
         share.cover(16 * MIB).await.unwrap();
         share.shrink(1000);
         assert_eq!(memory.large.available_permits(), 24 * 1024);

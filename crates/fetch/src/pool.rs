@@ -1,4 +1,4 @@
-//! Idle connections, kept for the next request: few per host, few in all, not for long.
+//! Connection pool: idle connections for the next request, bounded per origin, in total and in time.
 
 use crate::connect::{Origin, Sender};
 use parking_lot::Mutex;
@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many connections may wait, and for how long.
+/// Limits of the connection pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// Per host.
+    /// Maximum number of idle connections per origin.
     pub per_host: usize,
-    /// In all; the one that waited longest gives way.
+    /// Maximum number of idle connections in total; the oldest is closed first.
     pub in_all: usize,
-    /// For how long.
+    /// Idle timeout.
     pub idle: Duration,
 }
 
@@ -25,15 +25,16 @@ impl Default for Keep {
     }
 }
 
-/// Idle connections by origin, and in the order in which they came to rest.
+/// Pool of idle connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    keep: Keep,
-    resting: Mutex<Resting>,
+    limits: Keep,
+    idle: Mutex<IdleConnections>,
 }
 
+/// Idle connections by origin and by age.
 #[derive(Debug, Default)]
-struct Resting {
+struct IdleConnections {
     by_origin: HashMap<Origin, Vec<(u64, Idle)>>,
     by_age: BTreeMap<u64, Origin>,
     next: u64,
@@ -47,75 +48,71 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(keep: Keep) -> Self {
-        Self { keep, resting: Mutex::default() }
+    pub(crate) fn new(limits: Keep) -> Self {
+        Self { limits, idle: Mutex::default() }
     }
 
-    fn resting(&self) -> parking_lot::MutexGuard<'_, Resting> {
-        self.resting.lock()
-    }
-
-    /// A connection that can be used again, the most recent first.
+    /// Takes a usable connection, the most recent first.
     pub(crate) fn take(&self, origin: &Origin) -> Option<(Sender, SocketAddr)> {
-        let mut resting = self.resting();
-        while let Some((number, idle)) = resting.by_origin.get_mut(origin)?.pop() {
-            resting.by_age.remove(&number);
-            if idle.since.elapsed() < self.keep.idle && idle.sender.is_usable() {
-                resting.forget_if_empty(origin);
+        let mut pool = self.idle.lock();
+        while let Some((number, idle)) = pool.by_origin.get_mut(origin)?.pop() {
+            pool.by_age.remove(&number);
+            if idle.since.elapsed() < self.limits.idle && idle.sender.is_usable() {
+                pool.remove_if_empty(origin);
                 return Some((idle.sender, idle.address));
             }
         }
-        resting.forget_if_empty(origin);
+        pool.remove_if_empty(origin);
         None
     }
 
-    /// Keeps a connection whose answer was read whole.
+    /// Returns a connection whose response was read completely.
     pub(crate) fn put(&self, origin: Origin, sender: Sender, address: SocketAddr) {
-        if !sender.is_usable() || self.keep.per_host == 0 {
+        if !sender.is_usable() || self.limits.per_host == 0 {
             return;
         }
-        let mut resting = self.resting();
+        let mut pool = self.idle.lock();
         let now = Instant::now();
-        while let Some((number, oldest)) = resting.by_age.first_key_value().map(|(n, o)| (*n, o.clone())) {
-            let full = resting.by_age.len() >= self.keep.in_all;
-            let idles = resting.by_origin.get(&oldest);
-            let stale = idles
+        while let Some((number, oldest)) = pool.by_age.first_key_value().map(|(n, o)| (*n, o.clone())) {
+            let full = pool.by_age.len() >= self.limits.in_all;
+            let idles = pool.by_origin.get(&oldest);
+            let is_expired = idles
                 .and_then(|idles| idles.iter().find(|(n, _)| *n == number))
-                .is_none_or(|(_, idle)| now - idle.since >= self.keep.idle);
-            if !full && !stale {
+                .is_none_or(|(_, idle)| now - idle.since >= self.limits.idle);
+            if !full && !is_expired {
                 break;
             }
-            resting.drop_one(&oldest, number);
+            pool.close(&oldest, number);
         }
-        if resting.by_origin.get(&origin).map_or(0, Vec::len) >= self.keep.per_host {
+        if pool.by_origin.get(&origin).map_or(0, Vec::len) >= self.limits.per_host {
             let first =
-                resting.by_origin.get(&origin).and_then(|idles| idles.first()).map(|(number, _)| *number);
+                pool.by_origin.get(&origin).and_then(|idles| idles.first()).map(|(number, _)| *number);
             if let Some(number) = first {
-                resting.drop_one(&origin, number);
+                pool.close(&origin, number);
             }
         }
-        let number = resting.next;
-        resting.next += 1;
-        resting.by_age.insert(number, origin.clone());
-        resting.by_origin.entry(origin).or_default().push((number, Idle { sender, address, since: now }));
+        let number = pool.next;
+        pool.next += 1;
+        pool.by_age.insert(number, origin.clone());
+        pool.by_origin.entry(origin).or_default().push((number, Idle { sender, address, since: now }));
     }
 
-    /// How many connections rest here.
+    /// Number of idle connections.
     pub(crate) fn len(&self) -> usize {
-        self.resting().by_age.len()
+        self.idle.lock().by_age.len()
     }
 }
 
-impl Resting {
-    fn drop_one(&mut self, origin: &Origin, number: u64) {
+impl IdleConnections {
+    fn close(&mut self, origin: &Origin, number: u64) {
         self.by_age.remove(&number);
         if let Some(idles) = self.by_origin.get_mut(origin) {
             idles.retain(|(n, _)| *n != number);
         }
-        self.forget_if_empty(origin);
+        self.remove_if_empty(origin);
     }
 
-    fn forget_if_empty(&mut self, origin: &Origin) {
+    fn remove_if_empty(&mut self, origin: &Origin) {
         if self.by_origin.get(origin).is_some_and(Vec::is_empty) {
             self.by_origin.remove(origin);
         }

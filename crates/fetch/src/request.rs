@@ -1,4 +1,4 @@
-//! What is asked for, and what comes back.
+//! Request and response of a fetch.
 
 use crate::{limits::Limits, memory::Share, robots};
 use bytes::Bytes;
@@ -11,35 +11,34 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// One page to fetch, and on which terms.
+/// Request for one page, with its limits.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The page.
+    /// URL of the page.
     pub url: NormalUrl,
-    /// Who asks, for the gate: the same each time the same item asks.
+    /// Ticket at the rate limiter; the same in every attempt of an item.
     pub ticket: Ticket,
-    /// Whom we must not hammer; the host unless something else is said. Redirects to other hosts pass the
-    /// gates of those hosts.
+    /// Rate-limit group; the host by default. A redirect to another host uses the group of that host.
     pub group: Option<Group>,
-    /// How much the group is asked to bear.
+    /// Rate limit of the group: concurrency and minimum delay.
     pub pace: gate::Limits,
-    /// What to do when it is not our turn.
+    /// Behaviour when no permit is free.
     pub waiting: Waiting,
-    /// Whether robots.txt is asked first, for redirects too.
+    /// Whether robots.txt is obeyed, for redirects too.
     pub robots: bool,
-    /// How long the item waits, uncounted, for a robots.txt that cannot be reached: until then the failure is
-    /// `robots.wait`, afterwards `robots.unreachable`, once for each probe.
+    /// Maximum wait for an unreachable robots.txt. Until then the error is `robots.wait`, which counts no attempt;
+    /// afterwards it is `robots.unreachable`, once for each probe.
     pub robots_max_wait: Duration,
-    /// What is sent along.
+    /// User agent and other headers.
     pub identity: Arc<Identity>,
-    /// What is known of the page from before.
+    /// Validators of a conditional request.
     pub validators: Validators,
-    /// Bounds.
+    /// Limits on time and size.
     pub limits: Limits,
 }
 
 impl Request {
-    /// A page with the defaults: robots.txt is asked, one request at a time with a second between them.
+    /// Request with the defaults: robots.txt is obeyed, concurrency 1, minimum delay 1 s.
     pub fn new(url: NormalUrl) -> Self {
         Self {
             ticket: Ticket::of(url.as_str()),
@@ -56,20 +55,20 @@ impl Request {
     }
 }
 
-/// What to do when it is not our turn.
+/// Behaviour of a fetch when the rate limiter grants no permit yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Wait in the call, if it is no longer than this, else fail with `gate.wait`.
+    /// Wait in the call; fail with `gate.wait` if the wait would exceed the maximum.
     Here {
-        /// The longest wait for one turn.
+        /// Maximum wait for one permit.
         at_most: Duration,
     },
-    /// Fail at once with `gate.wait` and the time of our slot, so that the item can be deferred to it.
-    /// A redirect on the way waits a little all the same, rather than starting over.
+    /// Fail at once with `gate.wait` and the time of the reserved slot, so that the item can be deferred to it.
+    /// A redirect still waits up to 20 s, since the whole fetch would start over.
     Elsewhere,
 }
 
-/// What the page was when it was last fetched, for a conditional request.
+/// Validators of a page from its last fetch, for a conditional request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validators {
     /// Its `ETag`, verbatim.
@@ -79,7 +78,7 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// Those of an answer.
+    /// Validators of a response.
     pub fn of(headers: &HeaderMap) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         Self { etag: text(header::ETAG), last_modified: text(header::LAST_MODIFIED) }
@@ -95,14 +94,14 @@ impl Validators {
     }
 }
 
-/// Who we say we are: the headers that are sent along, the user agent among them.
+/// Identity of the client: its user agent, its other headers, and its product token in robots.txt.
 #[derive(Debug)]
 pub struct Identity {
     headers: HeaderMap,
     robots_token: String,
 }
 
-/// Who we are, unless somebody says otherwise.
+/// Default user agent.
 pub const USER_AGENT: &str = concat!("crawlway/", env!("CARGO_PKG_VERSION"));
 
 impl Default for Identity {
@@ -111,19 +110,19 @@ impl Default for Identity {
     }
 }
 
-/// Something that we cannot say we are.
+/// Invalid identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// A user agent that cannot be sent.
+    /// The user agent is no valid header value.
     #[error("the user agent `{0}` cannot be sent; it must not have line breaks")]
     UserAgent(String),
-    /// A product token that no robots.txt could name.
+    /// The product token has characters that robots.txt does not allow.
     #[error("`{0}` is not a product token; use letters, digits, `-` and `_`, such as `crawlway`")]
     Token(String),
 }
 
 impl Identity {
-    /// Another user agent than the honest one.
+    /// Identity with this user agent.
     pub fn user_agent(agent: &str) -> Result<Self, IdentityError> {
         HeaderValue::try_from(agent).map(Self::of).map_err(|_| IdentityError::UserAgent(agent.to_owned()))
     }
@@ -139,91 +138,90 @@ impl Identity {
         Self { headers, robots_token: robots::AGENT.to_owned() }
     }
 
-    /// What is sent along.
     pub(crate) fn headers(&self) -> HeaderMap {
         self.headers.clone()
     }
 
-    /// The same headers, but the rules in robots.txt that hold for us are those for this product token.
+    /// The same identity with another product token for robots.txt.
     pub fn with_robots_token(mut self, token: &str) -> Result<Self, IdentityError> {
-        let fits = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
-        if token.is_empty() || !token.bytes().all(fits) {
+        let is_token = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+        if token.is_empty() || !token.bytes().all(is_token) {
             return Err(IdentityError::Token(token.to_owned()));
         }
         token.clone_into(&mut self.robots_token);
         Ok(self)
     }
 
-    /// The product token whose rules in robots.txt hold for us, whatever the user agent says.
+    /// Product token that selects the rules in robots.txt, independent of the user agent.
     pub fn robots_token(&self) -> &str {
         &self.robots_token
     }
 }
 
-/// An answer, whatever its status.
+/// Response to a fetch, of any status.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Where the answer came from, after redirects.
+    /// Final URL, after redirects.
     pub url: NormalUrl,
-    /// Its status. 304 means that nothing has changed since the validators.
+    /// Status; 304 if the page matches the validators.
     pub status: StatusCode,
-    /// The version of HTTP.
+    /// HTTP version.
     pub version: Version,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// Its body, decompressed.
+    /// Decompressed body.
     pub body: Bytes,
-    /// How many bytes were sent for it.
+    /// Size of the body on the wire.
     pub sent_bytes: usize,
-    /// The redirects on the way.
+    /// Redirect chain.
     pub hops: Vec<Hop>,
-    /// The address that answered, which is the one that was checked.
+    /// Address of the server, which is the one that the SSRF guard has checked.
     pub address: SocketAddr,
-    /// How long each part took, of the last hop; the total is of all.
+    /// Timing of the last hop; the total and the wait for permits are of all hops.
     pub timing: Timing,
-    /// The memory that it takes. Who makes more of the body than it is has this cover it first.
+    /// Memory reserved for the body. Grow it before the body is expanded into something larger.
     pub share: Share,
 }
 
 impl Fetched {
-    /// The content type, if there is one.
+    /// `Content-Type`.
     pub fn content_type(&self) -> Option<&str> {
         self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())
     }
 
-    /// How long the server asks to be left alone.
+    /// `Retry-After` as a delay from now.
     pub fn retry_after(&self) -> Option<Duration> {
         retry_after(&self.headers, SystemTime::now())
     }
 }
 
-/// A redirect on the way.
+/// One redirect of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// What was asked for.
+    /// URL that redirected.
     pub url: NormalUrl,
-    /// The redirect's status.
+    /// Status of the redirect.
     pub status: StatusCode,
 }
 
-/// How long each part took.
+/// Duration of each phase of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// Looking up the name; zero on a connection that was kept.
+    /// DNS look-up; zero on a pooled connection.
     pub lookup: Duration,
-    /// Dialling.
+    /// TCP connect.
     pub dial: Duration,
-    /// Agreeing on TLS and HTTP.
+    /// TLS and HTTP handshake.
     pub tls: Duration,
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the response.
     pub first_byte: Duration,
-    /// Waiting at the gate.
+    /// Wait for permits of the rate limiter.
     pub gate: Duration,
-    /// Everything.
+    /// Whole fetch.
     pub total: Duration,
 }
 
-/// `Retry-After` in seconds or as a date.
+/// `Retry-After` in seconds or as a date, as a delay from `now`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {

@@ -1,10 +1,9 @@
-//! Names to addresses: from the hosts file, else from the name servers, both families side by side. Cached by the resolver for as long
-//! as the answers may live.
+//! DNS: hosts file first, then name servers, IPv4 and IPv6 in parallel. Answers are cached for their TTL.
 
 #[cfg(test)]
 mod tests;
 
-use crate::error::{Code, Trouble};
+use crate::error::{Code, HopError};
 use hickory_resolver::{
     Hosts, ResolverBuilder, TokioResolver,
     config::ResolveHosts,
@@ -23,42 +22,42 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Once one family has addresses, the other is waited for no longer than this (RFC 8305): many name servers drop the questions for it.
-const OTHER_FAMILY: Duration = Duration::from_millis(50);
-/// Once IPv4 says that there is no such name, IPv6 is waited for no longer than this. The other way round says little: some
-/// servers deny names that they have no IPv6 for.
-const NO_SUCH_NAME: Duration = Duration::from_secs(1);
+/// Timeout of the other address family once one has addresses (RFC 8305): many name servers drop AAAA queries.
+const OTHER_FAMILY_TIMEOUT: Duration = Duration::from_millis(50);
+/// Timeout of the AAAA query once the A query said NXDOMAIN. The reverse does not hold: some servers answer NXDOMAIN for every
+/// name without AAAA records.
+const NXDOMAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Looks names up. Tests bring their own.
+/// DNS resolver.
 #[async_trait::async_trait]
 pub trait Resolve: Debug + Send + Sync {
-    /// All addresses of a name.
+    /// Addresses of a host name.
     async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError>;
 }
 
-/// Why a name has no address.
+/// Error of a DNS look-up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is no such name, or it has no address.
+    /// NXDOMAIN, or no A and AAAA records.
     #[error("no such name")]
     NotFound,
-    /// Nobody could say right now.
+    /// No answer from the name servers.
     #[error("{0}")]
     Failed(String),
 }
 
-/// The system's hosts file and name servers, with a cache.
+/// Resolver with the system's hosts file and name servers, and a cache.
 #[derive(Debug)]
-pub struct SystemResolver {
+pub struct DnsResolver {
     hosts: Hosts,
     resolver: Option<TokioResolver>,
 }
 
-impl SystemResolver {
-    /// Reads the system's settings. Without any, only literal addresses, `localhost` and the hosts file have an address.
+impl DnsResolver {
+    /// Reads the system's configuration. Without name servers only `localhost` and the hosts file resolve.
     pub fn new() -> Self {
         let hosts = Hosts::from_system().unwrap_or_else(|error| {
-            tracing::debug!(%error, "there is no hosts file");
+            tracing::debug!(%error, "no hosts file");
             Hosts::default()
         });
         Self::of(hosts, TokioResolver::builder_tokio())
@@ -73,31 +72,31 @@ impl SystemResolver {
             builder.build()
         });
         if let Err(error) = &resolver {
-            tracing::warn!(%error, "no name servers are known to this system");
+            tracing::warn!(%error, "no name servers configured on this system");
         }
         Self { hosts, resolver: resolver.ok() }
     }
 
-    /// The addresses that the hosts file has. Who stands there is not asked for elsewhere, not even for the other family.
+    /// Addresses in the hosts file. A name found there is not queried, not even for the other family.
     fn in_hosts_file(&self, name: &Name) -> Vec<IpAddr> {
         [RecordType::A, RecordType::AAAA]
             .into_iter()
             .filter_map(|family| self.hosts.lookup_static_host(&Query::query(name.clone(), family)))
-            .flat_map(|found| addresses_in(&found))
+            .flat_map(|lookup| addresses_in(&lookup))
             .collect()
     }
 }
 
-impl Default for SystemResolver {
+impl Default for DnsResolver {
     fn default() -> Self {
         Self::new()
     }
 }
 
 #[async_trait::async_trait]
-impl Resolve for SystemResolver {
+impl Resolve for DnsResolver {
     async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
-        // Names for this machine never leave it (RFC 6761).
+        // RFC 6761: `localhost` is never queried.
         if name == "localhost" || name.ends_with(".localhost") {
             return Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]);
         }
@@ -107,20 +106,20 @@ impl Resolve for SystemResolver {
             return Ok(local);
         }
         let Some(resolver) = &self.resolver else {
-            return Err(LookupError::Failed("this system has no name servers".into()));
+            return Err(LookupError::Failed("no name servers configured on this system".into()));
         };
-        let v4 = async { of_family(resolver.ipv4_lookup(name.clone()).await) };
-        let v6 = async { of_family(resolver.ipv6_lookup(name.clone()).await) };
-        side_by_side(v4, v6).await
+        let v4 = async { family_addresses(resolver.ipv4_lookup(name.clone()).await) };
+        let v6 = async { family_addresses(resolver.ipv6_lookup(name.clone()).await) };
+        both_families(v4, v6).await
     }
 }
 
-/// The addresses of one family: none if there are none, not found if there is no such name.
+/// Addresses of one family; empty if the name exists without any.
 type Family = Result<Vec<IpAddr>, LookupError>;
 
-fn of_family(answer: Result<Lookup, NetError>) -> Family {
+fn family_addresses(answer: Result<Lookup, NetError>) -> Family {
     match answer {
-        Ok(found) => Ok(addresses_in(&found)),
+        Ok(lookup) => Ok(addresses_in(&lookup)),
         Err(error) if error.is_nx_domain() => Err(LookupError::NotFound),
         Err(error) if error.is_no_records_found() => Ok(Vec::new()),
         Err(error) => Err(LookupError::Failed(error.to_string())),
@@ -131,19 +130,19 @@ fn addresses_in(lookup: &Lookup) -> Vec<IpAddr> {
     lookup.answers().iter().filter_map(|record| record.data.ip_addr()).collect()
 }
 
-/// What is there of both families. Fails only when neither has an address.
-async fn side_by_side(
+/// Addresses of both families. Fails only if neither has one.
+async fn both_families(
     v4: impl Future<Output = Family>,
     v6: impl Future<Output = Family>,
 ) -> Result<Vec<IpAddr>, LookupError> {
     tokio::pin!(v4, v6);
-    let late = || Err(LookupError::Failed("no answer in time".into()));
+    let timed_out = || Err(LookupError::Failed("timeout".into()));
     let (v4, v6) = tokio::select! {
         first = &mut v4 => {
             let other = match &first {
-                Ok(found) if !found.is_empty() => timeout(OTHER_FAMILY, v6).await.unwrap_or_else(|_| late()),
+                Ok(addresses) if !addresses.is_empty() => timeout(OTHER_FAMILY_TIMEOUT, v6).await.unwrap_or_else(|_| timed_out()),
                 Err(LookupError::NotFound) => {
-                    timeout(NO_SUCH_NAME, v6).await.unwrap_or(Err(LookupError::NotFound))
+                    timeout(NXDOMAIN_TIMEOUT, v6).await.unwrap_or(Err(LookupError::NotFound))
                 }
                 _ => v6.await,
             };
@@ -151,15 +150,15 @@ async fn side_by_side(
         }
         first = &mut v6 => {
             let other = match &first {
-                Ok(found) if !found.is_empty() => timeout(OTHER_FAMILY, v4).await.unwrap_or_else(|_| late()),
+                Ok(addresses) if !addresses.is_empty() => timeout(OTHER_FAMILY_TIMEOUT, v4).await.unwrap_or_else(|_| timed_out()),
                 _ => v4.await,
             };
             (other, first)
         }
     };
-    let found = in_turn(v4.as_deref().unwrap_or_default(), v6.as_deref().unwrap_or_default());
-    if !found.is_empty() {
-        return Ok(found);
+    let addresses = interleaved(v4.as_deref().unwrap_or_default(), v6.as_deref().unwrap_or_default());
+    if !addresses.is_empty() {
+        return Ok(addresses);
     }
     match (v4, v6) {
         (Err(LookupError::Failed(error)), _) | (_, Err(LookupError::Failed(error))) => {
@@ -169,16 +168,16 @@ async fn side_by_side(
     }
 }
 
-/// One address of each family after the other, since only the first few are dialled.
-fn in_turn(v4: &[IpAddr], v6: &[IpAddr]) -> Vec<IpAddr> {
-    let longest = v4.len().max(v6.len());
-    (0..longest).flat_map(|at| [v4.get(at), v6.get(at)]).flatten().copied().collect()
+/// Addresses of both families alternately, since only the first few are dialled.
+fn interleaved(v4: &[IpAddr], v6: &[IpAddr]) -> Vec<IpAddr> {
+    let max = v4.len().max(v6.len());
+    (0..max).flat_map(|at| [v4.get(at), v6.get(at)]).flatten().copied().collect()
 }
 
-/// A fixed table of names, in front of another resolver or alone.
+/// Static table of host names.
 #[derive(Debug, Default)]
 pub struct FixedNames {
-    /// Addresses by name; a name that starts with `*.` stands for all below it.
+    /// Addresses by name; `*.` is a wildcard for all subdomains.
     pub names: HashMap<String, Vec<IpAddr>>,
 }
 
@@ -199,11 +198,11 @@ impl Resolve for FixedNames {
     }
 }
 
-/// The addresses of a URL's host, which may be a literal.
+/// Addresses of a URL's host, which may be an IP literal.
 pub(crate) async fn addresses(
     resolver: &dyn Resolve,
     host: &url::Host<&str>,
-) -> Result<Vec<IpAddr>, Trouble> {
+) -> Result<Vec<IpAddr>, HopError> {
     let name = match host {
         url::Host::Ipv4(ip) => return Ok(vec![IpAddr::V4(*ip)]),
         url::Host::Ipv6(ip) => return Ok(vec![IpAddr::V6(*ip)]),
@@ -211,14 +210,14 @@ pub(crate) async fn addresses(
     };
     match resolver.lookup(name).await {
         Ok(addresses) if addresses.is_empty() => {
-            Err(Trouble::new(Code::DnsNotFound, format!("`{name}` has no address")))
+            Err(HopError::new(Code::DnsNotFound, format!("`{name}` has no address")))
         }
         Ok(addresses) => Ok(addresses),
         Err(LookupError::NotFound) => {
-            Err(Trouble::new(Code::DnsNotFound, format!("there is no host `{name}`, or it has no address")))
+            Err(HopError::new(Code::DnsNotFound, format!("host `{name}` not found, or it has no address")))
         }
-        Err(LookupError::Failed(why)) => {
-            Err(Trouble::new(Code::Dns, format!("cannot look up `{name}`: {why}")))
+        Err(LookupError::Failed(error)) => {
+            Err(HopError::new(Code::Dns, format!("cannot resolve `{name}`: {error}")))
         }
     }
 }

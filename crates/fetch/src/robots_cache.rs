@@ -1,43 +1,40 @@
-//! The robots.txt of each site: fetched once, through the gate, kept for a day at most.
+//! robots.txt cache: each site's file is fetched once, through the rate limiter, and cached for up to a day.
 
 use crate::{
-    budget::Budget,
-    client::{Beyond, Fetcher, group_of, outcome, outcome_within},
-    error::{Code, FetchError, Trouble},
-    kept::Kept,
+    budget::TimeBudget,
+    client::{Fetcher, HopResponse, Oversize, group_of, outcome, outcome_within},
+    error::{Code, FetchError, HopError},
     limits::Limits,
+    permit::{acquire, next_permit_at},
+    redirects::redirect_location,
     request::{Request, retry_after},
     robots::{self, Robots},
-    turn::{next_turn, turn},
-    unreachable::Outage,
+    robots_outage::Outage,
+    site_cache::SiteCache,
 };
 use crawlway_content::{NormalUrl, UrlOptions};
 use crawlway_store::{
     Timestamp,
     gate::{self, Group, Outcome, Ticket},
 };
-use http::header;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-/// Rules are kept this long (RFC 9309 allows a day).
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// A failure that another attempt would not change is kept this long: a name that does not exist, an address that the
-/// guard refuses, a wrong certificate.
-const FAILURE_KEPT: Duration = Duration::from_secs(60);
-/// While a probe that is not waited for is under way, the items of its site come back after this time.
-const BEING_PROBED: Duration = Duration::from_secs(2);
-/// How many redirects are followed for it.
-const REDIRECTS: usize = 5;
-/// How much of it is read.
-const BYTES: usize = robots::MAX_BYTES;
-/// A site that asks for more time between requests than this gets this much.
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// TTL of rules; RFC 9309 allows a day.
+const TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// TTL of permanent failures: unknown host, refused address, invalid certificate.
+const FAILURE_TTL: Duration = Duration::from_secs(60);
+/// Delay of the items of a site while another task probes its robots.txt.
+const PROBE_DELAY: Duration = Duration::from_secs(2);
+/// Maximum number of redirects of a robots.txt.
+const MAX_REDIRECTS: usize = 5;
+/// Maximum `Crawl-delay` that is honoured.
+const MAX_CRAWL_DELAY: Duration = Duration::from_secs(60);
 
-/// The rules of one site for one agent.
+/// robots.txt of one site, applied to one product token.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     robots: Arc<Robots>,
@@ -45,20 +42,18 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The pace that the site asks for, if it is slower than ours.
+    /// Rate limit with the minimum delay raised to the `Crawl-delay` of the site.
     pub(crate) fn pace(&self, pace: gate::Limits) -> gate::Limits {
         match self.robots.crawl_delay(&self.agent) {
-            Some(delay) => pace.with_gap_of_at_least(delay.min(LONGEST_DELAY)),
+            Some(delay) => pace.with_gap_of_at_least(delay.min(MAX_CRAWL_DELAY)),
             None => pace,
         }
     }
 
-    /// The file itself.
     pub(crate) fn robots(&self) -> &Arc<Robots> {
         &self.robots
     }
 
-    /// The sitemaps that the site names.
     pub(crate) fn sitemaps(&self) -> &[String] {
         self.robots.sitemaps()
     }
@@ -69,147 +64,143 @@ impl Rules {
             return Ok(());
         }
         let detail = match decision.rule {
-            Some(rule) => format!("line {} of its robots.txt says `{}`", rule.line, rule.text),
-            None => "its robots.txt forbids everything".to_owned(),
+            Some(rule) => format!("line {} of robots.txt: `{}`", rule.line, rule.text),
+            None => "robots.txt disallows everything".to_owned(),
         };
-        Err(Trouble::new(Code::RobotsDisallowed, detail).at(url.as_str()))
+        Err(HopError::new(Code::RobotsDisallowed, detail).at(url.as_str()))
     }
 }
 
-/// The robots.txt of one site.
+/// Cache entry: the robots.txt of one site.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
     state: Mutex<State>,
-    /// Locked while the file is being fetched, so that it is fetched once however many ask.
+    /// Locked during a probe, so that concurrent requests fetch the file once.
     probe: tokio::sync::Mutex<()>,
 }
 
-/// What is known of a robots.txt.
+/// State of a robots.txt.
 #[derive(Debug, Default)]
 enum State {
-    /// It is to be fetched.
+    /// Not fetched yet, or expired.
     #[default]
     Unknown,
-    /// Its rules.
+    /// Rules of the file.
     Rules { robots: Arc<Robots>, until: Timestamp },
-    /// Why it cannot be fetched, which another attempt would not change.
+    /// Permanent failure.
     Failed { error: FetchError, until: Timestamp },
-    /// It cannot be reached for now.
+    /// Unreachable for now.
     Unreachable(Outage),
 }
 
 impl Site {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// The answer from memory; `None` when the file has to be fetched.
-    fn known(&self, url: &NormalUrl, request: &Request, now: Timestamp) -> Option<Answer> {
-        match &mut *self.state() {
-            State::Rules { robots, until } if is_kept(*until, now, KEPT) => Some(Ok(robots.clone())),
-            State::Failed { error, until } if is_kept(*until, now, FAILURE_KEPT) => {
+    /// Cached result; `None` if the file has to be fetched.
+    fn cached(&self, url: &NormalUrl, request: &Request, now: Timestamp) -> Option<RobotsResult> {
+        match &mut *self.state.lock() {
+            State::Rules { robots, until } if is_fresh(*until, now, TTL) => Some(Ok(robots.clone())),
+            State::Failed { error, until } if is_fresh(*until, now, FAILURE_TTL) => {
                 Some(Err(FetchError { url: url.as_str().to_owned(), ..error.clone() }))
             }
             State::Unreachable(outage) if !outage.is_due(now) => {
-                Some(Err(outage.answer(request.ticket, request.robots_max_wait, now, url.as_str())))
+                Some(Err(outage.error(request.ticket, request.robots_max_wait, now, url.as_str())))
             }
             _ => None,
         }
     }
 
     fn is_unreachable(&self) -> bool {
-        matches!(&*self.state(), State::Unreachable(_))
+        matches!(&*self.state.lock(), State::Unreachable(_))
     }
 }
 
-type Answer = Result<Arc<Robots>, FetchError>;
+type RobotsResult = Result<Arc<Robots>, FetchError>;
 
-/// Whether what is kept until then still holds; a clock that was set back makes nothing last longer.
-fn is_kept(until: Timestamp, now: Timestamp, longest: Duration) -> bool {
-    until > now && until.since(now) <= longest
+/// Whether an entry has not expired. A clock that was set back extends no TTL.
+fn is_fresh(until: Timestamp, now: Timestamp, ttl: Duration) -> bool {
+    until > now && until.since(now) <= ttl
 }
 
-/// The robots.txt of each site.
+/// Cache of the robots.txt of each site.
 #[derive(Debug, Default)]
 pub(crate) struct RobotsCache {
-    sites: Mutex<Kept<Site>>,
+    sites: Mutex<SiteCache<Site>>,
 }
 
 impl RobotsCache {
-    /// The rules for this URL. Fails while they are not known: then everything is forbidden.
+    /// Rules for this URL. Fails while they are unknown, since then everything is disallowed.
     ///
-    /// One probe per site is under way at a time. While a site cannot be reached, its rate limiter says when the next
-    /// one is due, and all who ask before are answered from memory.
+    /// At most one probe per site runs at a time. While a site is unreachable, its back-off decides when the next one is due,
+    /// and until then the result comes from the cache.
     pub(crate) async fn rules(
         &self,
         fetcher: &Fetcher,
         url: &NormalUrl,
         request: &Request,
-        budget: &mut Budget,
+        budget: &mut TimeBudget,
     ) -> Result<Rules, FetchError> {
         let clock = fetcher.clock();
-        let site = self.sites().get_or_add(url.origin());
-        let robots = match site.known(url, request, clock.now()) {
-            Some(answer) => answer,
+        let site = self.sites.lock().get_or_add(url.origin());
+        let robots = match site.cached(url, request, clock.now()) {
+            Some(result) => result,
             None => self.probe(&site, fetcher, url, request, budget).await,
         };
         Ok(Rules { robots: robots?, agent: request.identity.robots_token().to_owned() })
     }
 
-    /// Has the robots.txt of a site fetched anew before its next page, since no connection to it could be made.
+    /// Expires the rules of a site whose connections fail, so that its robots.txt is fetched before the next page.
     pub(crate) fn expire(&self, origin: &str) {
-        let site = self.sites().get(origin);
+        let site = self.sites.lock().get(origin);
         if let Some(site) = site {
-            let mut state = site.state();
+            let mut state = site.state.lock();
             if matches!(&*state, State::Rules { .. }) {
                 *state = State::Unknown;
             }
         }
     }
 
-    /// Fetches the robots.txt of a site, or waits for who does.
+    /// Fetches the robots.txt of a site, or waits for the task that does.
     async fn probe(
         &self,
         site: &Arc<Site>,
         fetcher: &Fetcher,
         url: &NormalUrl,
         request: &Request,
-        budget: &mut Budget,
-    ) -> Answer {
+        budget: &mut TimeBudget,
+    ) -> RobotsResult {
         let clock = fetcher.clock();
-        let come_back = |detail: &str| FetchError {
+        let wait = |detail: &str| FetchError {
             code: Code::RobotsWait,
             url: url.as_str().to_owned(),
             detail: detail.to_owned(),
-            not_before: Some(clock.now() + BEING_PROBED),
+            not_before: Some(clock.now() + PROBE_DELAY),
         };
-        let _turn = match site.probe.try_lock() {
-            Ok(turn) => turn,
+        let _probe = match site.probe.try_lock() {
+            Ok(probe) => probe,
             Err(_) if site.is_unreachable() => {
-                return Err(come_back("its robots.txt could not be reached and is being probed"));
+                return Err(wait("robots.txt is unreachable and being probed"));
             }
             Err(_) => match budget.wait(site.probe.lock()).await {
-                Some(turn) => turn,
-                None => return Err(come_back("its robots.txt is still being fetched")),
+                Some(probe) => probe,
+                None => return Err(wait("robots.txt is still being fetched")),
             },
         };
-        if let Some(answer) = site.known(url, request, clock.now()) {
-            return answer;
+        if let Some(result) = site.cached(url, request, clock.now()) {
+            return result;
         }
         let fetched = fetch(fetcher, url, request, budget).await;
         let memory = fetched.as_ref().map_or(0, Robots::memory);
-        self.sites().weigh(url.origin(), site, memory);
+        self.sites.lock().resize(url.origin(), site, memory);
         let now = clock.now();
-        let mut state = site.state();
+        let mut state = site.state.lock();
         match fetched {
             Ok(robots) => {
                 let robots = Arc::new(robots);
-                *state = State::Rules { robots: robots.clone(), until: now + KEPT };
+                *state = State::Rules { robots: robots.clone(), until: now + TTL };
                 Ok(robots)
             }
             Err(Failure::Wait(error)) => {
                 if let (State::Unreachable(outage), Some(at)) = (&mut *state, error.not_before) {
-                    outage.put_off(at);
+                    outage.postpone(at);
                 }
                 Err(FetchError { url: url.as_str().to_owned(), ..error })
             }
@@ -218,62 +209,60 @@ impl RobotsCache {
                     State::Unreachable(outage) => Some(outage),
                     _ => None,
                 };
-                let policy = fetcher.gate().policy();
-                let forgotten_after = policy.grudge;
+                let policy = fetcher.rate_limiter().policy();
                 let next_probe = next_probe.unwrap_or_else(|| {
-                    let lasts = before.map_or(Duration::ZERO, |outage| outage.lasts(now));
-                    now + lasts.clamp(policy.back_off.first, policy.back_off.most.max(policy.back_off.first))
+                    let duration = before.map_or(Duration::ZERO, |outage| outage.duration(now));
+                    now + duration
+                        .clamp(policy.back_off.first, policy.back_off.most.max(policy.back_off.first))
                 });
-                let mut outage = Outage::probed(before, detail, now, next_probe, forgotten_after);
-                let answer = outage.answer(request.ticket, request.robots_max_wait, now, url.as_str());
+                let mut outage = Outage::probed(before, detail, now, next_probe, policy.grudge);
+                let error = outage.error(request.ticket, request.robots_max_wait, now, url.as_str());
                 *state = State::Unreachable(outage);
-                Err(answer)
+                Err(error)
             }
-            Err(Failure::Lasting(error)) => {
-                *state = State::Failed { error: error.clone(), until: now + FAILURE_KEPT };
+            Err(Failure::Permanent(error)) => {
+                *state = State::Failed { error: error.clone(), until: now + FAILURE_TTL };
                 Err(FetchError { url: url.as_str().to_owned(), ..error })
             }
         }
     }
-
-    fn sites(&self) -> MutexGuard<'_, Kept<Site>> {
-        self.sites.lock()
-    }
 }
 
-/// Why a robots.txt was not read.
+/// Failure of a probe.
 enum Failure {
-    /// It was not its turn, or there was little time left for it, so that nothing is known of it.
+    /// No permit, or too little time left: nothing is known of the file.
     Wait(FetchError),
-    /// It cannot be reached for now; the rate limiter of the host that failed lets the next probe pass at this time. None where
-    /// another origin of the host answers, so that this one has a back-off of its own.
+    /// Unreachable for now. The time of the next probe comes from the rate limiter of the host; `None` if another origin of the
+    /// host is live, so that this one has a back-off of its own.
     Unreachable { detail: String, next_probe: Option<Timestamp> },
-    /// Another attempt would not change it.
-    Lasting(FetchError),
+    /// A retry would not help.
+    Permanent(FetchError),
 }
 
-/// Fetches a robots.txt: every hop through the gate, 4xx means that there are no rules.
+/// Fetches a robots.txt, every hop through the rate limiter. A 4xx status means that there are no rules.
 async fn fetch(
     fetcher: &Fetcher,
     page: &NormalUrl,
     request: &Request,
-    budget: &mut Budget,
+    budget: &mut TimeBudget,
 ) -> Result<Robots, Failure> {
-    let had_time = budget.is_fair();
-    let invalid = |error: String| Failure::Lasting(Trouble::new(Code::UrlInvalid, error).at(page.as_str()));
+    let had_time = budget.is_half_left();
+    let invalid =
+        |error: String| Failure::Permanent(HopError::new(Code::UrlInvalid, error).at(page.as_str()));
     let mut url =
         page.join("/robots.txt", &UrlOptions::default()).map_err(|error| invalid(error.to_string()))?;
-    let limits = Limits { body_bytes: BYTES, decoded_bytes: BYTES, ..request.limits.clone() };
-    for hop in 0..=REDIRECTS {
+    let limits =
+        Limits { body_bytes: robots::MAX_BYTES, decoded_bytes: robots::MAX_BYTES, ..request.limits.clone() };
+    for hop in 0..=MAX_REDIRECTS {
         let group = match &request.group {
             Some(group) if url.host() == request.url.host() => group.clone(),
-            _ => group_of(&url).map_err(Failure::Lasting)?,
+            _ => group_of(&url).map_err(Failure::Permanent)?,
         };
-        // Whoever wants the file waits for one and the same turn: it is fetched once for all of them.
+        // One ticket for all items of the site, since the file is fetched once for all of them.
         let ticket = Ticket::of(url.as_str());
-        let answer = loop {
-            let (held, _) = turn(
-                fetcher.gate(),
+        let response = loop {
+            let (permit, _) = acquire(
+                fetcher.rate_limiter(),
                 fetcher.clock(),
                 &group,
                 ticket,
@@ -284,47 +273,48 @@ async fn fetch(
             )
             .await
             .map_err(Failure::Wait)?;
-            let is_fair = budget.is_fair();
-            let asking = fetcher.ask(&url, request.identity.headers(), &limits, Beyond::Cut);
-            let answer = held.during(budget.run(asking)).await;
-            held.finish(outcome_of_probe(is_fair, fetcher.siblings().answer_for(&url), &answer)).await;
-            // A kept connection that broke is worth another, in a turn of its own.
-            if !answer.as_ref().is_err_and(|trouble| trouble.stale) {
-                break answer;
+            let had_half = budget.is_half_left();
+            let sending = fetcher.request(&url, request.identity.headers(), &limits, Oversize::Truncate);
+            let response = permit.during(budget.run(sending)).await;
+            permit.finish(probe_outcome(had_half, fetcher.live_origins().has_other(&url), &response)).await;
+            // A stale pooled connection is replaced, with a permit of its own.
+            if !response.as_ref().is_err_and(|error| error.stale) {
+                break response;
             }
         };
-        let answer = match answer {
-            Err(trouble) if is_lasting(trouble.code) => {
-                return Err(Failure::Lasting(trouble.at(url.as_str())));
+        let response = match response {
+            Err(error) if is_permanent(error.code) => {
+                return Err(Failure::Permanent(error.at(url.as_str())));
             }
-            Err(trouble) if trouble.code == Code::TimeoutTotal && !had_time => {
-                return Err(Failure::Wait(trouble.at(url.as_str())));
+            Err(error) if error.code == Code::TimeoutTotal && !had_time => {
+                return Err(Failure::Wait(error.at(url.as_str())));
             }
-            Err(trouble) => {
-                let detail = format!("its robots.txt: {}: {}", trouble.code, trouble.detail);
+            Err(error) => {
+                let detail = format!("robots.txt: {}: {}", error.code, error.detail);
                 return Err(unreachable(fetcher, &group, ticket, request, &url, detail).await);
             }
-            Ok(answer) if is_refusal(answer.status.as_u16()) => {
-                let detail = format!("its robots.txt answered {}", answer.status.as_u16());
+            Ok(response) if is_unavailable(response.status.as_u16()) => {
+                let detail = format!("robots.txt: status {}", response.status.as_u16());
                 return Err(unreachable(fetcher, &group, ticket, request, &url, detail).await);
             }
-            Ok(answer) => answer,
+            Ok(response) => response,
         };
-        let status = answer.status.as_u16();
-        if matches!(status, 301 | 302 | 303 | 307 | 308)
-            && let Some(location) = answer.headers.get(header::LOCATION)
-        {
-            match url.join(&String::from_utf8_lossy(location.as_bytes()), &UrlOptions::default()) {
+        if let Some(location) = redirect_location(&response) {
+            match url.join(&location, &UrlOptions::default()) {
                 Ok(next) => url = next,
-                // A redirect to nowhere is as good as no file.
-                Err(_) => return Ok(Robots::parse(b"")),
+                // An invalid redirect counts as a missing file.
+                Err(_) => return Ok(Robots::default()),
             }
             continue;
         }
-        return Ok(if answer.status.is_success() { Robots::parse(&answer.body) } else { Robots::parse(b"") });
+        return Ok(if response.status.is_success() {
+            Robots::parse(&response.body)
+        } else {
+            Robots::default()
+        });
     }
     // RFC 9309: after five redirects it may be treated as unavailable, which means no rules.
-    Ok(Robots::parse(b""))
+    Ok(Robots::default())
 }
 
 async fn unreachable(
@@ -335,39 +325,36 @@ async fn unreachable(
     url: &NormalUrl,
     detail: String,
 ) -> Failure {
-    if fetcher.siblings().answer_for(url) {
+    if fetcher.live_origins().has_other(url) {
         return Failure::Unreachable { detail, next_probe: None };
     }
-    let next_probe = next_turn(fetcher.gate(), fetcher.clock(), group, ticket, &request.pace).await;
+    let next_probe =
+        next_permit_at(fetcher.rate_limiter(), fetcher.clock(), group, ticket, &request.pace).await;
     Failure::Unreachable { detail, next_probe: Some(next_probe) }
 }
 
-/// What a probe tells the gate: all that leaves the rules unknown is a failure of the host, so that its back-off says
-/// when the next one is due. Unless another origin of the host answers: then it is this one's affair.
-fn outcome_of_probe(
-    is_fair: bool,
-    sibling_answers: bool,
-    answer: &Result<crate::client::Answer, Trouble>,
-) -> Outcome {
-    match answer {
-        Err(_) if sibling_answers => Outcome::Neutral,
-        Ok(answer) if sibling_answers && is_refusal(answer.status.as_u16()) => Outcome::Neutral,
-        Err(trouble) if trouble.stale || is_lasting(trouble.code) => outcome(answer),
-        Err(trouble) if trouble.code == Code::TimeoutTotal => outcome_within(is_fair, answer),
+/// Outcome of a probe for the rate limiter. Whatever leaves the rules unknown is a failure of the host, so that its back-off
+/// schedules the next probe, unless another origin of the host is live.
+fn probe_outcome(had_half: bool, other_is_live: bool, response: &Result<HopResponse, HopError>) -> Outcome {
+    match response {
+        Err(_) if other_is_live => Outcome::Neutral,
+        Ok(response) if other_is_live && is_unavailable(response.status.as_u16()) => Outcome::Neutral,
+        Err(error) if error.stale || is_permanent(error.code) => outcome(response),
+        Err(error) if error.code == Code::TimeoutTotal => outcome_within(had_half, response),
         Err(_) => Outcome::Failed,
-        Ok(answer) if is_refusal(answer.status.as_u16()) => {
-            Outcome::Blocked { retry_after: retry_after(&answer.headers, SystemTime::now()) }
+        Ok(response) if is_unavailable(response.status.as_u16()) => {
+            Outcome::Blocked { retry_after: retry_after(&response.headers, SystemTime::now()) }
         }
-        Ok(_) => outcome(answer),
+        Ok(_) => outcome(response),
     }
 }
 
-fn is_refusal(status: u16) -> bool {
+fn is_unavailable(status: u16) -> bool {
     matches!(status, 429 | 500..=599)
 }
 
-/// Whether another attempt would not help: what must not be reached, or does not exist.
-fn is_lasting(code: Code) -> bool {
+/// Whether a retry of the probe would not help.
+fn is_permanent(code: Code) -> bool {
     matches!(
         code,
         Code::GuardPrivateAddress

@@ -1,7 +1,7 @@
-//! The sitemaps of a site, through the fetcher: from robots.txt, indexes followed, every request through the gate.
+//! Sitemap discovery: from robots.txt through sitemap indexes to pages, every request through the rate limiter.
 
 use crate::{
-    budget::Budget,
+    budget::TimeBudget,
     client::Fetcher,
     error::{Code, FetchError},
     request::Request,
@@ -11,12 +11,12 @@ use crawlway_content::{NormalUrl, UrlOptions};
 use crawlway_store::gate::Ticket;
 use std::collections::{HashSet, VecDeque};
 
-/// How much of a site's sitemaps is read.
+/// Limits on the sitemaps of one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SitemapCaps {
-    /// So many files, indexes included.
+    /// Maximum number of files, indexes included.
     pub files: usize,
-    /// So many pages.
+    /// Maximum number of pages.
     pub pages: usize,
 }
 
@@ -26,54 +26,54 @@ impl Default for SitemapCaps {
     }
 }
 
-/// What the sitemaps of a site name.
+/// Pages and files of the sitemaps of a site.
 #[derive(Debug, Default)]
 pub struct Sitemaps {
-    /// The pages, each once, in the order in which they were met. They may well be of other hosts, and no
-    /// robots.txt has been asked about them.
+    /// Pages without duplicates, in order of discovery. They may belong to other hosts, and are not checked against
+    /// robots.txt.
     pub pages: Vec<SitemapPage>,
-    /// The files that were asked for, and how that went.
+    /// Requested files with their results.
     pub files: Vec<SitemapFile>,
-    /// Whether something was left out because of the caps, the depth or the size of a file.
+    /// Whether a limit on files, pages, depth or file size was reached.
     pub truncated: bool,
 }
 
-/// A page that a sitemap names.
+/// Page listed in a sitemap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SitemapPage {
-    /// Its URL.
+    /// Normalised URL.
     pub url: NormalUrl,
-    /// What the sitemap says of it.
+    /// Entry in the sitemap.
     pub entry: Entry,
 }
 
-/// A file that was asked for.
+/// Requested sitemap file.
 #[derive(Debug)]
 pub struct SitemapFile {
-    /// Its URL.
+    /// URL of the file.
     pub url: NormalUrl,
-    /// How many indexes led to it.
+    /// Number of indexes above it.
     pub depth: usize,
-    /// How many URLs it names, or why it could not be read.
-    pub read: Result<usize, SitemapFailure>,
+    /// Number of listed URLs, or the error.
+    pub read: Result<usize, SitemapFileError>,
 }
 
-/// Why a sitemap could not be read.
+/// Error of one sitemap file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SitemapFailure {
-    /// It could not be fetched.
+pub enum SitemapFileError {
+    /// The fetch failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// It answered with something other than a page.
-    #[error("answered {0}")]
+    /// The status is not 2xx.
+    #[error("status {0}")]
     Status(u16),
-    /// What came is no sitemap.
+    /// The content is no sitemap.
     #[error(transparent)]
     Content(#[from] SitemapError),
 }
 
-impl SitemapFailure {
-    /// Whether it may be read another time.
+impl SitemapFileError {
+    /// Whether a retry can succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Fetch(error) => error.code.is_transient(),
@@ -84,57 +84,57 @@ impl SitemapFailure {
 }
 
 impl Fetcher {
-    /// Where the sitemaps of a site are: as its robots.txt says, else at `/sitemap.xml`.
+    /// URLs of the root sitemaps of the request's site: those in robots.txt, otherwise `/sitemap.xml`.
     ///
-    /// The request's terms hold, its URL says which site. When robots.txt cannot be read this fails, unless the
-    /// request asks for no robots.txt; then the usual place is as good as any.
+    /// Fails if robots.txt cannot be read, unless the request does not obey robots.txt.
     pub async fn sitemap_roots(&self, request: &Request) -> Result<Vec<NormalUrl>, FetchError> {
-        let mut budget = Budget::new(request.limits.total);
-        let named = match self.rules(&request.url, request, &mut budget).await {
+        let mut budget = TimeBudget::new(request.limits.total);
+        let listed = match self.rules(&request.url, request, &mut budget).await {
             Ok(rules) => rules.sitemaps().to_vec(),
-            Err(error) if request.robots || is_the_gates(error.code) => return Err(error),
+            Err(error) if request.robots || is_rate_limit(error.code) => return Err(error),
             Err(_) => Vec::new(),
         };
         let mut seen = HashSet::new();
         let join = |place: &String| request.url.join(place, &UrlOptions::default()).ok();
         let mut roots: Vec<NormalUrl> =
-            named.iter().filter_map(join).filter(|url| seen.insert(url.as_str().to_owned())).collect();
+            listed.iter().filter_map(join).filter(|url| seen.insert(url.as_str().to_owned())).collect();
         if roots.is_empty() {
             roots.extend(join(&"/sitemap.xml".to_owned()));
         }
         Ok(roots)
     }
 
-    /// One sitemap, on the terms of the request, except that it may be as large as a sitemap may be.
-    pub async fn sitemap(&self, request: &Request) -> Result<Sitemap, SitemapFailure> {
+    /// Fetches and parses one sitemap; its size limit is the one of the sitemap protocol.
+    pub async fn sitemap(&self, request: &Request) -> Result<Sitemap, SitemapFileError> {
         let mut request = request.clone();
         request.limits.body_bytes = MAX_BYTES;
         request.limits.decoded_bytes = MAX_BYTES;
         let fetched = self.fetch(&request).await?;
         if !fetched.status.is_success() {
-            return Err(SitemapFailure::Status(fetched.status.as_u16()));
+            return Err(SitemapFileError::Status(fetched.status.as_u16()));
         }
         Ok(Sitemap::parse(&fetched.body, fetched.content_type())?)
     }
 
-    /// All pages that the sitemaps of a site name, breadth first, indexes followed as deep as they may be.
+    /// All pages in the sitemaps of a site, breadth first, up to the maximum depth of indexes.
     ///
-    /// A file that cannot be read is told among the files and holds up no other. Only the gate stops the walk:
-    /// when it is not our turn and the request would rather wait elsewhere, this fails, and nothing that was read
-    /// is kept. Who waits elsewhere, or does not want all pages in memory, walks file by file ([`Fetcher::sitemap_walk`]).
+    /// An unreadable file is reported in its place and stops no other. A rate limit with [`Waiting::Elsewhere`] fails the whole
+    /// call; [`Fetcher::sitemap_walk`] goes file by file instead, and keeps only one file in memory.
+    ///
+    /// [`Waiting::Elsewhere`]: crate::Waiting::Elsewhere
     pub async fn sitemaps(&self, request: &Request, caps: SitemapCaps) -> Result<Sitemaps, FetchError> {
-        let mut found = Sitemaps::default();
+        let mut all = Sitemaps::default();
         let mut seen = HashSet::new();
         let mut walk = self.sitemap_walk(request, caps).await?;
         while let Some(SitemapRead { file, pages }) = self.next_sitemap(&mut walk).await? {
-            found.files.push(file);
-            found.pages.extend(pages.into_iter().filter(|page| seen.insert(page.url.as_str().to_owned())));
+            all.files.push(file);
+            all.pages.extend(pages.into_iter().filter(|page| seen.insert(page.url.as_str().to_owned())));
         }
-        found.truncated = walk.truncated;
-        Ok(found)
+        all.truncated = walk.truncated;
+        Ok(all)
     }
 
-    /// Begins a walk through the sitemaps of a site.
+    /// Starts a walk through the sitemaps of a site.
     pub async fn sitemap_walk(
         &self,
         request: &Request,
@@ -145,25 +145,25 @@ impl Fetcher {
             request: request.clone(),
             caps,
             seen: roots.iter().map(|url| url.as_str().to_owned()).collect(),
-            waiting: roots.into_iter().map(|url| (url, 0)).collect(),
+            pending: roots.into_iter().map(|url| (url, 0)).collect(),
             files: 0,
             pages: 0,
             truncated: false,
         })
     }
 
-    /// Reads the next file of a walk; `None` at its end. When it is not our turn, this fails, and the file is still the next one.
+    /// Reads the next file of a walk; `None` at its end. A rate limit fails the call, and the file stays the next one.
     pub async fn next_sitemap(&self, walk: &mut SitemapWalk) -> Result<Option<SitemapRead>, FetchError> {
-        let Some((url, depth)) = walk.waiting.pop_front() else { return Ok(None) };
+        let Some((url, depth)) = walk.pending.pop_front() else { return Ok(None) };
         if walk.files >= walk.caps.files || walk.pages >= walk.caps.pages {
             walk.truncated = true;
-            walk.waiting.clear();
+            walk.pending.clear();
             return Ok(None);
         }
         let mut pages = Vec::new();
-        let read = match self.sitemap(&of(&walk.request, &url)).await {
-            Err(SitemapFailure::Fetch(error)) if is_the_gates(error.code) => {
-                walk.waiting.push_front((url, depth));
+        let read = match self.sitemap(&file_request(&walk.request, &url)).await {
+            Err(SitemapFileError::Fetch(error)) if is_rate_limit(error.code) => {
+                walk.pending.push_front((url, depth));
                 return Err(error);
             }
             Err(failure) => Err(failure),
@@ -184,47 +184,47 @@ impl Fetcher {
     }
 }
 
-/// A way through the sitemaps of a site, file by file, so that no more than one is in memory.
+/// Walk through the sitemaps of a site, file by file, so that at most one is in memory.
 #[derive(Debug)]
 pub struct SitemapWalk {
     request: Request,
     caps: SitemapCaps,
-    /// The files that were met.
+    /// URLs of all discovered files.
     seen: HashSet<String>,
-    /// Those still to be read, and how many indexes led to each.
-    waiting: VecDeque<(NormalUrl, usize)>,
+    /// Files to read, with their depth.
+    pending: VecDeque<(NormalUrl, usize)>,
     files: usize,
     pages: usize,
     truncated: bool,
 }
 
-/// A file of a walk that was read, or could not be.
+/// Result of one file of a walk.
 #[derive(Debug)]
 pub struct SitemapRead {
-    /// The file.
+    /// File with its result.
     pub file: SitemapFile,
-    /// The pages that it names, in its order.
+    /// Pages of the file, in its order.
     pub pages: Vec<SitemapPage>,
 }
 
 impl SitemapWalk {
-    /// The file that is read next.
+    /// URL of the next file.
     pub fn upcoming(&self) -> Option<&NormalUrl> {
-        self.waiting.front().map(|(url, _)| url)
+        self.pending.front().map(|(url, _)| url)
     }
 
-    /// Passes over the file that would be read next. It counts as one.
+    /// Skips the next file, which still counts towards the limit.
     pub fn skip(&mut self) {
-        self.files += usize::from(self.waiting.pop_front().is_some());
+        self.files += usize::from(self.pending.pop_front().is_some());
     }
 
-    /// Has a file read once more, after all others.
+    /// Queues a file for another read, after all others.
     pub fn again(&mut self, file: SitemapFile) {
         self.files = self.files.saturating_sub(1);
-        self.waiting.push_back((file.url, file.depth));
+        self.pending.push_back((file.url, file.depth));
     }
 
-    /// The pages that a file names, as far as the cap lets them in.
+    /// Pages of a file, up to the limit of pages.
     fn pages_of(&mut self, entries: Vec<Entry>, base: &NormalUrl) -> Vec<SitemapPage> {
         let mut pages = Vec::new();
         for entry in entries {
@@ -239,25 +239,25 @@ impl SitemapWalk {
         pages
     }
 
-    /// Puts the files that an index names at the end of the way, and says how many it names.
+    /// Queues the files of an index, and returns how many it lists.
     fn follow(&mut self, children: Vec<Child>, base: &NormalUrl, depth: usize) -> usize {
         let count = children.len();
         if depth >= MAX_DEPTH {
             self.truncated |= count > 0;
             return count;
         }
-        // No more are remembered than may be asked for.
-        let room = self.caps.files.saturating_sub(self.files + self.waiting.len());
+        // Files beyond the limit are not queued.
+        let room = self.caps.files.saturating_sub(self.files + self.pending.len());
         let mut new = unseen(children, base, &mut self.seen, room);
         self.truncated |= new.len() > room;
         new.truncate(room);
-        self.waiting.extend(new.into_iter().map(|url| (url, depth + 1)));
+        self.pending.extend(new.into_iter().map(|url| (url, depth + 1)));
         count
     }
 }
 
-/// The request for one file: its own ticket, and nothing known of it from before.
-fn of(request: &Request, url: &NormalUrl) -> Request {
+/// Request for one file, with a ticket of its own and without validators.
+fn file_request(request: &Request, url: &NormalUrl) -> Request {
     Request {
         url: url.clone(),
         ticket: Ticket::of(&format!("{:x} {}", request.ticket.as_u128(), url.as_str())),
@@ -267,7 +267,7 @@ fn of(request: &Request, url: &NormalUrl) -> Request {
     }
 }
 
-/// The children that have not been met, and one more than there is room for if there are more.
+/// New files of an index, up to one more than there is room for.
 fn unseen(children: Vec<Child>, base: &NormalUrl, seen: &mut HashSet<String>, room: usize) -> Vec<NormalUrl> {
     children
         .into_iter()
@@ -277,6 +277,6 @@ fn unseen(children: Vec<Child>, base: &NormalUrl, seen: &mut HashSet<String>, ro
         .collect()
 }
 
-fn is_the_gates(code: Code) -> bool {
+fn is_rate_limit(code: Code) -> bool {
     matches!(code, Code::GateWait | Code::GateOpen | Code::GateUnavailable)
 }

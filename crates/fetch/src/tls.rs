@@ -1,4 +1,4 @@
-//! TLS: one provider for the whole program, the roots that browsers trust, and those that the settings add.
+//! TLS configuration: the Mozilla root certificates and those of the settings.
 
 use rustls::{
     ClientConfig, RootCertStore,
@@ -7,14 +7,12 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// A certificate to trust that cannot be.
+/// Root certificate that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a certificate to trust cannot be read: {0}; expected PEM with at least one certificate of an authority"
-)]
+#[error("cannot read root certificate: {0}; expected PEM with at least one CA certificate")]
 pub struct RootError(String);
 
-/// Whether these are certificates that can be trusted besides, in PEM.
+/// Checks additional root certificates in PEM.
 pub fn check_roots(extra_roots: &[Vec<u8>]) -> Result<(), RootError> {
     add_roots(&mut RootCertStore::empty(), extra_roots)
 }
@@ -28,7 +26,7 @@ fn add_roots(roots: &mut RootCertStore, extra_roots: &[Vec<u8>]) -> Result<(), R
             any = true;
         }
         if !any {
-            return Err(RootError("it has no certificate".into()));
+            return Err(RootError("no certificate found".into()));
         }
     }
     Ok(())

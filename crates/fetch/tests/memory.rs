@@ -1,6 +1,6 @@
-//! What hostile servers can make the fetcher keep in memory: little, however much they send.
+//! Peak memory of the fetcher against hostile servers.
 //!
-//! One test in a process of its own, since it reads the most memory that the process ever had.
+//! One test in a process of its own, since it reads the peak of the process.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "hostile/server.rs"]
@@ -10,16 +10,18 @@ mod server;
 mod setup;
 
 use crawlway_fetch::{Code, Fetcher};
-use server::{Server, for_ever, page, request as read_request};
+use server::{
+    Server, dripping_body, encoded, endless_body, endless_headers, endlessly, gzip, page,
+    request as read_request,
+};
 use setup::{expect, fetcher, limits, request, within};
 use std::io::Write;
-use tokio::io::AsyncWriteExt;
 
-/// Rounds of each case: what is not given back adds up.
+/// Rounds of each case, so that leaks add up.
 const ROUNDS: usize = 20;
 
-/// One body as it is sent, the same decompressed while its vector grows, and the allocator's slack.
-const BOUND_KIB: usize = 32 << 10;
+/// One body on the wire, the same decompressed in a growing vector, and overhead of the allocator.
+const MAX_GROWTH_KIB: usize = 32 << 10;
 
 fn peak_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("this system has /proc");
@@ -27,7 +29,7 @@ fn peak_kib() -> usize {
     line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
 }
 
-/// A stream of zeros that is far larger than allowed, made without ever being whole in memory.
+/// Writes a stream of zeros far beyond the limit.
 fn bomb(mut encoder: impl Write, megabytes: usize) {
     let zeros = vec![0; 1 << 20];
     for _ in 0..megabytes {
@@ -41,39 +43,18 @@ fn gzip_bomb() -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
-}
-
 fn zstd_bomb() -> Vec<u8> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("an encoder");
     bomb(&mut encoder, 500);
     encoder.finish().expect("memory")
 }
 
-async fn encoded(encoding: &str, body: &[u8]) -> Server {
-    Server::saying(page("200 OK", &format!("content-encoding: {encoding}\r\n"), body)).await
-}
-
 #[tokio::test]
-async fn hostile_servers_cannot_fill_the_memory() {
-    let endless = Server::start(|mut stream| async move {
-        read_request(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
-        for_ever(&mut stream, &[b'x'; 16 << 10]).await;
-    })
-    .await;
-    let flood = Server::start(|mut stream| async move {
-        read_request(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
-        for_ever(&mut stream, format!("x-{}: {}\r\n", "n".repeat(50), "v".repeat(2000)).as_bytes()).await;
-    })
-    .await;
+async fn hostile_servers_do_not_fill_the_memory() {
+    let (endless, flood, drip) = (endless_body().await, endless_headers().await, dripping_body().await);
     let line = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
-        for_ever(&mut stream, &[b'H'; 16 << 10]).await;
+        endlessly(&mut stream, &[b'H'; 16 << 10]).await;
     })
     .await;
     let (gzipped, zstd) = (gzip_bomb(), zstd_bomb());
@@ -86,47 +67,42 @@ async fn hostile_servers_cannot_fill_the_memory() {
         encoded("gzip, zstd", &zstd::stream::encode_all(&gzipped[..], 3).expect("memory")).await,
     ];
     drop((gzipped, zstd));
-    // Those that send little are to leave little behind, too.
+    // Small responses must not leak either.
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    let liars = [
+    let malformed = [
         (
-            Server::saying("HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n").await,
+            Server::replying("HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n").await,
             Code::RedirectLoop,
         ),
         (
-            Server::saying("HTTP/1.1 302 Found\r\nlocation: http://[::1]/\r\ncontent-length: 0\r\n\r\n")
+            Server::replying("HTTP/1.1 302 Found\r\nlocation: http://[::1]/\r\ncontent-length: 0\r\n\r\n")
                 .await,
             Code::GuardPrivateAddress,
         ),
-        (Server::saying("SSH-2.0-OpenSSH_9.2\r\n").await, Code::HttpProtocol),
-        (Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await, Code::HttpLength),
-        (Server::saying(format!("{chunked}ff\r\nonly this")).await, Code::HttpLength),
-        (Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await, Code::BodyTooLarge),
-        (Server::saying("").await, Code::Reset),
+        (Server::replying("SSH-2.0-OpenSSH_9.2\r\n").await, Code::HttpProtocol),
+        (Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await, Code::HttpLength),
+        (Server::replying(format!("{chunked}ff\r\nonly this")).await, Code::HttpLength),
+        (
+            Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await,
+            Code::BodyTooLarge,
+        ),
+        (Server::replying("").await, Code::Reset),
     ];
-    let drip = Server::start(|mut stream| async move {
-        read_request(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
-        while stream.write_all(b"x").await.is_ok() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-    let small = Server::answering(|path| page("200 OK", "", path.as_bytes())).await;
+    let small = Server::by_path(|path| page("200 OK", "", path.as_bytes())).await;
     let visit = async |fetcher: &Fetcher, server: &Server, number: usize| {
         let url = format!("http://host-{number}.test:{}/", server.address.port());
         within(fetcher, &request(&url)).await
     };
 
     let fetcher = fetcher();
-    // What is set up once, such as the tables of a decoder, is no growth.
+    // One-time allocations, such as the tables of a decoder, do not count.
     for number in 0..10 {
         visit(&fetcher, &small, number).await.expect("a page");
     }
     let before = peak_kib();
     let mut number = 10;
     for _ in 0..ROUNDS {
-        // Each in a group of its own, since a group that fails is left alone for a while.
+        // Each in a group of its own, since a failed group is in back-off.
         let mut next = || {
             number += 1;
             number
@@ -135,8 +111,8 @@ async fn hostile_servers_cannot_fill_the_memory() {
         expect(visit(&fetcher, &flood, next()).await, Code::HeadersTooLarge);
         let error = visit(&fetcher, &line, next()).await.expect_err("no HTTP");
         assert!(matches!(error.code, Code::HttpProtocol | Code::HeadersTooLarge), "{error}");
-        for (liar, code) in &liars {
-            expect(visit(&fetcher, liar, next()).await, *code);
+        for (server, code) in &malformed {
+            expect(visit(&fetcher, server, next()).await, *code);
         }
         for bomb in &bombs {
             expect(visit(&fetcher, bomb, next()).await, Code::BodyBomb);
@@ -148,5 +124,5 @@ async fn hostile_servers_cannot_fill_the_memory() {
         visit(&fetcher, &small, number).await.expect("a page");
     }
     let grown = peak_kib() - before;
-    assert!(grown < BOUND_KIB, "grew by {grown} KiB, the bound is {BOUND_KIB}");
+    assert!(grown < MAX_GROWTH_KIB, "grew by {grown} KiB, the limit is {MAX_GROWTH_KIB}");
 }

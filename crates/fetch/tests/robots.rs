@@ -1,4 +1,4 @@
-//! robots.txt, probe by probe: a file, an agent, a path, and what is to come of it.
+//! robots.txt matching: a file, an agent, paths, and the expected decisions.
 
 use crawlway_fetch::robots::{AGENT, Decision, MAX_BYTES, MAX_CRAWL_DELAY, Robots, Rule};
 use std::time::Duration;
@@ -7,7 +7,7 @@ fn allowed(file: &str, agent: &str, target: &str) -> bool {
     Robots::parse(file.as_bytes()).check(agent, target).allowed
 }
 
-/// Checks targets against a file for our own agent: `+/path` is to be allowed, `-/path` is not.
+/// Checks targets for our own agent: `+/path` must be allowed, `-/path` disallowed.
 fn probe(file: &str, targets: &[&str]) {
     probe_as(AGENT, file, targets);
 }
@@ -20,7 +20,7 @@ fn probe_as(agent: &str, file: &str, targets: &[&str]) {
     }
 }
 
-/// A file with these rules for everybody.
+/// File with these rules for all agents.
 fn rules(rules: &str) -> String {
     format!("User-agent: *\n{rules}\n")
 }
@@ -118,7 +118,7 @@ fn the_path_examples_of_google() {
 }
 
 #[test]
-fn the_most_specific_rule_decides_and_a_tie_is_for_us() {
+fn the_most_specific_rule_decides_and_allow_wins_a_tie() {
     probe(&rules("Allow: /p\nDisallow: /"), &["+/page", "-/other"]);
     probe(&rules("Allow: /folder\nDisallow: /folder"), &["+/folder/page"]);
     probe(&rules("Disallow: /folder\nAllow: /folder"), &["+/folder/page"]);
@@ -131,7 +131,7 @@ fn the_most_specific_rule_decides_and_a_tie_is_for_us() {
     );
     // Length is measured in octets once encoded: nine for the first, eight for the second.
     probe(&rules("Disallow: /ツ\nAllow: /*aaaaaa"), &["-/ツaaaaaa"]);
-    // However it is written: `%61` is one octet, as `a` is.
+    // `%61` is one octet, as `a` is.
     probe(&rules("Disallow: /%61%61\nAllow: /aaa"), &["+/aaa", "-/aab"]);
 }
 
@@ -161,11 +161,11 @@ fn percent_encoding() {
     probe(&rules("Disallow: /100%"), &["-/100%", "-/100%25", "-/100%zz"]);
     probe(&rules("Disallow: /%"), &["-/%2", "-/%25", "+/%20"]);
     probe(&rules("Disallow: /é"), &["-/%C3%A9", "-/%c3%a9", "+/e", "+/%E9"]);
-    // An encoded octet is one thing: its digits are no text to be found.
+    // The digits of an encoded octet do not match.
     probe(&rules("Disallow: /*4"), &["+/$", "+/%24", "-/24"]);
     probe(&rules("Disallow: /*://"), &["-/go?to=https://other.example/", "-/go/https://other.example/"]);
 
-    // A file in Latin-1 means its own octets.
+    // A file in Latin-1 matches by octets.
     let robots = Robots::parse(b"User-agent: *\nDisallow: /caf\xE9");
     assert!(!robots.check(AGENT, "/caf%E9").allowed);
     assert!(robots.check(AGENT, "/caf%C3%A9").allowed);
@@ -188,31 +188,31 @@ fn product_tokens() {
 }
 
 #[test]
-fn which_group_holds() {
-    // Ours, else that for all, else none.
+fn group_selection() {
+    // Our group, otherwise the group `*`, otherwise none.
     let file = "User-agent: other\nDisallow: /\n\nUser-agent: *\nDisallow: /all\n\nUser-agent: crawlway\nDisallow: /us";
     probe(file, &["-/us", "+/all"]);
     probe_as("third", file, &["+/us", "-/all"]);
     probe("User-agent: other\nDisallow: /", &["+/"]);
-    // Groups for all are merged as others are, and words behind the star change nothing.
+    // Groups of `*` are merged too; words after the star are ignored.
     probe(
         "User-agent: *\nDisallow: /a\nUser-agent: x\nAllow: /\nUser-agent: * everyone\nDisallow: /b",
         &["-/a", "-/b", "+/c"],
     );
     probe("User-agent: *bot\nDisallow: /", &["+/"]);
-    // A group that is ours and empty is still ours.
+    // An empty group of ours still applies.
     probe("User-agent: *\nDisallow: /\n\nUser-agent: crawlway\n", &["+/"]);
     probe("User-agent: *\nDisallow: /\n\nUser-agent: crawlway\nDisallow:", &["+/"]);
-    // A line that names nobody.
+    // A line without an agent.
     probe("User-agent: crawlway\nDisallow: /a\nUser-agent:\nDisallow: /b", &["-/a", "+/b"]);
-    // Rules before the first group are for nobody.
+    // Rules before the first group apply to no agent.
     probe("Disallow: /\nUser-agent: crawlway\nDisallow: /a", &["+/", "-/a"]);
     probe("Disallow: /", &["+/"]);
     probe("", &["+/", "+/any"]);
 }
 
 #[test]
-fn several_agents_in_a_group_whatever_stands_between_them() {
+fn several_agents_in_a_group() {
     for between in [
         "",
         "\n\n",
@@ -256,7 +256,7 @@ fn robots_txt_itself_is_always_allowed() {
 }
 
 #[test]
-fn whole_urls_and_paths_are_the_same() {
+fn urls_and_paths_are_equivalent() {
     let file = rules("Disallow: /a\nDisallow: /*?q\nAllow: /$");
     probe(
         &file,
@@ -312,7 +312,7 @@ fn keys_in_any_case_and_with_the_common_mistakes() {
     }
     probe(&rules("Disallow: /\nallow /x\nALLOW:/y"), &["+/x", "+/y", "-/z"]);
     probe(&rules("Disallow /x?to=http://a.example/"), &["-/x?to=http://a.example/"]);
-    // Prose is no rule, and neither is a key that nobody knows.
+    // Prose and unknown keys are no rules.
     probe(
         &rules("Disallow /x and /y\nDisallowed: /x\nNoindex: /x\nDisallow-this: /x\n: /x\n:\nDisallow"),
         &["+/x"],
@@ -338,7 +338,7 @@ fn lines_may_end_in_any_way() {
 }
 
 #[test]
-fn the_line_that_decided_is_told() {
+fn the_matching_rule_is_quoted() {
     let file = "# hello\r\nUser-agent: *\r\n\r\n  Disallow: /a  # private \nAllow: /a/b\rDisallow: /%63\n";
     let robots = Robots::parse(file.as_bytes());
     let rule = |line, text: &str| Some(Rule { line, text: text.to_owned() });
@@ -390,18 +390,18 @@ fn crawl_delays() {
     for (agent, expected) in [("a", Some(1.0)), ("b", Some(3.0)), ("c", None), ("d", Some(9.0))] {
         assert_eq!(delay(file, agent), expected, "{agent}");
     }
-    // One group as far as rules go, but each delay is for the agents above it.
+    // One group of rules, but each delay applies to the agents above it.
     let file = "User-agent: a\nCrawl-delay: 20\n\nUser-agent: *\nCrawl-delay: 1\nDisallow: /x";
     assert_eq!((delay(file, "a"), delay(file, "b")), (Some(20.0), Some(1.0)));
     probe_as("a", file, &["-/x"]);
-    // Nonsense does not stand between agents.
+    // An invalid delay does not separate agents.
     let file = "User-agent: a\nCrawl-delay: soon\nUser-agent: b\nCrawl-delay: 2";
     assert_eq!((delay(file, "a"), delay(file, "b")), (Some(2.0), Some(2.0)));
     assert_eq!(Robots::default().crawl_delay(AGENT), None);
 }
 
 #[test]
-fn sitemaps_are_for_everybody_and_stand_anywhere() {
+fn sitemaps_apply_to_all_agents() {
     let file = "Sitemap: https://a.example/1.xml\nUser-agent: other\nsitemap:https://a.example/2.xml # two\nDisallow: /\n\
                 site-map: https://a.example/3.xml\nSITEMAP https://a.example/4.xml\nSitemap: https://a.example/1.xml\n\
                 Sitemap:\nSitemap: /relative.xml\n";
@@ -412,14 +412,14 @@ fn sitemaps_are_for_everybody_and_stand_anywhere() {
 }
 
 #[test]
-fn only_whole_lines_within_the_limit_count() {
+fn only_complete_lines_within_the_limit_count() {
     let head = "User-agent: *\nDisallow: /a\n";
     let filler = |tail: &str, beyond: usize| {
         "#".repeat(MAX_BYTES + beyond - head.len() - tail.len() - 1) + "\n" + tail
     };
     let file = |tail: &str, beyond: usize| format!("{head}{}", filler(tail, beyond));
 
-    // It fits to the byte; then its line end lies beyond; then its last letter does.
+    // The file fits to the byte; then its line end is beyond the limit; then its last letter.
     probe(&file("Disallow: /bcd", 0), &["-/a", "-/bcd"]);
     probe(&file("Disallow: /bcd\n", 1), &["-/a", "-/bcd"]);
     probe(&file("Disallow: /bcd", 1), &["-/a", "+/bcd", "+/bc"]);
@@ -430,7 +430,7 @@ fn only_whole_lines_within_the_limit_count() {
 }
 
 #[test]
-fn a_missing_file_allows_all_and_an_unreachable_one_nothing() {
+fn default_allows_everything_and_closed_nothing() {
     assert!(Robots::default().check(AGENT, "/a").allowed);
     assert!(!Robots::closed().check(AGENT, "/a").allowed);
     assert_eq!(Robots::closed().crawl_delay(AGENT), None::<Duration>);

@@ -1,4 +1,4 @@
-//! Sitemaps of every shape, as they should be and as they are.
+//! Sitemap parser: valid, sloppy and hostile files.
 
 use crawlway_fetch::sitemap::{
     ChangeFrequency, Child, Entry, Links, MAX_BYTES, MAX_URL_BYTES, MAX_URLS, Problem, Sitemap, SitemapError,
@@ -15,7 +15,7 @@ fn refused(bytes: impl AsRef<[u8]>) -> SitemapError {
     Sitemap::parse(bytes.as_ref(), None).expect_err("no sitemap")
 }
 
-/// The URLs of the pages that it names.
+/// URLs of the listed pages.
 fn locs(sitemap: &Sitemap) -> Vec<&str> {
     match &sitemap.links {
         Links::Urls(entries) => entries.iter().map(|entry| entry.loc.as_str()).collect(),
@@ -41,7 +41,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn pages_with_all_that_a_sitemap_can_say() {
+fn pages_with_all_fields() {
     let sitemap = parse(&urlset(
         "<url>
             <loc>https://a.example/1</loc><lastmod>2005-01-01</lastmod>
@@ -68,7 +68,7 @@ fn pages_with_all_that_a_sitemap_can_say() {
 }
 
 #[test]
-fn an_index_names_further_sitemaps() {
+fn an_index_lists_sitemaps() {
     let sitemap = parse(
         "<sitemapindex xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>
             <sitemap><loc>https://a.example/1.xml.gz</loc><lastmod>2004-10-01</lastmod></sitemap>
@@ -99,7 +99,7 @@ fn urls_are_trimmed_and_their_entities_resolved() {
         ("<![CDATA[https://a.example/?a=1&b=2]]>", "https://a.example/?a=1&b=2"),
         ("https://a.example/<![CDATA[a]]>b&amp;<!-- c -->d<?e?>f", "https://a.example/ab&df"),
         ("https://a.example/ü", "https://a.example/ü"),
-        // Common mistakes with one meaning.
+        // Common unambiguous mistakes.
         ("https://a.example/?a=1&b=2", "https://a.example/?a=1&b=2"),
         ("https://a.example/?a=1&b=2;c", "https://a.example/?a=1&b=2;c"),
         ("https://a.example/?a=1&", "https://a.example/?a=1&"),
@@ -112,7 +112,7 @@ fn urls_are_trimmed_and_their_entities_resolved() {
 }
 
 #[test]
-fn prefixes_are_tolerated_and_extensions_told_apart() {
+fn prefixes_are_accepted_and_extensions_ignored() {
     let prefixed = "<sm:urlset xmlns:sm='http://www.sitemaps.org/schemas/sitemap/0.9'>
         <sm:url><sm:loc>https://a.example/1</sm:loc></sm:url></sm:urlset>";
     assert_eq!(locs(&parse(prefixed)), ["https://a.example/1"]);
@@ -180,7 +180,7 @@ fn lists_in_plain_text() {
 }
 
 #[test]
-fn the_content_tells_what_it_is_whatever_the_server_says() {
+fn the_format_is_detected_from_the_content() {
     let xml = loc("https://a.example/1");
     let list = "https://a.example/1";
     for content_type in
@@ -201,19 +201,19 @@ fn charsets() {
     let cafe = ["https://a.example/café"];
     assert_eq!(locs(&Sitemap::parse(latin1, label).expect("a list")), cafe);
     assert_eq!(locs(&Sitemap::parse(declared, None).expect("a sitemap")), cafe);
-    // A label on what is UTF-8 is wrong.
+    // A charset label of a UTF-8 file is ignored.
     assert_eq!(locs(&Sitemap::parse(cafe[0].as_bytes(), label).expect("a list")), cafe);
     let utf16: Vec<u8> =
         "\u{FEFF}https://a.example/café\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(locs(&Sitemap::parse(&utf16, None).expect("a list")), cafe);
-    // Without any hint something is read all the same.
+    // Without a label the file is decoded as UTF-8.
     assert_eq!(locs(&Sitemap::parse(latin1, None).expect("a list")), ["https://a.example/caf\u{FFFD}"]);
     let bom = format!("\u{FEFF}\n {}", loc("https://a.example/1"));
     assert_eq!(locs(&parse(&bom)), ["https://a.example/1"]);
 }
 
 #[test]
-fn what_is_no_sitemap_is_named() {
+fn other_documents_are_rejected_with_their_type() {
     for (document, expected) in [
         ("<!DOCTYPE html><html><body>Not found</body></html>", "a `html` document"),
         ("<?xml version='1.0'?><x:opml/>", "a `opml` document"),
@@ -232,7 +232,7 @@ fn what_is_no_sitemap_is_named() {
 }
 
 #[test]
-fn broken_xml_gives_what_was_readable() {
+fn broken_xml_is_read_up_to_the_error() {
     let two = "<urlset><url><loc>https://a.example/1</loc></url><url><loc>https://a.example/2</loc>";
     for (end, readable) in [
         ("", 2),
@@ -259,7 +259,7 @@ fn broken_xml_gives_what_was_readable() {
 }
 
 #[test]
-fn entries_without_a_url_and_urls_that_are_too_long_are_left_out() {
+fn entries_without_a_url_and_too_long_urls_are_skipped() {
     let fits = format!("https://a.example/{}", "x".repeat(MAX_URL_BYTES - 18));
     let sitemap = parse(&urlset(&format!(
         "<url/><url><loc> </loc></url><url><loc>{fits}</loc></url><url><loc>{fits}x</loc></url>"
@@ -271,7 +271,7 @@ fn entries_without_a_url_and_urls_that_are_too_long_are_left_out() {
 }
 
 #[test]
-fn more_urls_than_count_are_cut_and_reported() {
+fn too_many_urls_are_truncated_and_reported() {
     let list = "https://a.example/\n".repeat(MAX_URLS + 3);
     let xml = urlset(&"<url><loc>https://a.example/</loc></url>".repeat(MAX_URLS + 3));
     for document in [list, xml] {
@@ -283,7 +283,7 @@ fn more_urls_than_count_are_cut_and_reported() {
 }
 
 #[test]
-fn what_lies_beyond_the_size_limit_is_not_read() {
+fn the_rest_beyond_the_size_limit_is_ignored() {
     let mut list = b"https://a.example/1\n".to_vec();
     list.resize(MAX_BYTES, b'#');
     let whole = Sitemap::parse(&list, None).expect("a list");
@@ -291,7 +291,7 @@ fn what_lies_beyond_the_size_limit_is_not_read() {
     list.extend_from_slice(b"\nhttps://a.example/2\n");
     let cut = Sitemap::parse(&list, None).expect("a list");
     assert_eq!((locs(&cut).len(), cut.problems), (1, vec![Problem::TooLong]));
-    // A URL of which only the start counts is the URL of another page.
+    // A truncated URL would be the URL of another page.
     let url = b"https://a.example/long";
     list.truncate(MAX_BYTES - 20);
     list.push(b'\n');
@@ -305,7 +305,7 @@ fn compressed_sitemaps() {
     let compressed = gzip(loc("https://a.example/1").as_bytes());
     assert_eq!(locs(&Sitemap::parse(&compressed, None).expect("a sitemap")), ["https://a.example/1"]);
 
-    // In several parts, as appending makes them.
+    // Several gzip members, as appending makes them.
     let parts = [gzip(b"https://a.example/1\n"), gzip(b"https://a.example/2\n")].concat();
     assert_eq!(locs(&Sitemap::parse(&parts, None).expect("a list")).len(), 2);
 
@@ -334,7 +334,7 @@ fn a_gzip_bomb_is_unpacked_only_as_far_as_the_limit() {
     let sitemap = Sitemap::parse(&bomb, None).expect("a list");
     assert_eq!((locs(&sitemap).len(), sitemap.problems), (1, vec![Problem::TooLong]));
 
-    // What comes out of one bomb may be another, which nobody asked us to unpack.
+    // A nested bomb is not unpacked.
     assert!(matches!(refused(gzip(&bomb)), SitemapError::NotASitemap { .. }));
 }
 
@@ -348,13 +348,13 @@ fn entity_bombs_are_refused() {
     assert_eq!(refused(&bomb), SitemapError::DeclaresEntities);
     let external = "<!DOCTYPE urlset [<!entity x SYSTEM 'file:///etc/passwd'>]><urlset/>";
     assert_eq!(refused(external), SitemapError::DeclaresEntities);
-    // A document type without entities is of no interest.
+    // A document type without entities is accepted.
     let harmless = "<!DOCTYPE urlset SYSTEM 'sitemap.dtd'><urlset><url><loc>/a&lol;</loc></url></urlset>";
     assert_eq!(locs(&parse(harmless)), ["/a&lol;"]);
 }
 
 #[test]
-fn documents_made_to_hurt() {
+fn hostile_documents() {
     let nested = parse(&format!("<urlset>{}", "<a>".repeat(1_000_000)));
     assert!(nested.truncated());
     for hostile in

@@ -1,4 +1,4 @@
-//! One request, one answer: for tests that ask a server as any program would.
+//! Minimal HTTP client for tests.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-/// Nothing that a test asks for takes this long.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Read timeout of a response.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks the server at an address such as `127.0.0.1:8081`, and says the status and the body of the answer. Each header is a
-/// line such as `authorization: Basic …`.
+/// Sends a request to an address such as `127.0.0.1:8081`, and returns status and body of the response. Each header is a line
+/// such as `authorization: Basic …`.
 ///
 /// # Errors
-/// If nobody is there, or what answers does not speak HTTP.
+/// If the connection fails, or the response is not HTTP.
 pub fn ask(
     address: &str,
     method: &str,
@@ -22,8 +22,8 @@ pub fn ask(
     body: &str,
 ) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    // The older version, in which a body is neither cut into chunks nor followed by another answer.
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    // HTTP/1.0 has neither chunked bodies nor keep-alive.
     let mut request = format!("{method} {path} HTTP/1.0\r\nhost: {address}\r\n");
     for header in headers.iter().chain(&["content-type: application/json"]) {
         request.push_str(header);
@@ -31,13 +31,13 @@ pub fn ask(
     }
     request.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
     stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response)?;
+    let response = String::from_utf8_lossy(&response);
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or_default();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     match status {
         Some(status) => Ok((status, body.to_owned())),
-        None => Err(io::Error::other(format!("`{method} {path}` was answered with `{answer}`"))),
+        None => Err(io::Error::other(format!("`{method} {path}`: expected HTTP, got `{response}`"))),
     }
 }

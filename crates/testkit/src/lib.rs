@@ -1,12 +1,12 @@
-//! What tests need and no user gets: where the real servers are that `cargo xtask test` starts, servers of one's own,
-//! a proxy that fails when told to, and programs of strangers.
+//! Test support: addresses of the real servers that `cargo xtask test` starts, private servers of one test, a proxy with
+//! network faults, and foreign clients.
 
 pub mod http;
-mod kept;
 pub mod private_mongodb;
 pub mod private_rabbitmq;
 pub mod private_redis;
 pub mod proxy;
+mod server_process;
 pub mod servers;
 pub mod stranger;
 pub mod virtual_host;

@@ -1,58 +1,54 @@
-//! A MongoDB of a test's own, which it may kill and start again.
+//! Private MongoDB of one test, which may kill and restart it.
 
 use crate::{
-    kept::{Kept, free_port},
+    server_process::{ServerProcess, free_port},
     servers::address,
 };
 use std::{
     net::{Ipv4Addr, TcpStream},
     process::Command,
-    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
-/// The variable that holds the path of the program `mongod`.
+/// Environment variable with the path of `mongod`.
 pub const MONGOD: &str = "CRAWLWAY_TEST_MONGOD";
 
-/// A server that is up is up within this, on any machine.
-const UNTIL_UP: Duration = Duration::from_secs(120);
-
-/// A MongoDB of a test's own, a single server without a replica set. It ends with the value, or with the process.
+/// Private MongoDB, a single server without a replica set. It is killed on drop, or with the process.
 #[derive(Debug)]
 pub struct PrivateMongo {
+    running: Option<ServerProcess>,
     folder: TempDir,
     port: u16,
-    running: Option<Kept>,
 }
 
 impl PrivateMongo {
-    /// Starts one on a free port, with nothing in it.
+    /// Starts an empty server on a free port.
     ///
     /// # Panics
     /// If there is no `mongod`, or it does not start.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut mongo = Self { folder, port: free_port(), running: None };
+        let mut mongo = Self { running: None, folder, port: free_port() };
         mongo.resume();
         mongo
     }
 
-    /// Its address, which stays the same.
+    /// URL of the server, which a restart does not change.
     pub fn url(&self) -> String {
         format!("mongodb://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it at once, as SIGKILL does.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         drop(self.running.take());
     }
 
-    /// Starts it again, after it was killed, with what it has kept.
+    /// Restarts the server after a kill, with its data.
     ///
     /// # Panics
     /// If it does not start.
     pub fn resume(&mut self) {
-        assert!(self.running.is_none(), "it is running already");
+        assert!(self.running.is_none(), "the server is running");
         let log = self.folder.path().join("log");
         let mut server = Command::new(address(MONGOD));
         server
@@ -61,13 +57,8 @@ impl PrivateMongo {
             .arg(&log)
             .arg("--dbpath")
             .arg(self.folder.path());
-        self.running = Some(Kept::start(&server));
-        let begun = Instant::now();
-        // It listens when it is ready to answer.
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
-            let log = std::fs::read_to_string(&log).unwrap_or_default();
-            assert!(begun.elapsed() < UNTIL_UP, "the MongoDB of this test does not answer; its log:\n{log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        // It listens once it is ready.
+        let is_up = || TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok();
+        self.running = Some(ServerProcess::start(&server, &log, is_up));
     }
 }

@@ -1,7 +1,7 @@
-//! A RabbitMQ server of a test's own, to stop, kill and start again without disturbing anybody.
+//! Private RabbitMQ of one test, which may stop, kill and restart it.
 
 use crate::{
-    kept::free_ports,
+    server_process::{START_TIMEOUT, free_ports},
     servers::{RabbitMq, address},
 };
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -16,16 +16,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The variable that names the script that starts a RabbitMQ server.
+/// Environment variable with the script that starts a RabbitMQ server.
 pub const START: &str = "CRAWLWAY_TEST_RABBITMQ_START";
-/// The variable that names the folder of RabbitMQ's programs.
+/// Environment variable with the folder of RabbitMQ's programs.
 pub const PROGRAMS: &str = "CRAWLWAY_TEST_RABBITMQ_PROGRAMS";
 
-/// A machine that builds beside it can be slow; a server that is not up after this is broken.
-const UNTIL_UP: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A RabbitMQ server of a test's own. It is killed and its data removed when this is dropped.
+/// Private RabbitMQ. It is killed and its data removed on drop.
 #[derive(Debug)]
 pub struct PrivateRabbitMq {
     folder: TempDir,
@@ -34,10 +32,10 @@ pub struct PrivateRabbitMq {
 }
 
 impl PrivateRabbitMq {
-    /// Starts a server without data and returns when it answers.
+    /// Starts an empty server and waits until it is up.
     ///
     /// # Panics
-    /// If it cannot be started.
+    /// If it does not start.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ports = free_ports(4);
@@ -46,7 +44,7 @@ impl PrivateRabbitMq {
         server
     }
 
-    /// Where it is.
+    /// Address and credentials.
     pub fn server(&self) -> RabbitMq {
         RabbitMq {
             host: "127.0.0.1".into(),
@@ -57,24 +55,24 @@ impl PrivateRabbitMq {
         }
     }
 
-    /// Starts it with the data that it had, and returns when it answers.
+    /// Restarts the server with its data and waits until it is up.
     ///
     /// # Panics
-    /// If it runs, or cannot be started.
+    /// If it is running, or does not start.
     pub fn start_again(&mut self) {
         self.start_with(&[]);
     }
 
-    /// The same, short of disk: it delivers and takes no publishes.
+    /// Restarts the server with a disk alarm: it delivers, and blocks publishers.
     ///
     /// # Panics
-    /// If it runs, or cannot be started.
+    /// If it is running, or does not start.
     pub fn start_again_short_of_disk(&mut self) {
         self.start_with(&[("DISK_FREE_LIMIT", "1000000GB")]);
     }
 
     fn start_with(&mut self, settings: &[(&str, &str)]) {
-        assert!(self.running.is_none(), "the server runs already");
+        assert!(self.running.is_none(), "the server is running");
         let log_path = self.folder.path().join("log");
         let log = File::options().create(true).append(true).open(&log_path).expect("a log file");
         let programs = address(PROGRAMS);
@@ -88,24 +86,24 @@ impl PrivateRabbitMq {
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("the log file once more"))
             .stderr(log)
-            // Its own group, which can be killed as a whole.
+            // A process group of its own, which is killed as a whole.
             .process_group(0)
             .spawn()
             .expect("the script that starts RabbitMQ");
         self.running = Some(child);
         let started = Instant::now();
-        while !answers(self.ports[0]) {
+        while !is_up(self.ports[0]) {
             let ended = self.running.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if ended.is_some() || started.elapsed() > UNTIL_UP {
+            if ended.is_some() || started.elapsed() > START_TIMEOUT {
                 let log = std::fs::read_to_string(&log_path).unwrap_or_default();
                 let tail = &log[log.floor_char_boundary(log.len().saturating_sub(4000))..];
                 panic!("RabbitMQ did not come up ({ended:?}); the end of its log:\n{tail}");
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Stops it in good order.
+    /// Graceful shutdown.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.running.take() {
             if let Some(pid) = pid(&child) {
@@ -115,7 +113,7 @@ impl PrivateRabbitMq {
         }
     }
 
-    /// Kills it, as a crash would.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.running.take() {
             if let Some(pid) = pid(&child) {
@@ -136,9 +134,9 @@ fn pid(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Whether a server speaks AMQP there: it answers the protocol's header with its first method.
-fn answers(port: u16) -> bool {
-    let ask = || -> io::Result<u8> {
+/// Whether an AMQP server replies to the protocol header with a method frame.
+fn is_up(port: u16) -> bool {
+    let reply = || -> io::Result<u8> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         stream.write_all(b"AMQP\x00\x00\x09\x01")?;
@@ -147,5 +145,5 @@ fn answers(port: u16) -> bool {
         Ok(first[0])
     };
     const METHOD_FRAME: u8 = 1;
-    ask().is_ok_and(|first| first == METHOD_FRAME)
+    reply().is_ok_and(|first| first == METHOD_FRAME)
 }

@@ -1,114 +1,93 @@
-//! A Redis of a test's own, which it may kill, start again and empty.
+//! Private Redis of one test, which may kill, restart and empty it.
 
 use crate::{
-    kept::{Kept, free_port},
+    server_process::{ServerProcess, free_port},
     servers::address,
 };
 use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, TcpStream},
-    path::PathBuf,
     process::Command,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tempfile::TempDir;
 
-/// The variable that holds the path of the program `redis-server`.
+/// Environment variable with the path of `redis-server`.
 pub const REDIS_SERVER: &str = "CRAWLWAY_TEST_REDIS_SERVER";
 
-/// A server that is up is up within this, on any machine.
-const UNTIL_UP: Duration = Duration::from_secs(60);
-
-/// What a server of one's own does with its data.
+/// Persistence of a private Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
-    /// Every write is in its file before it is answered.
+    /// Every write is on disk before its reply.
     Everything,
-    /// Nothing: who starts it again finds it empty.
+    /// A restarted server is empty.
     Nothing,
 }
 
-/// A Redis of a test's own. It ends with the value, or with the process.
+/// Private Redis. It is killed on drop, or with the process.
 #[derive(Debug)]
 pub struct PrivateRedis {
-    folder: PathBuf,
+    running: Option<ServerProcess>,
+    folder: TempDir,
     port: u16,
     keeps: Keeps,
-    running: Option<Kept>,
 }
 
 impl PrivateRedis {
-    /// Starts one on a free port, with nothing in it.
+    /// Starts an empty server on a free port.
     ///
     /// # Panics
     /// If there is no `redis-server`, or it does not start.
     pub fn start(keeps: Keeps) -> Self {
-        let port = free_port();
-        let folder = std::env::temp_dir().join(format!("crawlway-redis-{}-{port}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap_or_else(|error| panic!("making `{}`: {error}", folder.display()));
-        let mut redis = Self { folder, port, keeps, running: None };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut redis = Self { running: None, folder, port: free_port(), keeps };
         redis.resume();
         redis
     }
 
-    /// Its address, which stays the same.
+    /// URL of the server, which a restart does not change.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port, which stays the same.
+    /// Port of the server, which a restart does not change.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Ends it at once, as SIGKILL does.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         drop(self.running.take());
     }
 
-    /// Starts it again, after it was killed, with what it has kept.
+    /// Restarts the server after a kill, with the data that it persisted.
     ///
     /// # Panics
     /// If it does not start.
     pub fn resume(&mut self) {
-        assert!(self.running.is_none(), "it is running already");
+        assert!(self.running.is_none(), "the server is running");
         let appendonly = if self.keeps == Keeps::Everything { "yes" } else { "no" };
         let mut server = Command::new(address(REDIS_SERVER));
         server
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
             .args(["--appendonly", appendonly, "--appendfsync", "always"])
             .args(["--logfile", "log", "--dir"])
-            .arg(&self.folder);
-        self.running = Some(Kept::start(&server));
-        let begun = Instant::now();
-        while !self.answers() {
-            let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(begun.elapsed() < UNTIL_UP, "the Redis of this test does not answer; its log:\n{log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            .arg(self.folder.path());
+        // A server that still loads its data replies with an error.
+        let is_up = || self.ask("PING").is_ok_and(|reply| reply.starts_with("+PONG"));
+        self.running = Some(ServerProcess::start(&server, &self.folder.path().join("log"), is_up));
     }
 
-    /// What it answers to a command that is one line of words.
+    /// Reply to an inline command.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// If there is no reply.
     pub fn ask(&self, line: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    }
-
-    /// Whether it answers, and not with an error such as that it still reads its data.
-    fn answers(&self) -> bool {
-        self.ask("PING").is_ok_and(|answer| answer.starts_with("+PONG"))
-    }
-}
-
-impl Drop for PrivateRedis {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply)?;
+        Ok(reply)
     }
 }

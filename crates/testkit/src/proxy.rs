@@ -1,4 +1,4 @@
-//! A proxy that stands between a client and a server, and can be told to fail.
+//! TCP proxy with network faults between a client and a server.
 
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
@@ -6,29 +6,29 @@ use tokio::{
     sync::watch,
 };
 
-/// What a proxy does with connections.
+/// Behaviour of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Everything passes.
+    /// Forwards everything.
     Up,
-    /// Everything passes, this much later.
+    /// Forwards everything with this delay.
     Slow(Duration),
-    /// New connections are closed at once and open ones are cut.
+    /// Closes all connections, open and new ones.
     Down,
-    /// Connections stay and nothing passes, as when a cable is pulled. What was sent meanwhile comes once it is up.
+    /// Keeps connections and forwards nothing, as with a pulled cable. Data sent meanwhile arrives once it is up.
     Silent,
-    /// The same, and what was open then stays silent for ever, as when a router forgets it. New ones pass once it is up.
+    /// Like `Silent`, but open connections never recover, as when a router loses its state. New ones work once it is up.
     Stuck,
 }
 
-/// How the connections that there are come to their end.
+/// How open connections are ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Closed,
     Reset,
 }
 
-/// Stands between a client and a server, until its runtime ends.
+/// TCP proxy between a client and a server; runs until its runtime ends.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -37,7 +37,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port and passes on to the server at this address, such as `127.0.0.1:5455`.
+    /// Listens on a free port and forwards to this server, such as `127.0.0.1:5455`.
     ///
     /// # Panics
     /// If there is no free port.
@@ -51,29 +51,29 @@ impl Proxy {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *now.borrow() != Mode::Down {
-                    tokio::spawn(carry(client, server.clone(), now.subscribe(), ends.subscribe()));
+                    tokio::spawn(forward(client, server.clone(), now.subscribe(), ends.subscribe()));
                 }
             }
         });
         Self { address, mode, endings }
     }
 
-    /// Where it listens.
+    /// Listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it does from now on.
+    /// Changes the behaviour.
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }
 
-    /// Closes all connections that there are, as when the process at the other end is gone. New ones pass.
+    /// Closes all open connections, as at the end of the other process. New ones work.
     pub fn cut(&self) {
         self.end(Ending::Closed);
     }
 
-    /// Resets all connections that there are: both ends get an error. New ones pass.
+    /// Resets all open connections. New ones work.
     pub fn reset(&self) {
         self.end(Ending::Reset);
     }
@@ -83,8 +83,8 @@ impl Proxy {
     }
 }
 
-/// Carries one connection until it ends by itself or is ended.
-async fn carry(
+/// Forwards one connection until either side or the proxy ends it.
+async fn forward(
     client: TcpStream,
     server: String,
     mut mode: watch::Receiver<Mode>,
@@ -93,8 +93,8 @@ async fn carry(
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ended = {
-        let forth = pass(&client, &server, mode.clone());
-        let back = pass(&server, &client, mode.clone());
+        let forth = forward_one_way(&client, &server, mode.clone());
+        let back = forward_one_way(&server, &client, mode.clone());
         let down = async { drop(mode.wait_for(|mode| *mode == Mode::Down).await) };
         tokio::select! {
             () = forth => Ending::Closed,
@@ -108,8 +108,8 @@ async fn carry(
     }
 }
 
-/// Carries one direction until it ends.
-async fn pass(from: &TcpStream, to: &TcpStream, mut mode: watch::Receiver<Mode>) {
+/// Forwards one direction.
+async fn forward_one_way(from: &TcpStream, to: &TcpStream, mut mode: watch::Receiver<Mode>) {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let read = tokio::select! {
@@ -119,7 +119,7 @@ async fn pass(from: &TcpStream, to: &TcpStream, mut mode: watch::Receiver<Mode>)
                 None
             }
         };
-        let Some(Ok(many @ 1..)) = read else {
+        let Some(Ok(count @ 1..)) = read else {
             match read {
                 Some(_) => return,
                 None => return std::future::pending().await,
@@ -130,7 +130,7 @@ async fn pass(from: &TcpStream, to: &TcpStream, mut mode: watch::Receiver<Mode>)
             tokio::time::sleep(delay).await;
         }
         if mode.wait_for(|mode| *mode != Mode::Silent).await.is_err()
-            || write(to, &buffer[..many]).await.is_err()
+            || write(to, &buffer[..count]).await.is_err()
         {
             return;
         }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    /// A proxy before a server that sends back what it gets.
+    /// Proxy in front of an echo server.
     async fn echo() -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -184,47 +184,47 @@ mod tests {
         stream.read_u8().await
     }
 
-    /// A connection through which something has passed, so that it is whole.
+    /// Connection with one round trip done.
     async fn connected(proxy: &Proxy) -> TcpStream {
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         assert_eq!(round_trip(&mut stream).await.unwrap(), b'x');
         stream
     }
 
-    const NOT_LONG: Duration = Duration::from_millis(200);
+    const SHORT: Duration = Duration::from_millis(200);
 
     #[tokio::test]
-    async fn what_was_sent_into_silence_comes_afterwards() {
+    async fn data_sent_while_silent_arrives_later() {
         let proxy = echo().await;
         let mut stream = connected(&proxy).await;
         proxy.set(Mode::Silent);
-        let held = tokio::time::timeout(NOT_LONG, round_trip(&mut stream)).await;
-        assert!(held.is_err(), "nothing passes: {held:?}");
+        let silent = tokio::time::timeout(SHORT, round_trip(&mut stream)).await;
+        assert!(silent.is_err(), "nothing is forwarded: {silent:?}");
         proxy.set(Mode::Up);
-        assert_eq!(stream.read_u8().await.unwrap(), b'x', "what was held comes");
+        assert_eq!(stream.read_u8().await.unwrap(), b'x', "the held byte");
     }
 
     #[tokio::test]
-    async fn what_was_stuck_stays_so_and_new_connections_pass() {
+    async fn stuck_connections_never_recover_and_new_ones_work() {
         let proxy = echo().await;
         let mut stream = connected(&proxy).await;
         proxy.set(Mode::Stuck);
-        let stuck = tokio::time::timeout(NOT_LONG, round_trip(&mut stream)).await;
-        assert!(stuck.is_err(), "nothing passes: {stuck:?}");
+        let stuck = tokio::time::timeout(SHORT, round_trip(&mut stream)).await;
+        assert!(stuck.is_err(), "nothing is forwarded: {stuck:?}");
         proxy.set(Mode::Up);
         connected(&proxy).await;
-        let stuck = tokio::time::timeout(NOT_LONG, stream.read_u8()).await;
+        let stuck = tokio::time::timeout(SHORT, stream.read_u8()).await;
         assert!(stuck.is_err(), "not even afterwards: {stuck:?}");
     }
 
     #[tokio::test]
-    async fn a_slow_network_comes_late() {
+    async fn a_slow_network_delays() {
         let proxy = echo().await;
         let mut stream = connected(&proxy).await;
-        proxy.set(Mode::Slow(NOT_LONG));
+        proxy.set(Mode::Slow(SHORT));
         let started = std::time::Instant::now();
         assert_eq!(round_trip(&mut stream).await.unwrap(), b'x');
-        assert!(started.elapsed() >= 2 * NOT_LONG, "there and back: {:?}", started.elapsed());
+        assert!(started.elapsed() >= 2 * SHORT, "there and back: {:?}", started.elapsed());
     }
 
     #[tokio::test]
@@ -232,7 +232,7 @@ mod tests {
         let proxy = echo().await;
         let mut stream = connected(&proxy).await;
         proxy.cut();
-        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "closed in good order");
+        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "closed");
 
         let mut stream = connected(&proxy).await;
         proxy.reset();
@@ -240,8 +240,8 @@ mod tests {
 
         let mut stream = connected(&proxy).await;
         proxy.set(Mode::Down);
-        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "cut");
+        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "closed");
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-        assert!(round_trip(&mut stream).await.is_err(), "nobody is there");
+        assert!(round_trip(&mut stream).await.is_err(), "refused");
     }
 }

@@ -1,84 +1,83 @@
-//! Where the real servers are, and Python for clients of others. What is missing fails the test that asks for it.
+//! Addresses of the real servers, and Python for foreign clients. A missing one fails the test.
 
-/// The variable that holds the address of a PostgreSQL server on which tests may make databases.
+/// Environment variable with the URL of a PostgreSQL server on which tests may create databases.
 pub const POSTGRES: &str = "CRAWLWAY_TEST_POSTGRES";
 
-/// The variable that holds the address of a RabbitMQ server on which tests may make queues.
+/// Environment variable with the URL of a RabbitMQ server on which tests may create queues.
 pub const RABBITMQ: &str = "CRAWLWAY_TEST_RABBITMQ";
 
-/// The variable that holds the address of that server's management API.
+/// Environment variable with the URL of its management API.
 pub const RABBITMQ_MANAGEMENT: &str = "CRAWLWAY_TEST_RABBITMQ_MANAGEMENT";
 
-/// The address of the PostgreSQL server, such as `postgres://postgres@127.0.0.1:5455/postgres`.
+/// URL of the PostgreSQL server, such as `postgres://postgres@127.0.0.1:5455/postgres`.
 ///
 /// # Panics
-/// If there is none.
+/// If the variable is not set.
 pub fn postgres() -> String {
     address(POSTGRES)
 }
 
-/// The variable that holds the address of a Redis on which tests keep to keys of their own.
+/// Environment variable with the URL of a Redis on which tests use keys of their own.
 pub const REDIS: &str = "CRAWLWAY_TEST_REDIS";
 
-/// The address of the Redis that tests share, such as `redis://127.0.0.1:6390`. Who wants to stop or empty one
-/// starts a [`PrivateRedis`](crate::private_redis::PrivateRedis).
+/// URL of the shared Redis, such as `redis://127.0.0.1:6390`. To stop or empty a server, use a
+/// [`PrivateRedis`](crate::private_redis::PrivateRedis).
 ///
 /// # Panics
-/// If there is none.
+/// If the variable is not set.
 pub fn redis() -> String {
     address(REDIS)
 }
 
-/// The variable that names the Python program that has the packages in `tests/foreign/requirements.txt`.
+/// Environment variable with a Python that has the packages in `tests/foreign/requirements.txt`.
 pub const PYTHON: &str = "CRAWLWAY_TEST_PYTHON";
 
-/// The Python program that runs the clients in `tests/foreign`.
+/// Python for the clients in `tests/foreign`.
 ///
 /// # Panics
-/// If there is none.
+/// If the variable is not set.
 pub fn python() -> String {
     address(PYTHON)
 }
 
-/// The variable that holds the address of a MongoDB on which tests make databases of their own.
+/// Environment variable with the URL of a MongoDB on which tests create databases of their own.
 pub const MONGODB: &str = "CRAWLWAY_TEST_MONGODB";
 
-/// The address of the MongoDB that tests share, a replica set of one, such as
-/// `mongodb://127.0.0.1:27117/?directConnection=true`. One to kill is
-/// [`PrivateMongo`](crate::private_mongodb::PrivateMongo).
+/// URL of the shared MongoDB, a replica set of one, such as `mongodb://127.0.0.1:27117/?directConnection=true`. To kill a
+/// server, use a [`PrivateMongo`](crate::private_mongodb::PrivateMongo).
 ///
 /// # Panics
-/// If there is none.
+/// If the variable is not set.
 pub fn mongodb() -> String {
     address(MONGODB)
 }
 
-/// A RabbitMQ server.
+/// Address and credentials of a RabbitMQ server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RabbitMq {
-    /// Its host.
+    /// Host.
     pub host: String,
-    /// The port for AMQP.
+    /// AMQP port.
     pub port: u16,
-    /// Who may do everything there.
+    /// User with all permissions.
     pub user: String,
-    /// That user's password.
+    /// Password of the user.
     pub password: String,
-    /// The address of the management API, such as `http://127.0.0.1:15673`.
+    /// URL of the management API, such as `http://127.0.0.1:15673`.
     pub management: String,
 }
 
-/// The RabbitMQ server that all tests share. Tests give their queues names that no other test has, and leave the server
-/// alone; one to kill is [`PrivateRabbitMq`](crate::private_rabbitmq::PrivateRabbitMq).
+/// Shared RabbitMQ server, on which tests use unique queue names. To kill a server, use a
+/// [`PrivateRabbitMq`](crate::private_rabbitmq::PrivateRabbitMq).
 ///
 /// # Panics
-/// If there is none.
+/// If the variable is not set.
 pub fn rabbitmq() -> RabbitMq {
     let (address, management) = (address(RABBITMQ), address(RABBITMQ_MANAGEMENT));
     let parsed = || {
-        let (credentials, place) = address.strip_prefix("amqp://")?.split_once('@')?;
+        let (credentials, authority) = address.strip_prefix("amqp://")?.split_once('@')?;
         let (user, password) = credentials.split_once(':')?;
-        let (host, port) = place.trim_end_matches('/').split_once(':')?;
+        let (host, port) = authority.trim_end_matches('/').split_once(':')?;
         Some((user, password, host, port.parse().ok()?))
     };
     let (user, password, host, port) = parsed().unwrap_or_else(|| {
@@ -90,7 +89,7 @@ pub fn rabbitmq() -> RabbitMq {
 pub(crate) fn address(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!(
-            "this test needs a real server and {variable} does not say where it is; \
+            "this test needs a real server, but {variable} is not set; \
              run `cargo xtask test`, or one command with the servers up: `cargo xtask services -- cargo test …`"
         )
     })

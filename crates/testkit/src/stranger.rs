@@ -1,4 +1,4 @@
-//! Programs of strangers, in Python, that a test runs: `tests/foreign`.
+//! Foreign clients in Python, from `tests/foreign`.
 
 use crate::servers::{self, RabbitMq};
 use serde_json::Value;
@@ -11,10 +11,10 @@ use std::{
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/foreign");
 
-/// No program takes this long to say something.
-const LIMIT: Duration = Duration::from_secs(180);
+/// Maximum wait for a line of output.
+const LINE_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A program in another language that runs. Each line that it says is JSON. Dropped, it is killed.
+/// Running foreign client. Each line of its output is JSON. It is killed on drop.
 #[derive(Debug)]
 pub struct Stranger {
     child: Child,
@@ -23,21 +23,21 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// Starts a program with these words.
+    /// Starts a program with these arguments.
     ///
     /// # Panics
-    /// If there is no Python for it.
-    pub fn start(program: &str, words: &[&str]) -> Self {
-        Self::run(python(program).args(words))
+    /// If there is no Python.
+    pub fn start(program: &str, arguments: &[&str]) -> Self {
+        Self::run(python(program).args(arguments))
     }
 
-    /// Starts a program that is told where its queue is in the words of the contract: port, virtual host, and who it is.
+    /// Starts a program with port and virtual host as its first arguments, and the credentials in its environment.
     ///
     /// # Panics
-    /// If there is no Python for it.
-    pub fn at(server: &RabbitMq, vhost: &str, program: &str, words: &[&str]) -> Self {
+    /// If there is no Python.
+    pub fn at(server: &RabbitMq, vhost: &str, program: &str, arguments: &[&str]) -> Self {
         let mut command = python(program);
-        command.arg(server.port.to_string()).arg(vhost).args(words);
+        command.arg(server.port.to_string()).arg(vhost).args(arguments);
         command.envs([("RABBITMQ_USER", &server.user), ("RABBITMQ_PASSWORD", &server.password)]);
         Self::run(&mut command)
     }
@@ -45,33 +45,33 @@ impl Stranger {
     fn run(command: &mut Command) -> Self {
         let mut child = command.spawn().expect("Python starts");
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("its output"));
-        let (say, lines) = channel();
-        // Read as it comes, since a program whose output nobody takes comes to a stop.
+        let (sender, lines) = channel();
+        // Read continuously, since a full pipe would block the program.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let _ = say.send(serde_json::from_str(&line).unwrap_or(Value::String(line)));
+                let _ = sender.send(serde_json::from_str(&line).unwrap_or(Value::String(line)));
             }
         });
         Self { child, input, lines }
     }
 
-    /// What it says next.
+    /// Next line of output.
     ///
     /// # Panics
-    /// If it says nothing.
+    /// If there is none in time.
     pub fn next_line(&self) -> Value {
-        self.lines.recv_timeout(LIMIT).expect("a line of the foreign program")
+        self.lines.recv_timeout(LINE_TIMEOUT).expect("a line of the foreign program")
     }
 
-    /// Lets it come to its end, and says what it has said since.
+    /// Closes its input, waits for its end, and returns the rest of its output.
     ///
     /// # Panics
-    /// If it ends badly.
+    /// If it fails.
     pub fn finish(mut self) -> Vec<Value> {
         drop(self.input.take());
         let lines = self.lines.iter().collect();
         let status = self.child.wait().expect("its end");
-        assert!(status.success(), "the foreign program ended with {status}; its own words are above");
+        assert!(status.success(), "the foreign program ended with {status}; its errors are above");
         lines
     }
 }

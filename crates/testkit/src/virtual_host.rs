@@ -1,31 +1,30 @@
-//! A virtual host of a test's own on the RabbitMQ that all tests share.
+//! Virtual host of one test on the shared RabbitMQ.
 
 use crate::{
     http,
     servers::{self, RabbitMq},
 };
 
-/// guest:guest, who may do everything on a server for tests.
+/// `guest:guest`, the administrator of the test server.
 const GUEST: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
 
-/// What every user of a virtual host may have to escape.
+/// Password with characters that need escaping in a URL.
 const PASSWORD: &str = "of their own: p@ss/wörd%20";
 
-/// A virtual host of a test's own on the RabbitMQ that all tests share, and a user who may do everything there and nothing
-/// elsewhere. Dropped, it is gone with its queues.
+/// Virtual host on the shared RabbitMQ, with a user who has permissions only there. It is deleted with its queues on drop.
 #[derive(Debug)]
 pub struct VirtualHost {
-    /// Its name, which is also the user's.
+    /// Name of the virtual host and of its user.
     pub name: String,
-    /// The server, as that user sees it.
+    /// Server with the credentials of that user.
     pub server: RabbitMq,
 }
 
 impl VirtualHost {
-    /// Makes one; no other process has the same.
+    /// Creates a virtual host whose name is unique to this process.
     ///
     /// # Panics
-    /// If there is no server, or it refuses.
+    /// If there is no server, or a request fails.
     pub fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
         let mut server = servers::rabbitmq();
@@ -38,10 +37,10 @@ impl VirtualHost {
         Self { name, server }
     }
 
-    /// Makes or deletes something of this virtual host, such as one of the `queues`, by the server's management.
+    /// Creates or deletes an object of this virtual host, such as one of the `queues`, by the management API.
     ///
     /// # Panics
-    /// If it refuses.
+    /// If the request fails.
     pub fn manage(&self, method: &str, kind: &str, name: &str, body: &str) {
         manage(&self.server, method, &format!("/api/{kind}/{}/{name}", self.name), body);
     }
@@ -61,6 +60,6 @@ fn management(server: &RabbitMq) -> &str {
 }
 
 fn manage(server: &RabbitMq, method: &str, path: &str, body: &str) {
-    let (status, answer) = http::ask(management(server), method, path, &[GUEST], body).expect("an answer");
-    assert!(matches!(status, 200..=299), "{method} {path}: {status} {answer}");
+    let (status, response) = http::ask(management(server), method, path, &[GUEST], body).expect("a response");
+    assert!(matches!(status, 200..=299), "{method} {path}: {status} {response}");
 }

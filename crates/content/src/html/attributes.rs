@@ -1,6 +1,6 @@
-//! The attributes of the tag at hand: only those that matter, each capped.
+//! Relevant attributes of the current tag, with limits on their size.
 
-/// Attributes that are kept. `hidden`, `aria-hidden` and others are read from these.
+/// Relevant attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Name {
@@ -47,7 +47,7 @@ impl Name {
         })
     }
 
-    /// Longest value that is kept, in bytes. A longer one is cut; a cut `href` is no link.
+    /// Maximum size of a value in bytes; longer ones are truncated. A truncated `href` is no link.
     fn max_bytes(self) -> usize {
         match self {
             Self::Href => crate::url::MAX_URL_BYTES + 1,
@@ -57,10 +57,10 @@ impl Name {
     }
 }
 
-/// Longest attribute name that is read; none that matters is longer.
+/// Maximum size of a relevant attribute name.
 const MAX_NAME_BYTES: usize = 16;
 
-/// The attributes of one tag, reused from tag to tag.
+/// Attributes of one tag; the buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
     name: Vec<u8>,
@@ -77,18 +77,14 @@ impl Attributes {
         self.finish_attribute();
     }
 
-    /// The value of `name`, empty when the attribute has none; `None` when it is absent.
+    /// Value of `name`, possibly empty; `None` if absent.
     pub(crate) fn get(&self, name: Name) -> Option<&[u8]> {
         (self.present & bit(name) != 0).then(|| self.values[name as usize].as_slice())
     }
 
-    /// Whether no attribute that matters is there, which is so for most tags.
+    /// Whether there is no relevant attribute, as for most tags.
     pub(crate) fn is_empty(&self) -> bool {
         self.present == 0
-    }
-
-    pub(crate) fn start_attribute(&mut self) {
-        self.finish_attribute();
     }
 
     pub(crate) fn push_name(&mut self, part: &[u8]) {
@@ -109,7 +105,7 @@ impl Attributes {
         value.extend_from_slice(&part[..part.len().min(room)]);
     }
 
-    /// Ends the attribute being read, if any. Of attributes of one name the first counts.
+    /// Finishes the current attribute. The first of duplicates counts.
     pub(crate) fn finish_attribute(&mut self) {
         if !self.name_is_read && !self.name.is_empty() {
             self.read_name();

@@ -1,40 +1,40 @@
-//! What an element's class, id, role and style say about it.
+//! Hints from the class, id, role and style of an element.
 //!
-//! Names are read as words: `PostFooter_root`, `post-footer` and `post_footer` all say *post* and
-//! *footer*. The words are those that many sites use; none belongs to a single site.
+//! Names are split into words: `PostFooter_root`, `post-footer` and `post_footer` are *post* and *footer*. No word is
+//! specific to one site.
 
 use super::attributes::{Attributes, Name};
 
-/// A set of hints.
+/// Set of hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Hints(u16);
 
 impl Hints {
     pub(crate) const NONE: Self = Self(0);
-    /// Named like boilerplate: menus, sharing, advertisements, banners and the like.
+    /// Name of boilerplate: menus, sharing, advertisements, banners and the like.
     pub(crate) const CHROME: Self = Self(1);
-    /// Named like the comments under an article.
+    /// Name of comments.
     pub(crate) const COMMENTS: Self = Self(1 << 1);
-    /// Named like a header, which may be that of the site or that of the article.
+    /// Name of a header, of the site or of the article.
     pub(crate) const HEADER: Self = Self(1 << 2);
-    /// Named like content.
+    /// Name of content.
     pub(crate) const CONTENT: Self = Self(1 << 3);
-    /// Not shown.
+    /// Hidden.
     pub(crate) const HIDDEN: Self = Self(1 << 4);
-    /// A note, tip or warning that belongs to the text although it is set apart.
+    /// Note, tip or warning inside the text.
     pub(crate) const NOTE: Self = Self(1 << 5);
-    /// Said to be the main content by its role.
+    /// Role of main content.
     pub(crate) const MAIN: Self = Self(1 << 6);
-    /// Said to be boilerplate by its role.
+    /// Role of boilerplate.
     pub(crate) const CHROME_ROLE: Self = Self(1 << 7);
-    /// Said to be an article by its role or its item property.
+    /// Role or item property of an article.
     pub(crate) const ARTICLE: Self = Self(1 << 8);
-    /// Said to be a table for layout only.
+    /// Role of a layout table.
     pub(crate) const LAYOUT: Self = Self(1 << 9);
-    /// Holds a field for a mail address.
-    pub(crate) const ASKS_MAIL: Self = Self(1 << 10);
-    /// Named like the box about the author of a post; boilerplate but for the name.
-    pub(crate) const MEMBER: Self = Self(1 << 11);
+    /// Has an e-mail field.
+    pub(crate) const EMAIL_FIELD: Self = Self(1 << 10);
+    /// Name of an author box of a post; boilerplate except for the author's name.
+    pub(crate) const AUTHOR_BOX: Self = Self(1 << 11);
 
     pub(crate) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -53,7 +53,7 @@ impl std::ops::BitOr for Hints {
     }
 }
 
-/// The hints on a block-level element.
+/// Hints of a block-level element.
 pub(crate) fn of_block(attributes: &Attributes) -> Hints {
     if attributes.is_empty() {
         return Hints::NONE;
@@ -80,7 +80,7 @@ pub(crate) fn of_block(attributes: &Attributes) -> Hints {
     hints
 }
 
-/// The hints on an element whose name the site made up: that name is read like a class.
+/// Hints of a custom element, whose name is read like a class.
 pub(crate) fn of_custom(name: &[u8], attributes: &Attributes) -> Hints {
     let mut words = Words::default();
     words.read(name);
@@ -97,13 +97,13 @@ pub(crate) fn of_custom(name: &[u8], attributes: &Attributes) -> Hints {
     hints
 }
 
-/// Whether an `<input>` wants a mail address.
-pub(crate) fn asks_for_mail(attributes: &Attributes) -> bool {
+/// Whether an `<input>` is an e-mail field.
+pub(crate) fn is_email_field(attributes: &Attributes) -> bool {
     let is_mail = |value: &[u8]| value.to_ascii_lowercase().windows(4).any(|part| part == b"mail");
     [Name::Type, Name::Named, Name::Id].into_iter().any(|name| attributes.get(name).is_some_and(is_mail))
 }
 
-/// Whether the element is not shown, or only to screen readers.
+/// Whether the element is hidden, or only for screen readers.
 pub(crate) fn is_hidden(attributes: &Attributes) -> bool {
     if attributes.is_empty() {
         return false;
@@ -157,18 +157,18 @@ fn role_hint(role: &[u8]) -> Hints {
     }
 }
 
-/// Longest word, and pair of words, that is looked up.
+/// Maximum length of a word, and of a pair of words.
 const MAX_WORD: usize = 20;
 
-/// Collects the words of class and id.
+/// Words of class and id.
 #[derive(Default)]
 struct Words {
     word: [u8; MAX_WORD],
     len: usize,
-    /// The word before, followed by the word at hand: `side-bar` is read as `sidebar` too.
+    /// Previous word joined with the current one: `side-bar` is `sidebar` too.
     pair: [u8; MAX_WORD],
     pair_len: usize,
-    found: Hints,
+    hints: Hints,
     results: bool,
     search: bool,
 }
@@ -200,13 +200,13 @@ impl Words {
     fn end_word(&mut self, last_of_name: bool) {
         if self.len > 0 && self.len <= MAX_WORD {
             let word = &self.word[..self.len];
-            self.found.add(word_hint(word));
+            self.hints.add(word_hint(word));
             self.results |= matches!(word, b"result" | b"results");
             self.search |= word == b"search";
             let joined = self.pair_len + self.len;
             if self.pair_len > 0 && joined <= MAX_WORD {
                 self.pair[self.pair_len..joined].copy_from_slice(word);
-                self.found.add(pair_hint(&self.pair[..joined]));
+                self.hints.add(pair_hint(&self.pair[..joined]));
             }
             self.pair[..self.len].copy_from_slice(word);
             self.pair_len = self.len;
@@ -218,7 +218,7 @@ impl Words {
     }
 
     fn verdict(self) -> Hints {
-        let mut hints = self.found;
+        let mut hints = self.hints;
         if self.search && !self.results {
             hints.add(Hints::CHROME);
         }
@@ -231,18 +231,18 @@ fn word_hint(word: &[u8]) -> Hints {
         return Hints::CHROME;
     }
     match word {
-        // Ways around the site.
+        // Navigation.
         b"nav" | b"navi" | b"navbar" | b"navigation" | b"navlist" | b"navbox" | b"navlinks" | b"navigator" | b"topnav"
         | b"sidenav" | b"subnav" | b"menu" | b"menubar" | b"menus" | b"submenu" | b"megamenu" | b"breadcrumb"
         | b"breadcrumbs" | b"crumb" | b"crumbs" | b"pager" | b"pagination" | b"paginator" | b"paging" | b"prevnext"
         | b"skiplink" | b"skiplinks" | b"toc" | b"totop" | b"backtotop" | b"offcanvas"
-        // Edges of the page.
+        // Header, footer and sidebars.
         | b"footer" | b"colophon" | b"copyright" | b"masthead" | b"topbar" | b"sidebar" | b"sidebars" | b"rail"
         | b"aside" | b"announcement"
-        // Things laid over the page.
+        // Overlays.
         | b"cookie" | b"cookies" | b"consent" | b"gdpr" | b"ccpa" | b"modal" | b"popup" | b"popover"
         | b"lightbox" | b"toast" | b"tooltip" | b"dropdown" | b"flyout" | b"interstitial"
-        // Asking for something.
+        // Subscriptions and log-in.
         | b"newsletter" | b"newsletters" | b"subscribe" | b"subscription" | b"signup" | b"signin" | b"login" | b"register" | b"paywall"
         | b"feedback" | b"donate" | b"donation" | b"cta"
         // Sharing.
@@ -251,18 +251,18 @@ fn word_hint(word: &[u8]) -> Hints {
         | b"ad" | b"ads" | b"advert" | b"adverts" | b"advertisement" | b"advertisements" | b"advertising" | b"adsense"
         | b"adslot" | b"adunit" | b"adbox" | b"sponsor" | b"sponsored" | b"sponsors" | b"promo" | b"promos"
         | b"promoted" | b"promotion" | b"promotions" | b"dfp" | b"upsell" | b"crosssell"
-        // More to read or to buy.
+        // Recommendations.
         | b"related" | b"recommended" | b"recommendation" | b"recommendations" | b"recirc" | b"recirculation"
         | b"similar" | b"suggested" | b"suggestions" | b"trending" | b"popular" | b"mostread" | b"readnext"
         | b"upnext" | b"readmore" | b"tags" | b"taglist" | b"tagcloud" | b"labels"
         // Tools.
         | b"toolbar" | b"toolbox" | b"actions" | b"searchbox" | b"searchform" | b"searchbar" | b"editsection" | b"printonly"
         | b"noprint" | b"reviews" | b"review" | b"signature"
-        // The same in other languages that sites name their parts in.
+        // Other languages.
         | b"teilen" | b"partage" | b"partager" | b"compartir" | b"condividi" | b"fusszeile" | b"kopfzeile" | b"seitenleiste"
         | b"verwandte" | b"relacionados" | b"correlati" | b"werbung" | b"publicidad" | b"publicite" | b"pubblicita"
         | b"rodape" | b"piedepagina" => Hints::CHROME,
-        b"postprofile" | b"userinfo" | b"userdetails" | b"authorinfo" | b"poster" => Hints::CHROME | Hints::MEMBER,
+        b"postprofile" | b"userinfo" | b"userdetails" | b"authorinfo" | b"poster" => Hints::CHROME | Hints::AUTHOR_BOX,
         b"comments" | b"comment" | b"commentlist" | b"disqus" | b"respond" | b"replyform" | b"commentform"
         | b"kommentar" | b"kommentare" | b"commentaire" | b"commentaires" | b"comentario" | b"comentarios" | b"commenti"
         | b"reacties" => Hints::COMMENTS,
@@ -290,7 +290,7 @@ fn pair_hint(pair: &[u8]) -> Hints {
         | b"thishelpful" | b"prevnext" | b"socialmedia" | b"quicklinks" | b"utilitybar" | b"noticebar"
         | b"widgetarea" | b"chatwidget" | b"whosonline" | b"mailinglist" => Hints::CHROME,
         b"postprofile" | b"userinfo" | b"userdetails" | b"messageuser" | b"postauthor" | b"userprofile" => {
-            Hints::CHROME | Hints::MEMBER
+            Hints::CHROME | Hints::AUTHOR_BOX
         }
         b"commentform" | b"replyform" => Hints::COMMENTS,
         _ => Hints::NONE,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_words() {
+    fn names_are_split_into_words() {
         for class in
             ["sidebar", "SideBar", "side-bar", "l-sidebar_2", "Footer_root__x8Hs", "cookieBanner", "sideNav"]
         {

@@ -1,19 +1,19 @@
-//! Links: found while reading, made absolute and normal once the base is known.
+//! Links: collected while parsing, then resolved and normalised.
 
 use super::text;
 use crate::url::{Joiner, NormalUrl, UrlOptions};
 
-/// Longest anchor text that is kept, in bytes.
+/// Maximum size of an anchor text in bytes.
 const MAX_ANCHOR_BYTES: usize = 512;
 
-/// What a link's `rel` says to a crawler.
+/// Values of `rel` for crawlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rel {
-    /// Do not follow, or do not count.
+    /// `nofollow`.
     pub nofollow: bool,
     /// User-generated content.
     pub ugc: bool,
-    /// Paid for.
+    /// Paid link.
     pub sponsored: bool,
     /// The next page of a series.
     pub next: bool,
@@ -38,18 +38,18 @@ impl Rel {
     }
 }
 
-/// A link to another page.
+/// Link to another page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Where it leads.
+    /// Target.
     pub url: NormalUrl,
-    /// What its `rel` says.
+    /// Values of `rel`.
     pub rel: Rel,
-    /// The text between `<a>` and `</a>`, white space collapsed, at most 512 bytes.
+    /// Anchor text with collapsed white space, at most 512 bytes.
     pub text: String,
 }
 
-/// A link as found: ranges into the outline's buffers.
+/// Link before resolution: ranges in the outline's buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawLink {
     pub href: (u32, u32),
@@ -57,8 +57,7 @@ pub(crate) struct RawLink {
     pub text: (u32, u32),
 }
 
-/// Resolves links against `base`. What is not an acceptable URL (`mailto:`, `javascript:`, …) is
-/// left out.
+/// Resolves links against `base`; invalid URLs (`mailto:`, `javascript:`, …) are skipped.
 pub(crate) fn resolve(
     raw: &[RawLink],
     hrefs: &[u8],
@@ -80,7 +79,7 @@ pub(crate) fn resolve(
 fn anchor_text(page_text: &[u8], (start, end): (u32, u32)) -> String {
     let text = page_text.get(start as usize..end as usize).unwrap_or_default();
     let mut anchor = text::collapsed(&text[..text.len().min(MAX_ANCHOR_BYTES)]);
-    // A character cut in two is not shown as a broken one.
+    // A character truncated at the limit.
     while anchor.ends_with('\u{fffd}') && text.len() > MAX_ANCHOR_BYTES {
         anchor.pop();
     }

@@ -1,22 +1,22 @@
-//! What a page says about itself: title, description, language, canonical URL, robots.
+//! Metadata of a page: title, description, language, canonical URL, robots directives.
 
 use super::attributes::{Attributes, Name};
 use super::text;
 
-/// Longest title that is kept, in bytes of source.
+/// Maximum size of a title in bytes of source.
 const MAX_TITLE_BYTES: usize = 4096;
 
-/// What a page or a response header lets crawlers do.
+/// Robots directives of a page or a response header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Robots {
-    /// The page asks not to be indexed.
+    /// `noindex`.
     pub noindex: bool,
-    /// The page asks that its links be not followed.
+    /// `nofollow`.
     pub nofollow: bool,
 }
 
 impl Robots {
-    /// Reads a list of directives, such as `noindex, nofollow`. Unknown ones are ignored.
+    /// Parses directives such as `noindex, nofollow`; unknown ones are ignored.
     #[must_use]
     pub fn from_directives(directives: &str) -> Self {
         let mut robots = Self::default();
@@ -29,37 +29,36 @@ impl Robots {
         robots
     }
 
-    /// Reads the value of an `X-Robots-Tag` header, in which directives may be addressed:
-    /// `otherbot: noindex` is not for us unless `agent` is `otherbot`.
+    /// Parses an `X-Robots-Tag` header. Directives of another agent, such as `otherbot: noindex`, are ignored.
     #[must_use]
     pub fn from_header(value: &str, agent: &str) -> Self {
         let mut robots = Self::default();
-        let mut for_us = true;
+        let mut applies = true;
         for part in value.split(',') {
             let mut directives = part;
             if let Some((name, rest)) = part.split_once(':') {
-                // `unavailable_after` and the `max-` directives have a colon but are no agents.
+                // `unavailable_after` and the `max-` directives have a colon too.
                 let name = name.trim();
                 if !name.eq_ignore_ascii_case("unavailable_after") && !name.starts_with("max-") {
-                    for_us = name.eq_ignore_ascii_case(agent);
+                    applies = name.eq_ignore_ascii_case(agent);
                     directives = rest;
                 }
             }
-            if for_us {
+            if applies {
                 robots = robots.or(Self::from_directives(directives));
             }
         }
         robots
     }
 
-    /// The stricter of both.
+    /// Union of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { noindex: self.noindex || other.noindex, nofollow: self.nofollow || other.nofollow }
     }
 }
 
-/// Metadata as found.
+/// Collected metadata.
 #[derive(Debug, Default)]
 pub(crate) struct Meta {
     title: Vec<u8>,
@@ -76,7 +75,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Whether a `<title>` that starts now is the page's: the first that is not empty is.
+    /// Whether a `<title>` that starts now counts: the first that is not empty does.
     pub(crate) fn wants_title(&mut self) -> bool {
         self.title_is_read = !self.title.trim_ascii().is_empty();
         !self.title_is_read
@@ -159,13 +158,13 @@ fn set_once(slot: &mut Option<String>, value: String) {
     }
 }
 
-/// A language tag such as `pt-BR`, if `value` looks like one.
+/// Language tag such as `pt-BR`, if valid.
 fn language_tag(value: &[u8]) -> Option<String> {
     let value = value.trim_ascii();
-    let fits = (2..=35).contains(&value.len())
+    let is_tag = (2..=35).contains(&value.len())
         && value[0].is_ascii_alphabetic()
         && value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    fits.then(|| utf8_text(value).replace('_', "-"))
+    is_tag.then(|| utf8_text(value).replace('_', "-"))
 }
 
 fn utf8_text(value: &[u8]) -> String {

@@ -1,9 +1,9 @@
-//! From HTML to a [`Page`], in one pass over the tokens and without a DOM.
+//! HTML parser: main-content extraction in one pass over the tokens, without a DOM.
 //!
-//! While the tokenizer runs, the outline collects sections, blocks of text, links and
-//! metadata. At the end the boilerplate rules decide which blocks are the main text.
+//! The outline collects sections, blocks of text, links and metadata from the tokenizer. Boilerplate removal then selects
+//! the blocks of the main text.
 //!
-//! Time and memory are linear in the input. The caps: [`MAX_INPUT_BYTES`] of input, 10,000 links
+//! Time and memory are linear in the input. Limits: [`MAX_INPUT_BYTES`] of input, 10,000 links
 //! ([`Page::dropped_links`] counts the rest), 256 levels of nesting (deeper elements count as
 //! their ancestor), URLs of [`MAX_URL_BYTES`](crate::url::MAX_URL_BYTES), 8 KiB of a meta description,
 //! 4 KiB of a title.
@@ -30,52 +30,51 @@ use crate::url::{NormalUrl, UrlOptions};
 use outline::Outline;
 use sink::Sink;
 
-/// How much of a document is read, in bytes of text; what follows is ignored.
+/// Maximum size of a document in bytes of text; the rest is ignored.
 pub const MAX_INPUT_BYTES: usize = 64 << 20;
 
-/// How a page is read.
+/// Options of the parser.
 #[derive(Debug, Clone, Default)]
 pub struct ParseOptions {
-    /// How links and the canonical URL are normalised.
+    /// URL normalisation of links and the canonical URL.
     pub url: UrlOptions,
-    /// Whether [`Page::full_text`] is wanted.
+    /// Whether to fill [`Page::full_text`].
     pub full_text: bool,
-    /// Leaves [`Page::simhash`] at 0, for who computes it elsewhere.
+    /// Whether to leave [`Page::simhash`] at 0.
     pub without_simhash: bool,
-    /// A name, besides `robots`, whose `<meta>` directives are for us, such as `crawlway`.
+    /// Product token whose `<meta>` directives apply besides `robots`, such as `crawlway`.
     pub agent: Option<String>,
 }
 
-/// What a page holds.
+/// Parsed page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The `<title>`, empty when there is none.
+    /// `<title>`; empty if there is none.
     pub title: String,
-    /// The meta description, or the Open Graph one.
+    /// Meta description, otherwise the Open Graph one.
     pub description: Option<String>,
-    /// The canonical URL that the page names, if it is an acceptable one.
+    /// Canonical URL, if valid.
     pub canonical: Option<NormalUrl>,
-    /// What its `<meta>` lets crawlers do.
+    /// Robots directives of its `<meta>`.
     pub robots: Robots,
-    /// The language it declares, such as `en` or `pt-BR`.
+    /// Declared language, such as `en` or `pt-BR`.
     pub language: Option<String>,
-    /// Links to other pages in document order, repeated ones too. Links within the page are not
-    /// among them.
+    /// Links to other pages in document order, with duplicates, without fragment-only links.
     pub links: Vec<Link>,
-    /// How many links were left out because there were too many.
+    /// Number of links beyond the limit.
     pub dropped_links: usize,
-    /// The main text: case kept, white space collapsed, one line per block.
+    /// Main text with collapsed white space, one line per block.
     pub text: String,
-    /// All visible text, boilerplate included, when [`ParseOptions::full_text`] asks for it.
+    /// All visible text with boilerplate, if [`ParseOptions::full_text`] is set.
     pub full_text: Option<String>,
-    /// The SimHash of the main text.
+    /// SimHash of the main text.
     pub simhash: u64,
 }
 
-/// Reads a page from text. `base` is the URL it was fetched from.
+/// Parses a page. `base` is the URL it was fetched from.
 #[must_use]
 pub fn parse(html: &str, base: &NormalUrl, options: &ParseOptions) -> Page {
-    let html = cut(html, MAX_INPUT_BYTES);
+    let html = &html[..html.floor_char_boundary(MAX_INPUT_BYTES)];
     let mut outline = Outline::new(html.len());
     if let Some(agent) = &options.agent {
         outline.meta.agent = agent.to_ascii_lowercase().into_bytes();
@@ -84,7 +83,7 @@ pub fn parse(html: &str, base: &NormalUrl, options: &ParseOptions) -> Page {
     page(outline, base, options)
 }
 
-/// Reads a page from the bytes of a response. `content_type` is the header's value.
+/// Parses the bytes of a response. `content_type` is the value of the header.
 #[must_use]
 pub fn parse_bytes(
     bytes: &[u8],
@@ -112,16 +111,4 @@ fn page(mut outline: Outline, base: &NormalUrl, options: &ParseOptions) -> Page 
         title,
         text,
     }
-}
-
-/// The longest beginning of `text` that has at most `max` bytes.
-fn cut(text: &str, max: usize) -> &str {
-    if text.len() <= max {
-        return text;
-    }
-    let mut end = max;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

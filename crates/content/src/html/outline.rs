@@ -1,8 +1,7 @@
-//! The page as the tokens build it: sections (block-level elements), blocks (runs of text in them),
-//! links and metadata. No tree of nodes: what the decision about the main text needs, and no more.
+//! Outline of a page: sections (block-level elements), blocks (runs of text), links and metadata, instead of a DOM.
 //!
-//! Every tag costs constant time, whatever came before. The stack of open elements has at most
-//! [`MAX_DEPTH`] entries; what is nested deeper belongs to the deepest entry.
+//! Every tag takes constant time. The stack of open elements has at most [`MAX_DEPTH`] entries; deeper elements belong to
+//! the deepest entry.
 
 mod implied;
 mod trim;
@@ -16,42 +15,41 @@ use super::meta::Meta;
 use super::tag::{TAG_COUNT, Tag};
 use super::text::{Gap, append_collapsed};
 
-/// Deepest nesting that is followed.
+/// Maximum nesting of elements.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Most sections, and most blocks of text, that are told apart; what comes then belongs to the last one. A page of a few bytes a
-/// block would take thirty times its size otherwise.
+/// Maximum number of sections, and of blocks; the rest belongs to the last one. Otherwise a page of tiny blocks would take
+/// thirty times its size.
 pub(crate) const MAX_PARTS: usize = 100_000;
 
-/// Most links that are kept of one page.
+/// Maximum number of links of one page.
 pub(crate) const MAX_LINKS: usize = 10_000;
 
-/// Index of the section that stands for the body.
+/// Index of the section of the body.
 pub(crate) const ROOT: usize = 0;
 
-/// A block-level element. Parents come before their children.
+/// Block-level element. Parents come before their children.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section {
     pub parent: u32,
     pub tag: Tag,
     pub hints: Hints,
-    /// Tells apart sections that differ in class; those of a list of alike things do not.
+    /// Hash of the class; equal for similar items of a list.
     pub class_hash: u32,
 }
 
-/// A run of text without a block boundary in it.
+/// Run of text without a block boundary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     pub start: u32,
     pub end: u32,
     pub section: u32,
-    /// Bytes of it that are in links.
+    /// Bytes in links.
     pub link_bytes: u32,
     pub links: u32,
-    /// Bytes of it up to the end of its first inline element or line, such as a name before a rank;
-    /// 0 when it has but one.
+    /// Bytes up to the end of the first inline element or line, such as a name before a rank; 0 if there is only one.
     pub lead: u32,
-    /// Whether a horizontal rule stands before it.
+    /// Whether a horizontal rule precedes it.
     pub after_rule: bool,
 }
 
@@ -62,19 +60,19 @@ impl Block {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenElement {
     tag: Tag,
-    /// Tells elements apart whose tag is `Other`.
+    /// Hash of the name of an `Other` or `Custom` element.
     name_hash: u32,
-    /// The section to return to when this element ends, if it opened one.
+    /// Outer section, if this element opened one.
     outer_section: Option<u32>,
-    /// Whether its text is not seen.
-    unseen: bool,
-    /// Whether it is a link although it is no `<a>`.
+    /// Whether its text is not visible.
+    invisible: bool,
+    /// Whether it is a link other than `<a>`.
     is_link: bool,
 }
 
-/// What the tokens have built so far.
+/// Outline under construction.
 #[derive(Debug)]
 pub(crate) struct Outline {
     pub(crate) text: Vec<u8>,
@@ -85,17 +83,17 @@ pub(crate) struct Outline {
     pub(crate) dropped_links: usize,
     pub(crate) meta: Meta,
 
-    stack: Vec<Open>,
+    stack: Vec<OpenElement>,
     open_count: [u16; TAG_COUNT],
-    /// Elements opened beyond [`MAX_DEPTH`] and not yet closed.
-    beyond: usize,
+    /// Open elements beyond [`MAX_DEPTH`].
+    too_deep: usize,
     section: u32,
     block: Option<Block>,
     gap: Gap,
     link: Option<usize>,
     link_has_text: bool,
     in_title: bool,
-    unseen: u32,
+    invisible: u32,
     after_rule: bool,
     /// Whether the last token was the end of an inline element.
     after_inline_end: bool,
@@ -114,26 +112,26 @@ impl Outline {
             meta: Meta::default(),
             stack: Vec::with_capacity(64),
             open_count: [0; TAG_COUNT],
-            beyond: 0,
+            too_deep: 0,
             section: 0,
             block: None,
             gap: Gap::None,
             link: None,
             link_has_text: false,
             in_title: false,
-            unseen: 0,
+            invisible: 0,
             after_rule: false,
             after_inline_end: false,
         }
     }
 
-    /// Whether text at this point is of any use.
+    /// Whether text at this point is used.
     #[inline]
     pub(crate) fn wants_text(&self) -> bool {
-        self.unseen == 0 || self.in_title
+        self.invisible == 0 || self.in_title
     }
 
-    /// Whether the tokenizer is inside `<svg>` or `<math>`, where CDATA sections are text.
+    /// Whether an `<svg>` or `<math>` is open, where CDATA sections are text.
     pub(crate) fn in_foreign_content(&self) -> bool {
         self.is_open(Tag::Svg) || self.is_open(Tag::Math)
     }
@@ -144,7 +142,7 @@ impl Outline {
             self.meta.push_title(run);
             return;
         }
-        if self.unseen > 0 {
+        if self.invisible > 0 {
             return;
         }
         let start = self.block.map_or(self.text.len(), |block| block.start as usize);
@@ -170,7 +168,7 @@ impl Outline {
         }
     }
 
-    /// Takes a start tag; the answer is how the tokenizer must go on if not as markup.
+    /// Processes a start tag, and returns the next tokenizer state if it is not markup.
     pub(crate) fn start_tag(
         &mut self,
         tag: Tag,
@@ -179,9 +177,9 @@ impl Outline {
         self_closing: bool,
     ) -> Option<State> {
         let foreign = self.in_foreign_content();
-        self.separate_neighbours(tag);
+        self.separate_inline_labels(tag);
         if self.is_open(Tag::Template) {
-            // Not part of the page until a script copies it.
+            // Template content is not part of the page.
             return self.push_inline(tag, name, attributes, foreign && self_closing);
         }
         match tag {
@@ -204,15 +202,15 @@ impl Outline {
                 self.after_rule = true;
             }
             Tag::A => self.start_link(attributes),
-            Tag::Input if hints::asks_for_mail(attributes) => {
-                self.sections[self.section as usize].hints.add(Hints::ASKS_MAIL);
+            Tag::Input if hints::is_email_field(attributes) => {
+                self.sections[self.section as usize].hints.add(Hints::EMAIL_FIELD);
             }
             _ => {}
         }
         if tag.is_void() || (foreign && self_closing) {
             return None;
         }
-        // A heading that is a button folds what is under it; its text is still the heading's.
+        // The text of a button inside a heading belongs to the heading.
         let is_heading_text = tag.is_control() && self.in_heading();
         if (tag.is_block() || tag.is_control()) && !is_heading_text {
             self.close_implied(tag);
@@ -230,7 +228,7 @@ impl Outline {
     }
 
     pub(crate) fn end_tag(&mut self, tag: Tag, name: &[u8]) {
-        self.after_inline_end = is_chip(tag);
+        self.after_inline_end = is_inline_label(tag);
         if self.after_inline_end {
             self.end_lead();
         }
@@ -242,8 +240,8 @@ impl Outline {
             Tag::Html | Tag::Body | Tag::Head => return,
             _ => {}
         }
-        if self.beyond > 0 && !(tag.is_unseen() && self.is_open(tag)) {
-            self.beyond -= 1;
+        if self.too_deep > 0 && !(tag.is_invisible() && self.is_open(tag)) {
+            self.too_deep -= 1;
             return;
         }
         if !self.is_open(tag) {
@@ -252,7 +250,7 @@ impl Outline {
         let name_hash = hash_name(tag, name);
         let crosses_cells = tag.is_table_part() || tag == Tag::Template;
         let crosses_blocks =
-            crosses_cells || tag.is_block() || tag.is_control() || tag.is_unseen() || tag == Tag::Custom;
+            crosses_cells || tag.is_block() || tag.is_control() || tag.is_invisible() || tag == Tag::Custom;
         for at in (0..self.stack.len()).rev() {
             let open = self.stack[at];
             if open.tag == tag && open.name_hash == name_hash {
@@ -273,8 +271,7 @@ impl Outline {
         self.end_block();
     }
 
-    /// Whether an element that may be a block or not, such as one that a site made up, is taken for
-    /// one here: it is not in the midst of text.
+    /// Whether a custom element at this point is treated as a block: it is not in the middle of text.
     fn begins_block(&self) -> bool {
         let section = self.sections[self.section as usize].tag;
         self.block.is_none() && !self.in_heading() && !matches!(section, Tag::P | Tag::Pre)
@@ -292,17 +289,23 @@ impl Outline {
         if closed || tag.is_void() {
             return None;
         }
-        let unseen = tag.is_unseen() || hints::is_hidden(attributes);
+        let invisible = tag.is_invisible() || hints::is_hidden(attributes);
         let state = if self.in_foreign_content() { None } else { tag.text_state() };
         let is_link = self.start_custom_link(tag, attributes);
-        self.push(Open { tag, name_hash: hash_name(tag, name), outer_section: None, unseen, is_link });
+        self.push(OpenElement {
+            tag,
+            name_hash: hash_name(tag, name),
+            outer_section: None,
+            invisible,
+            is_link,
+        });
         state
     }
 
     fn push_section(&mut self, tag: Tag, name: &[u8], attributes: &Attributes) {
         self.end_block();
         if self.stack.len() >= MAX_DEPTH {
-            self.beyond += 1;
+            self.too_deep += 1;
             return;
         }
         let hints = match tag {
@@ -311,7 +314,13 @@ impl Outline {
         };
         let is_link = self.start_custom_link(tag, attributes);
         let name_hash = hash_name(tag, name);
-        self.push(Open { tag, name_hash, outer_section: Some(self.section), unseen: false, is_link });
+        self.push(OpenElement {
+            tag,
+            name_hash,
+            outer_section: Some(self.section),
+            invisible: false,
+            is_link,
+        });
         if self.sections.len() >= MAX_PARTS {
             return;
         }
@@ -320,27 +329,27 @@ impl Outline {
         self.section = offset(self.sections.len() - 1);
     }
 
-    fn push(&mut self, open: Open) {
-        // Text that is not markup must stay unseen however deep it is, so such elements always fit.
-        if self.stack.len() >= MAX_DEPTH && !open.tag.is_unseen() {
-            self.beyond += 1;
+    fn push(&mut self, open: OpenElement) {
+        // Elements with invisible text are tracked at any depth.
+        if self.stack.len() >= MAX_DEPTH && !open.tag.is_invisible() {
+            self.too_deep += 1;
             return;
         }
         if self.stack.len() >= 2 * MAX_DEPTH {
-            self.beyond += 1;
+            self.too_deep += 1;
             return;
         }
-        self.unseen += u32::from(open.unseen);
+        self.invisible += u32::from(open.invisible);
         self.open_count[open.tag as usize] += 1;
         self.stack.push(open);
     }
 
-    /// Ends the open elements from position `at` on.
+    /// Closes the open elements from position `at` on.
     fn pop_to(&mut self, at: usize) {
         while self.stack.len() > at {
             let Some(open) = self.stack.pop() else { return };
             self.open_count[open.tag as usize] -= 1;
-            self.unseen -= u32::from(open.unseen);
+            self.invisible -= u32::from(open.invisible);
             if open.is_link {
                 self.end_link();
             }
@@ -351,9 +360,9 @@ impl Outline {
         }
     }
 
-    /// `<span>Size</span><span>XL</span>` is styled as two things far more often than as one word.
-    fn separate_neighbours(&mut self, tag: Tag) {
-        let neighbours = std::mem::take(&mut self.after_inline_end) && is_chip(tag);
+    /// Adjacent inline elements such as `<span>Size</span><span>XL</span>` are separate words far more often than one.
+    fn separate_inline_labels(&mut self, tag: Tag) {
+        let neighbours = std::mem::take(&mut self.after_inline_end) && is_inline_label(tag);
         if neighbours && self.gap == Gap::None && !self.is_open(Tag::Pre) && !self.is_open(Tag::Code) {
             self.gap = Gap::Space;
         }
@@ -363,7 +372,7 @@ impl Outline {
         if self.block.is_none() {
             return;
         }
-        // Two in a row set paragraphs apart where there is no `<p>`.
+        // Two line breaks in a row separate paragraphs.
         if self.gap == Gap::Line && !self.in_heading() && !self.is_open(Tag::Pre) {
             return self.end_block();
         }
@@ -383,7 +392,7 @@ impl Outline {
         self.gap = Gap::None;
         let Some(mut block) = self.block.take() else { return };
         if block.link_bytes > 0 && self.sections[block.section as usize].tag.heading_level().is_some() {
-            let kept = trim::without_heading_tools(&self.text[block.start as usize..]);
+            let kept = trim::without_heading_suffix(&self.text[block.start as usize..]);
             self.text.truncate(block.start as usize + kept);
             block.link_bytes = block.link_bytes.min(offset(kept));
         } else if block.link_bytes > 0 && self.text.last().is_some_and(u8::is_ascii_digit) {
@@ -404,7 +413,7 @@ impl Outline {
     fn start_link(&mut self, attributes: &Attributes) {
         self.end_link();
         if attributes.get(Name::Href).is_none() {
-            // Without a target it is still styled and placed like a link.
+            // A link without a target still counts for link density.
             self.link = Some(usize::MAX);
         }
         let text_start = self.text.len();
@@ -412,8 +421,7 @@ impl Outline {
         self.link_has_text = false;
     }
 
-    /// A made-up element with a target is placed and styled like a link; whether a script makes it one
-    /// nobody can tell, so it is not among the page's links.
+    /// Starts a link for a custom element with a target: it counts for link density, but is not among the page's links.
     fn start_custom_link(&mut self, tag: Tag, attributes: &Attributes) -> bool {
         if tag != Tag::Custom || self.link.is_some() || attributes.get(Name::Href).is_none() {
             return false;
@@ -429,7 +437,7 @@ impl Outline {
             self.link = Some(usize::MAX);
         }
         let href = href.trim_ascii();
-        // A place in the page itself is no other page.
+        // Fragment-only links stay on the page.
         if href.starts_with(b"#") || href.len() > crate::url::MAX_URL_BYTES {
             return;
         }
@@ -459,8 +467,8 @@ impl Outline {
     }
 }
 
-/// Inline elements that often stand side by side for things that are apart.
-fn is_chip(tag: Tag) -> bool {
+/// Inline elements that are separate words when adjacent.
+fn is_inline_label(tag: Tag) -> bool {
     matches!(tag, Tag::A | Tag::Other | Tag::Custom)
 }
 
@@ -475,7 +483,7 @@ fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Input is capped well below 4 GiB, and text is never much longer than its source.
+/// Converts an offset; the input limit is well below 4 GiB.
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

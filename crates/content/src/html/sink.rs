@@ -1,8 +1,7 @@
-//! Connects the tokenizer to the [`Outline`]: collects tags and text, drops what no one reads.
+//! Emitter of the tokenizer that feeds the [`Outline`].
 //!
-//! This implements the tokenizer's emitter itself rather than use its callback emitter, which
-//! checks every byte for parse errors and copies every attribute; both are not needed here and
-//! cost more than all the rest.
+//! The callback emitter of the tokenizer checks every byte for parse errors and copies every attribute, which would cost more
+//! than the rest of the parser.
 
 use html5gum::{Emitter, Error, State};
 
@@ -10,7 +9,7 @@ use super::attributes::Attributes;
 use super::outline::Outline;
 use super::tag::Tag;
 
-/// Longest tag name that is told apart; longer ones are cut.
+/// Maximum size of a tag name; longer ones are truncated.
 const MAX_TAG_NAME_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +18,7 @@ enum TagKind {
     End,
 }
 
-/// Receives what the tokenizer finds.
+/// Receiver of tokens.
 #[derive(Debug)]
 pub(crate) struct Sink<'a> {
     outline: &'a mut Outline,
@@ -127,7 +126,7 @@ impl Emitter for Sink<'_> {
     }
 
     fn init_attribute(&mut self) {
-        self.attributes.start_attribute();
+        self.attributes.finish_attribute();
     }
 
     #[inline]
@@ -150,7 +149,7 @@ impl Emitter for Sink<'_> {
         self.outline.in_foreign_content()
     }
 
-    // Comments and doctypes say nothing about the content.
+    // Comments and doctypes are ignored.
     fn init_comment(&mut self) {}
     fn emit_current_comment(&mut self) {}
     fn push_comment(&mut self, _: &[u8]) {}

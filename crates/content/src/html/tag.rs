@@ -1,11 +1,10 @@
-//! The elements that matter here, and what kind of element each is.
+//! HTML elements and their categories.
 
 use html5gum::State;
 
 macro_rules! tags {
     ($($variant:ident = $name:literal),* $(,)?) => {
-        /// An HTML element by name; all that need no rule of their own are `Other`, and those with a
-        /// hyphen in their name, which sites make up themselves, are `Custom`.
+        /// HTML element; `Custom` for custom elements, which have a hyphen in their name, and `Other` for elements without rules.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub(crate) enum Tag { Other, Custom, $($variant),* }
@@ -47,11 +46,11 @@ mod names {
         Title = "title", Tr = "tr", Track = "track", Ul = "ul", Video = "video", Wbr = "wbr", Xmp = "xmp",
     }
 
-    /// One more than the greatest tag.
+    /// Number of tags.
     pub(crate) const TAG_COUNT: usize = Tag::Xmp as usize + 1;
 
     impl Tag {
-        /// Elements without content and without an end tag.
+        /// Whether the element has no content and no end tag.
         pub(crate) fn is_void(self) -> bool {
             matches!(
                 self,
@@ -72,7 +71,7 @@ mod names {
             )
         }
 
-        /// Elements that start on a line of their own, so that text before and after is apart.
+        /// Whether the element is block-level.
         pub(crate) fn is_block(self) -> bool {
             matches!(
                 self,
@@ -124,8 +123,8 @@ mod names {
             )
         }
 
-        /// Elements whose text no reader of the page sees as text.
-        pub(crate) fn is_unseen(self) -> bool {
+        /// Whether the text of the element is not visible.
+        pub(crate) fn is_invisible(self) -> bool {
             matches!(
                 self,
                 Self::Audio
@@ -147,7 +146,7 @@ mod names {
             )
         }
 
-        /// Controls: seen, but never content.
+        /// Whether the element is a form control: visible, but never content.
         pub(crate) fn is_control(self) -> bool {
             matches!(self, Self::Button | Self::Label | Self::Legend | Self::Select)
         }
@@ -179,9 +178,7 @@ mod names {
             )
         }
 
-        /// How the tokenizer must read what follows the start tag, if not as markup.
-        ///
-        /// `<noscript>` is read as markup, as a browser without scripts would.
+        /// Tokenizer state after the start tag, if not markup. `<noscript>` is markup, as in a browser without scripts.
         pub(crate) fn text_state(self) -> Option<State> {
             match self {
                 Self::Title | Self::Textarea => Some(State::RcData),

@@ -1,6 +1,6 @@
-//! Text as it is read: white space collapsed, invisible characters gone, words counted.
+//! Text normalisation: collapses white space, removes invisible characters, counts words.
 
-/// White space that is waiting to be written before the next visible character.
+/// Pending white space before the next visible character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Gap {
     #[default]
@@ -54,8 +54,7 @@ pub(crate) fn append_collapsed(
     }
 }
 
-/// The length of what can be copied as it is: `text` starts with a visible character, and words with
-/// single spaces between them go on.
+/// Length of the visible characters at the start of `text`, with single spaces between words.
 fn visible_length(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk())
@@ -72,11 +71,11 @@ fn visible_length(text: &[u8]) -> usize {
     }
 }
 
-/// Bytes that [`is_plain`] looks at together.
+/// Bytes per step of [`is_plain`].
 const PLAIN: usize = 32;
 
-/// Whether these are letters of ASCII with single spaces between them, all but the last byte, which only tells what comes
-/// after a space. Written without branches, so that the bytes are looked at side by side.
+/// Whether all but the last byte are visible ASCII with single spaces. The last byte is the look-ahead after a space.
+/// Branch-free, so that it is vectorised.
 fn is_plain(chunk: &[u8; PLAIN + 1]) -> bool {
     let mut other = false;
     for at in 0..PLAIN {
@@ -93,8 +92,7 @@ impl Gap {
     }
 }
 
-/// Bytes at which a run of plainly visible bytes ends: white space, and the first bytes of
-/// characters that [`special`] must look at.
+/// Bytes that end a run of visible bytes: white space, and the first bytes of [`special`] characters.
 static STOPS: [bool; 256] = {
     let mut stops = [false; 256];
     let mut byte = 0;
@@ -109,8 +107,8 @@ static STOPS: [bool; 256] = {
     stops
 };
 
-/// Spaces and invisible characters beyond ASCII. The joiners U+200C and U+200D stay, for words in
-/// Persian and in Indic scripts, and emoji, are not the same without them.
+/// Spaces and invisible characters beyond ASCII. The joiners U+200C and U+200D stay, since Persian, Indic scripts and emoji
+/// need them.
 fn special(bytes: &[u8]) -> Option<(Special, usize)> {
     match *bytes {
         [0xc2, 0xa0 | 0x85, ..] => Some((Special::Space, 2)),
@@ -125,14 +123,14 @@ fn special(bytes: &[u8]) -> Option<(Special, usize)> {
     }
 }
 
-/// `text` with white space collapsed and invisible characters dropped.
+/// Text with collapsed white space and without invisible characters.
 pub(crate) fn collapsed(text: &[u8]) -> String {
     let mut out = Vec::with_capacity(text.len());
     append_collapsed(&mut out, 0, &mut Gap::None, text, false);
     into_string(out)
 }
 
-/// Text as the index gets it: lower case, every run of white space one space, none at the ends.
+/// Text for the index: lower case, collapsed and trimmed white space.
 #[must_use]
 pub fn index_text(text: &str) -> String {
     let mut collapsed = collapsed(text.as_bytes());
@@ -143,17 +141,17 @@ pub fn index_text(text: &str) -> String {
     collapsed.to_lowercase()
 }
 
-/// Text assembled from pieces of decoded input is UTF-8; attribute values may have been cut.
+/// Converts to a string. Truncated attribute values may be invalid UTF-8.
 pub(crate) fn into_string(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// How much a text says.
+/// Number of words and clauses of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Measure {
-    /// Words; in scripts without spaces every two characters count as one.
+    /// Words; two characters count as one in scripts without spaces.
     pub words: u32,
-    /// Marks that end or join clauses, followed by a space or the end: signs of written sentences.
+    /// Punctuation marks of clauses, followed by a space or the end.
     pub clauses: u32,
 }
 
@@ -204,7 +202,7 @@ mod tests {
     #[test]
     fn long_runs_are_collapsed_like_short_ones() {
         let pieces = ["word", " ", "  ", "\n", "\u{a0}", "\u{ad}", "é", "東", " \u{3000}", "x"];
-        // Each pair of pieces at each place of a chunk.
+        // Each pair of pieces at each position in a chunk.
         for first in pieces {
             for second in pieces {
                 for before in 0..PLAIN + 2 {

@@ -1,16 +1,15 @@
-//! The vote of many hashes on each bit.
+//! Majority vote of hashes on each bit.
 
-/// Counts, for each of the 64 bits, how many hashes had it set.
+/// Counters of set bits for each of the 64 bits.
 ///
-/// Adding to 64 counters per hash is what a naive SimHash spends its time on. Here the counters of all bits are added to side
-/// by side: a word holds one binary digit of each of them, and eight hashes are taken together, so that most of it
-/// is a few operations on whole words.
+/// A naive SimHash spends its time on 64 additions per hash. Here the counters are bit-sliced: a word has one binary digit of
+/// all 64 counters, and a carry-save adder takes eight hashes at a time.
 #[derive(Default)]
 pub(super) struct Votes {
-    /// Hashes that wait until there are eight.
-    waiting: [u64; 8],
-    many: usize,
-    /// The last three binary digits of each counter.
+    /// Buffer of up to eight hashes.
+    pending_hashes: [u64; 8],
+    count: usize,
+    /// Lowest three binary digits of each counter.
     ones: u64,
     twos: u64,
     fours: u64,
@@ -20,15 +19,15 @@ pub(super) struct Votes {
 impl Votes {
     #[inline]
     pub(super) fn add(&mut self, hash: u64) {
-        self.waiting[self.many % 8] = hash;
-        self.many += 1;
-        if self.many.is_multiple_of(8) {
-            self.take_eight();
+        self.pending_hashes[self.count % 8] = hash;
+        self.count += 1;
+        if self.count.is_multiple_of(8) {
+            self.add_eight();
         }
     }
 
-    fn take_eight(&mut self) {
-        let [a, b, c, d, e, f, g, h] = self.waiting;
+    fn add_eight(&mut self) {
+        let [a, b, c, d, e, f, g, h] = self.pending_hashes;
         let (ones, two_1) = sum(self.ones, a, b);
         let (ones, two_2) = sum(ones, c, d);
         let (ones, two_3) = sum(ones, e, f);
@@ -41,28 +40,28 @@ impl Votes {
     }
 
     pub(super) fn majority(self) -> u64 {
-        let Self { waiting, many, ones, twos, fours, eights } = self;
-        let eights = eights.counted();
-        let rest = &waiting[..many % 8];
+        let Self { pending_hashes, count, ones, twos, fours, eights } = self;
+        let eights = eights.totals();
+        let rest = &pending_hashes[..count % 8];
         let set = |bit: usize| {
             let digit = |word: u64| usize::from(word >> bit & 1 == 1);
             let rest: usize = rest.iter().map(|&hash| digit(hash)).sum();
             eights[bit] * 8 + digit(fours) * 4 + digit(twos) * 2 + digit(ones) + rest
         };
-        (0..64).filter(|&bit| set(bit) > many / 2).fold(0, |hash, bit| hash | 1 << bit)
+        (0..64).filter(|&bit| set(bit) > count / 2).fold(0, |hash, bit| hash | 1 << bit)
     }
 }
 
-/// Of three binary digits, for each bit: the last digit of their sum, and the one before.
+/// Full adder for each bit: sum and carry.
 fn sum(a: u64, b: u64, c: u64) -> (u64, u64) {
     let differ = a ^ b;
     (differ ^ c, (a & b) | (differ & c))
 }
 
-/// Counts eights: each byte of a word is spread over the eight byte lanes of another, so that eight additions do.
+/// Counters of the carries of eight, in byte lanes: eight additions per word.
 #[derive(Default)]
 struct Eights {
-    /// Lanes of `lanes[k]` count the bits of byte `k`; spilled before a lane can overflow.
+    /// Byte lanes of `lanes[k]` count the bits of byte `k`; spilled before an overflow.
     lanes: [u64; 8],
     pending: u32,
     spilled: Option<Box<[usize; 64]>>,
@@ -90,7 +89,7 @@ impl Eights {
         self.pending = 0;
     }
 
-    fn counted(mut self) -> [usize; 64] {
+    fn totals(mut self) -> [usize; 64] {
         self.spill();
         self.spilled.map_or([0; 64], |counts| *counts)
     }

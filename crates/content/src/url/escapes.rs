@@ -1,9 +1,9 @@
-//! Percent-encoding in normal form.
+//! Normalisation of percent-encoding.
 
 /// Appends `part` with upper-case hex digits and with unreserved characters decoded.
 ///
-/// A `%` that starts no escape stays. What follows it is then not decoded if that would complete
-/// an escape: `%%34%31` must not become `%%41` now and `%A` the next time.
+/// A `%` without hex digits stays. An escape after it is not decoded if that would complete another escape, so that the
+/// result is idempotent: `%%34%31` must not become `%%41` and then `%A`.
 pub(super) fn push_normal_escapes(normal: &mut String, part: &str, lowercase: bool) {
     let bytes = part.as_bytes();
     let mut at = 0;

@@ -1,24 +1,23 @@
-//! The web of the crawl benchmark: one host, pages of about 11 KB with 20 links each, made when they are asked for.
+//! Web of the crawl benchmark: one host with generated pages of about 11 KB and 20 links.
 //!
-//! A page is put together from paragraphs that are made once, which costs little more than copying it: 20,000 pages
-//! need no memory and no time beforehand.
+//! Pages are composed of shared paragraphs on request, so that 20,000 pages need no memory and no start-up time.
 
 use crate::{
-    answer::Answer,
     draft::{Draft, Place},
     random::Random,
+    response::PageResponse,
     text,
 };
 use std::fmt::Write;
 
 const LINKS: usize = 20;
 
-/// Paragraphs to choose from; a page has some 25 of them, so two pages share next to nothing.
+/// Number of shared paragraphs; a page has about 25 of them, so that two pages have next to none in common.
 const PARAGRAPHS: usize = 4096;
 
 const BODY_BYTES: usize = 11 * 1024;
 
-/// Next pages, so that all are within a few clicks of the first.
+/// Child pages of each page, so that all are within a few clicks.
 const BRANCHES: usize = 10;
 
 pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
@@ -31,26 +30,14 @@ pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
     }
     let start = draft.url(&Place::new(host, "/"));
     draft.truth.start.push(start);
-    draft.hosts[host].maker = Some(Box::new(move |path| {
-        let page = number(path).filter(|page| *page < pages)?;
-        Some(Answer::html(body(seed, page, pages, &paragraphs)))
+    draft.hosts[host].generator = Some(Box::new(move |path| {
+        let page = super::page_number(path, "/page/").filter(|page| *page < pages)?;
+        Some(PageResponse::html(body(seed, page, pages, &paragraphs)))
     }));
 }
 
 fn path(page: usize) -> String {
     if page == 0 { "/".to_owned() } else { format!("/page/{page}") }
-}
-
-fn number(path: &str) -> Option<usize> {
-    if path == "/" {
-        return Some(0);
-    }
-    let digits = path.strip_prefix("/page/")?;
-    // `007` would be another URL with the same page.
-    if digits.starts_with(['0', '+']) {
-        return None;
-    }
-    digits.parse().ok()
 }
 
 fn title(page: usize) -> String {

@@ -1,4 +1,4 @@
-//! The plans: what each web is filled with.
+//! Contents of the plans.
 
 mod bench;
 mod crash;
@@ -11,7 +11,7 @@ use crate::{
     plan::{Kind, Plan},
 };
 
-/// Fills a draft with what a plan contains.
+/// Fills a draft with the contents of a plan.
 pub(crate) fn fill(draft: &mut Draft, plan: &Plan) {
     match plan.kind {
         Kind::Crash { pages } => crash::fill(draft, plan.seed, pages),
@@ -23,11 +23,24 @@ pub(crate) fn fill(draft: &mut Draft, plan: &Plan) {
     debug_assert_eq!(draft.hosts.len(), host_count(plan), "the number of hosts of {plan:?}");
 }
 
-/// How many hosts a plan has, so that a port can be found that is free on all of them.
+/// Number of hosts of a plan, to find a port that is free on all of them.
 pub(crate) fn host_count(plan: &Plan) -> usize {
     match plan.kind {
         Kind::Crash { .. } => crash::HOSTS + 1,
         Kind::Traps | Kind::Bench { .. } | Kind::Tiny { .. } => 1,
         Kind::Demo => demo::HOSTS.len(),
     }
+}
+
+/// Number of a generated page; `/` is page 0.
+fn page_number(path: &str, prefix: &str) -> Option<usize> {
+    if path == "/" {
+        return Some(0);
+    }
+    let digits = path.strip_prefix(prefix)?;
+    // `007` would be a duplicate URL.
+    if digits.starts_with(['0', '+']) {
+        return None;
+    }
+    digits.parse().ok()
 }

@@ -1,40 +1,28 @@
-//! A web of very many tiny pages on one host, for who wants to know what a URL costs: nothing is kept for any of them.
+//! Web of millions of tiny generated pages on one host, to measure the cost per URL.
 
 use crate::{
-    answer::Answer,
     draft::{Draft, Place},
     random::Random,
+    response::PageResponse,
     text,
 };
 use std::fmt::Write;
 
-/// Next pages, so that a million are within ten clicks of the first.
+/// Child pages of each page, so that a million are within ten clicks.
 const BRANCHES: usize = 4;
 
-/// Links to anywhere, most of which are known already.
-const ELSEWHERE: usize = 2;
+/// Links to random pages, most of which are known already.
+const RANDOM_LINKS: usize = 2;
 
 pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
     let host = draft.host("tiny.test");
     draft.robots(host, "User-agent: *\nDisallow:\n");
     let start = draft.url(&Place::new(host, "/"));
     draft.truth.start.push(start);
-    draft.hosts[host].maker = Some(Box::new(move |path| {
-        let page = number(path).filter(|page| *page < pages)?;
-        Some(Answer::html(body(seed, page, pages)))
+    draft.hosts[host].generator = Some(Box::new(move |path| {
+        let page = super::page_number(path, "/").filter(|page| *page < pages)?;
+        Some(PageResponse::html(body(seed, page, pages)))
     }));
-}
-
-fn number(path: &str) -> Option<usize> {
-    let digits = path.strip_prefix('/')?;
-    if digits.is_empty() {
-        return Some(0);
-    }
-    // `007` would be another URL with the same page.
-    if digits.starts_with(['0', '+']) {
-        return None;
-    }
-    digits.parse().ok()
 }
 
 fn body(seed: u64, page: usize, pages: usize) -> String {
@@ -44,8 +32,8 @@ fn body(seed: u64, page: usize, pages: usize) -> String {
         text::mixed_sentence(&mut random)
     });
     let next = (1..=BRANCHES).map(|branch| page * BRANCHES + branch).filter(|next| *next < pages);
-    let elsewhere: [usize; ELSEWHERE] = std::array::from_fn(|_| random.below(pages));
-    for to in next.chain(elsewhere) {
+    let random_links: [usize; RANDOM_LINKS] = std::array::from_fn(|_| random.below(pages));
+    for to in next.chain(random_links) {
         let _ = match to {
             0 => writeln!(out, "<a href=\"/\">Back</a>"),
             _ => writeln!(out, "<a href=\"/{to}\">Page {to}</a>"),

@@ -1,13 +1,11 @@
-//! Traps: webs without end beside 50 ordinary pages that a crawler must still find.
-//!
-//! A calendar that always has a next month, a search form with every combination of filters, session ids in paths and
-//! queries, and relative links that lead ever deeper. All are computed from the path, so the same URL is the same page.
+//! Crawler traps beside 50 ordinary pages that must still be found: an endless calendar, faceted search, session ids in
+//! paths and queries, and relative links of growing depth. Pages are generated from their paths.
 
 use crate::{
-    answer::Answer,
     draft::{Draft, Place},
     html::{Html, Link},
     random::{Random, fingerprint},
+    response::PageResponse,
     text,
 };
 
@@ -26,8 +24,8 @@ pub(super) fn fill(draft: &mut Draft, seed: u64) {
             .filter(|next| *next < PAGES)
             .map(|next| Link::to(path(next), text::title(&mut random)))
             .collect();
-        // Traps come first on every page: a crawler that is caught in them does not get to the rest.
-        links.splice(0..0, entrances(page));
+        // Traps come first on every page, so that a trapped crawler does not reach the rest.
+        links.splice(0..0, trap_links(page));
         let title = format!("{} {page}", text::title(&mut random));
         draft.page(&Place::new(host, path(page)), &Html::new(title, paragraphs, links), Some(word));
     }
@@ -35,10 +33,10 @@ pub(super) fn fill(draft: &mut Draft, seed: u64) {
     draft.truth.start.push(format!("{origin}/"));
     draft.truth.endless =
         ["/calendar/", "/find", "/visit", "/deeper/"].map(|start| format!("{origin}{start}")).to_vec();
-    draft.hosts[host].maker = Some(Box::new(move |path| made(seed, path)));
+    draft.hosts[host].generator = Some(Box::new(move |path| generate(seed, path)));
 }
 
-fn entrances(page: usize) -> Vec<Link> {
+fn trap_links(page: usize) -> Vec<Link> {
     vec![
         Link::to("/calendar/2024/1", "Calendar"),
         Link::to("/find?colour=red", "Find"),
@@ -48,7 +46,7 @@ fn entrances(page: usize) -> Vec<Link> {
     ]
 }
 
-fn made(seed: u64, path: &str) -> Option<Answer> {
+fn generate(seed: u64, path: &str) -> Option<PageResponse> {
     let (title, text_seed, links) = if let Some(month) = path.strip_prefix("/calendar/") {
         calendar(month)?
     } else if let Some(query) = path.strip_prefix("/find?") {
@@ -62,13 +60,14 @@ fn made(seed: u64, path: &str) -> Option<Answer> {
     };
     let mut random = Random::of(seed, fingerprint(text_seed.as_bytes()));
     let paragraphs = text::paragraphs(&mut random, 120);
-    Some(Answer::html(Html::new(title, paragraphs, links).render()))
+    Some(PageResponse::html(Html::new(title, paragraphs, links).render()))
 }
 
-type Made = (String, String, Vec<Link>);
+/// Title, seed of the text, and links.
+type TrapPage = (String, String, Vec<Link>);
 
-/// `2024/1` and every month before and after it.
-fn calendar(month: &str) -> Option<Made> {
+/// Calendar without end: `2024/1` and every month before and after it.
+fn calendar(month: &str) -> Option<TrapPage> {
     let (year, month) = month.split_once('/')?;
     let (year, month): (i64, i64) = (year.parse().ok()?, month.parse().ok()?);
     if !(1..=12).contains(&month) || year.abs() > 1_000_000 {
@@ -87,8 +86,8 @@ fn calendar(month: &str) -> Option<Made> {
     Some((format!("Calendar of {year}-{month:02}"), format!("calendar {year} {month}"), links))
 }
 
-/// Every page adds or changes one filter, in the order in which they were clicked.
-fn facets(query: &str) -> Made {
+/// Faceted search: every link adds or changes one filter, in the order of clicks.
+fn facets(query: &str) -> TrapPage {
     const FACETS: [(&str, [&str; 4]); 6] = [
         ("colour", ["red", "green", "blue", "black"]),
         ("size", ["s", "m", "l", "xl"]),
@@ -111,8 +110,8 @@ fn facets(query: &str) -> Made {
     (format!("Found with {query}"), format!("facets {query}"), links)
 }
 
-/// A handful of rooms, each of which has another address at every visit.
-fn session(rest: &str) -> Made {
+/// Session ids: five pages with another URL on every request.
+fn session(rest: &str) -> TrapPage {
     let rooms = ["hall", "kitchen", "attic", "cellar", "garden"];
     let room = rooms.into_iter().find(|room| rest.contains(room)).unwrap_or("hall");
     let mut next = Random::new(fingerprint(rest.as_bytes()));
@@ -125,9 +124,9 @@ fn session(rest: &str) -> Made {
     (format!("In the {room}"), format!("room {room}"), links)
 }
 
-/// Relative links that lack a slash at the front, the classic mistake.
-fn deeper(rest: &str) -> Option<Made> {
-    // Servers have their limits too.
+/// Relative links without a leading slash.
+fn deeper(rest: &str) -> Option<TrapPage> {
+    // Maximum length of a path.
     if rest.len() > 8000 || !(rest.is_empty() || rest.ends_with('/')) {
         return None;
     }

@@ -1,11 +1,11 @@
-//! A plain client that says what is on the wire.
+//! Minimal HTTP client.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-/// An answer as it came.
+/// Response with its raw head.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -26,7 +26,7 @@ impl Reply {
     }
 }
 
-/// A connection that is kept.
+/// Keep-alive connection.
 pub(crate) struct Client {
     stream: TcpStream,
 }
@@ -55,7 +55,7 @@ impl Client {
     }
 }
 
-/// One request for a URL on a connection of its own, to the address that the URL names.
+/// Sends one request on a new connection.
 pub(crate) async fn get(url: &str, headers: &str) -> std::io::Result<Reply> {
     let rest = url.strip_prefix("http://").expect("plain HTTP");
     let (authority, path) = rest.split_at(rest.find('/').expect("a path"));

@@ -1,6 +1,6 @@
-//! The webs hold what their truth says, and the server answers as they do.
+//! The webs match their ground truth, and the server serves them.
 
 mod client;
+mod crawler;
 mod plans;
 mod serving;
-mod walker;

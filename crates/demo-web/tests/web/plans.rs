@@ -1,6 +1,6 @@
-//! Each plan is the same every time, and a walk through it finds what its truth says.
+//! Plans are deterministic, and a crawl of each matches its ground truth.
 
-use crate::walker::{Walk, in_sitemap, normal, walk};
+use crate::crawler::{Crawl, crawl, in_sitemap, normal};
 use crawlway_demo_web::{Duplicate, Duplicates, Naming, Plan, Web, Why};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use url::Url;
@@ -9,36 +9,35 @@ fn web(plan: Plan) -> Web {
     Web::builder(plan).port(8123).build()
 }
 
-/// Holds for every plan.
-fn the_walk_finds_the_truth(web: &Web, walk: &Walk) {
+fn assert_ground_truth(web: &Web, crawl: &Crawl) {
     let truth = web.truth();
-    let differences = truth.compare(walk.indexed.keys().cloned(), Duplicates::Kept);
+    let differences = truth.compare(crawl.indexed.keys().cloned(), Duplicates::Kept);
     assert!(differences.missing.is_empty() && differences.twice.is_empty(), "{differences:?}");
     let mut unexpected = differences.unexpected.iter().filter(|url| !truth.is_endless(url));
     assert_eq!(unexpected.next(), None);
     for (url, why) in &truth.not_indexed {
-        assert!(walk.asked.contains(url), "{url} ({why:?}) is out of reach");
+        assert!(crawl.requested.contains(url), "{url} ({why:?}) is unreachable");
         assert!(!truth.indexed.contains_key(url), "{url} is to be indexed, and is not");
     }
     for untouched in truth.untouched() {
-        assert!(!walk.asked.contains(untouched), "{untouched} was asked for");
+        assert!(!crawl.requested.contains(untouched), "{untouched} was requested");
     }
-    assert_eq!(walk.disallowed, truth.forbidden);
-    assert_eq!(walk.failed, truth.dead);
+    assert_eq!(crawl.disallowed, truth.forbidden);
+    assert_eq!(crawl.failed, truth.dead);
     for (spelling, url) in &truth.spellings {
         assert_eq!(&normal(&Url::parse(spelling).expect("a URL")), url);
-        assert!(walk.written.contains(spelling), "no link has {spelling}");
+        assert!(crawl.written.contains(spelling), "no link has {spelling}");
     }
     for (url, other) in truth.duplicates() {
         assert!(truth.indexed.contains_key(other.of()), "{url} repeats {}, which is not there", other.of());
     }
 }
 
-/// Titles and words are found on the pages that they belong to and on no others.
-fn titles_and_words_are_unique(web: &Web, walk: &Walk) {
+/// Titles and words are on their own pages only.
+fn assert_unique_titles_and_words(web: &Web, crawl: &Crawl) {
     let mut titles: HashSet<&str> = HashSet::new();
     let mut pages_by_word: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for url in &walk.asked {
+    for url in &crawl.requested {
         let Some(answer) = web.answer(url).filter(|answer| answer.status == 200) else { continue };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         for at in text.match_indices("zq").map(|(at, _)| at) {
@@ -49,9 +48,9 @@ fn titles_and_words_are_unique(web: &Web, walk: &Walk) {
     for (url, page) in &web.truth().indexed {
         let is_copy = matches!(page.duplicate, Some(Duplicate::Copy(_)));
         assert!(is_copy || titles.insert(&page.title), "{url} has the title of another page: {}", page.title);
-        // The walker does not decode other charsets.
-        if walk.indexed[url].is_ascii() && page.title.is_ascii() {
-            assert_eq!(walk.indexed[url], page.title, "{url}");
+        // The reference crawler does not decode other charsets.
+        if crawl.indexed[url].is_ascii() && page.title.is_ascii() {
+            assert_eq!(crawl.indexed[url], page.title, "{url}");
         }
         let Some(word) = &page.word else { continue };
         let expected: BTreeSet<&str> = web
@@ -85,9 +84,9 @@ fn the_same_plan_is_the_same_web_to_the_byte() {
 #[test]
 fn the_crash_web_is_as_its_truth_says() {
     let web = web(Plan::crash());
-    let walk = walk(&web, 0);
-    the_walk_finds_the_truth(&web, &walk);
-    titles_and_words_are_unique(&web, &walk);
+    let crawl = crawl(&web, 0);
+    assert_ground_truth(&web, &crawl);
+    assert_unique_titles_and_words(&web, &crawl);
 
     let truth = web.truth();
     assert!(truth.indexed.len() >= 2000, "{} pages", truth.indexed.len());
@@ -145,12 +144,12 @@ fn near_duplicates_differ_in_their_word_and_title_only() {
 #[test]
 fn traps_have_no_end_and_hide_nothing() {
     let web = web(Plan::traps());
-    let walk = walk(&web, 500);
-    the_walk_finds_the_truth(&web, &walk);
-    titles_and_words_are_unique(&web, &walk);
+    let crawl = crawl(&web, 500);
+    assert_ground_truth(&web, &crawl);
+    assert_unique_titles_and_words(&web, &crawl);
     assert_eq!(web.truth().indexed.len(), 50);
     for start in &web.truth().endless {
-        let met = walk.endless.iter().filter(|url| url.starts_with(start.as_str())).count();
+        let met = crawl.endless.iter().filter(|url| url.starts_with(start.as_str())).count();
         assert!(met > 100, "{start} has only {met} URLs");
     }
 }
@@ -158,11 +157,11 @@ fn traps_have_no_end_and_hide_nothing() {
 #[test]
 fn the_bench_web_has_pages_of_eleven_kilobytes_with_twenty_links() {
     let web = web(Plan::bench(3000));
-    let walk = walk(&web, 0);
-    the_walk_finds_the_truth(&web, &walk);
-    titles_and_words_are_unique(&web, &walk);
-    assert_eq!(walk.indexed.len(), 3000);
-    for url in &walk.asked {
+    let crawl = crawl(&web, 0);
+    assert_ground_truth(&web, &crawl);
+    assert_unique_titles_and_words(&web, &crawl);
+    assert_eq!(crawl.indexed.len(), 3000);
+    for url in &crawl.requested {
         let body = web.answer(url).unwrap().body;
         assert!((10_500..12_000).contains(&body.len()), "{url} has {} bytes", body.len());
         assert_eq!(String::from_utf8_lossy(&body).matches("<a href=").count(), 20);
@@ -175,11 +174,11 @@ fn the_bench_web_has_pages_of_eleven_kilobytes_with_twenty_links() {
 fn the_tiny_web_has_as_many_pages_as_asked_for_and_keeps_none_of_them() {
     let web = web(Plan::tiny(3000));
     assert_eq!((web.urls().count(), web.truth().indexed.len()), (1, 0), "robots.txt is all that is kept");
-    let walk = walk(&web, 0);
-    let titles: BTreeSet<&String> = walk.indexed.values().collect();
-    assert_eq!((walk.indexed.len(), titles.len()), (3000, 3000));
-    assert_eq!(walk.indexed["http://127.0.0.2:8123/2999"], "Tiny page 2999");
-    for url in &walk.asked {
+    let crawl = crawl(&web, 0);
+    let titles: BTreeSet<&String> = crawl.indexed.values().collect();
+    assert_eq!((crawl.indexed.len(), titles.len()), (3000, 3000));
+    assert_eq!(crawl.indexed["http://127.0.0.2:8123/2999"], "Tiny page 2999");
+    for url in &crawl.requested {
         let body = web.answer(url).unwrap().body;
         assert!(body.len() < 512, "{url} has {} bytes", body.len());
     }
@@ -200,9 +199,9 @@ fn hosts_are_named_as_asked() {
 #[test]
 fn the_demo_web_is_as_its_truth_says_and_worth_searching() {
     let web = web(Plan::demo());
-    let walk = walk(&web, 0);
-    the_walk_finds_the_truth(&web, &walk);
-    titles_and_words_are_unique(&web, &walk);
+    let crawl = crawl(&web, 0);
+    assert_ground_truth(&web, &crawl);
+    assert_unique_titles_and_words(&web, &crawl);
     let truth = web.truth();
     assert!(truth.indexed.len() >= 300, "{} pages", truth.indexed.len());
     assert!(truth.duplicates().count() >= 5 && !truth.forbidden.is_empty() && !truth.dead.is_empty());
@@ -226,7 +225,7 @@ fn the_demo_web_is_as_its_truth_says_and_worth_searching() {
     }
     assert!(truth.only_in_sitemaps.len() >= 5);
     for url in &truth.only_in_sitemaps {
-        assert!(walk.asked.contains(url), "the sitemap does not have {url}");
-        assert!(!walk.written.contains(url), "a link leads to {url}");
+        assert!(crawl.requested.contains(url), "the sitemap does not have {url}");
+        assert!(!crawl.written.contains(url), "a link leads to {url}");
     }
 }

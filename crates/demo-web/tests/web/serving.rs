@@ -1,4 +1,4 @@
-//! The server answers on real sockets, and its log says what happened.
+//! The server on real sockets, and its access log.
 
 use crate::client::{Client, get};
 use crawlway_demo_web::{Failure, Log, Plan, Server, Web, Why};
@@ -47,7 +47,7 @@ async fn redirects_lead_where_the_truth_says() {
 }
 
 #[tokio::test]
-async fn who_has_a_page_is_told_so_until_it_changes() {
+async fn conditional_requests_get_304_until_the_page_changes() {
     let server = crash_server().await;
     let truth = server.web().truth();
     let mut by_tag = 0;
@@ -85,12 +85,12 @@ async fn who_has_a_page_is_told_so_until_it_changes() {
 }
 
 #[tokio::test]
-async fn moody_pages_answer_in_the_end_and_dead_ones_never() {
+async fn flaky_pages_succeed_and_dead_ones_never() {
     let server = crash_server().await;
     let truth = server.web().truth();
-    let moody: Vec<&String> = truth.indexed.keys().filter(|url| url.contains("/moody/")).collect();
-    assert_eq!(moody.len(), 8);
-    for url in moody {
+    let flaky: Vec<&String> = truth.indexed.keys().filter(|url| url.contains("/moody/")).collect();
+    assert_eq!(flaky.len(), 8);
+    for url in flaky {
         let mut statuses = Vec::new();
         while statuses.last() != Some(&200) {
             assert!(statuses.len() < 3, "{url}: {statuses:?}");
@@ -112,7 +112,7 @@ async fn moody_pages_answer_in_the_end_and_dead_ones_never() {
 }
 
 #[tokio::test]
-async fn a_page_answers_to_its_other_spellings() {
+async fn equivalent_paths_are_served() {
     let server = crash_server().await;
     for (spelling, url) in &server.web().truth().spellings {
         if spelling.contains('#') || !spelling.is_ascii() {
@@ -124,7 +124,7 @@ async fn a_page_answers_to_its_other_spellings() {
 }
 
 #[tokio::test]
-async fn a_page_that_needs_to_be_asked_twice_says_when() {
+async fn a_page_with_retry_after() {
     let server = Web::builder(Plan::demo()).serve().await.unwrap();
     let mut client = Client::to(&server.addresses()[0].to_string()).await;
     let first = client.get("old.localhost", "/archive.htm", "").await.unwrap();
@@ -133,7 +133,7 @@ async fn a_page_that_needs_to_be_asked_twice_says_when() {
 }
 
 #[tokio::test]
-async fn names_are_told_apart_on_one_kept_connection() {
+async fn virtual_hosts_on_one_connection() {
     let server = Web::builder(Plan::demo()).serve().await.unwrap();
     let mut client = Client::to(&server.addresses()[0].to_string()).await;
     let mut bodies = Vec::new();
@@ -151,7 +151,7 @@ async fn names_are_told_apart_on_one_kept_connection() {
 }
 
 #[tokio::test]
-async fn requests_that_are_open_at_once_are_seen() {
+async fn concurrent_requests_are_logged() {
     let latency = Duration::from_millis(300);
     let server = Web::builder(Plan::bench(10)).latency(latency).serve().await.unwrap();
     let url = |page: usize| format!("http://127.0.0.2:{}/page/{page}", server.web().port());
@@ -169,7 +169,7 @@ async fn requests_that_are_open_at_once_are_seen() {
 }
 
 #[tokio::test]
-async fn a_host_fails_as_it_is_told_and_recovers() {
+async fn a_host_fails_and_recovers() {
     let server = crash_server().await;
     let url = server.web().truth().start[0].clone();
     let host = host(&url).to_owned();
@@ -183,12 +183,12 @@ async fn a_host_fails_as_it_is_told_and_recovers() {
     assert_eq!(get(&url, "").await.unwrap_err().kind(), ErrorKind::ConnectionReset);
 
     assert!(server.fail(&host, Failure::Hang));
-    let impatient = tokio::time::timeout(Duration::from_millis(100), get(&url, "")).await;
-    assert!(impatient.is_err(), "a host that hangs has answered");
+    let timed_out = tokio::time::timeout(Duration::from_millis(100), get(&url, "")).await;
+    assert!(timed_out.is_err(), "a hanging host responded");
     while server.open(&host) != Some(0) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let patient = tokio::spawn({
+    let pending = tokio::spawn({
         let url = url.clone();
         async move { get(&url, "").await }
     });
@@ -196,7 +196,7 @@ async fn a_host_fails_as_it_is_told_and_recovers() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(server.recover(&host));
-    assert!(patient.await.unwrap().is_err(), "who waits while a host hangs is reset");
+    assert!(pending.await.unwrap().is_err(), "pending requests are reset");
     assert_eq!(get(&url, "").await.unwrap().status, 200);
     assert!(!server.fail("nowhere.test", Failure::Hang));
 
@@ -205,7 +205,7 @@ async fn a_host_fails_as_it_is_told_and_recovers() {
 }
 
 #[tokio::test]
-async fn the_log_is_a_file_too_and_goes_on_in_it() {
+async fn the_log_file_is_appended() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("visits.jsonl");
     for round in 1..=2 {
@@ -220,7 +220,7 @@ async fn the_log_is_a_file_too_and_goes_on_in_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_down_if_so_told_and_a_dropped_server_is_gone() {
+async fn the_log_can_be_disabled_and_a_dropped_server_stops() {
     let server = Web::builder(Plan::bench(5)).without_log().serve().await.unwrap();
     let url = server.web().truth().start[0].clone();
     let address = server.addresses()[0].to_string();

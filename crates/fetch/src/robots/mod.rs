@@ -1,97 +1,94 @@
-//! What a site lets us fetch: robots.txt by RFC 9309. Bytes in, answers out; no I/O, no clock.
+//! robots.txt parser and matcher by RFC 9309, without I/O and clock.
 //!
-//! Where the RFC leaves room, this does what the parser that Google published does:
+//! Where the RFC is open, it follows Google's published parser:
 //!
 //! - Only `Allow` and `Disallow` end a run of `User-agent` lines. `Sitemap`, `Crawl-delay`, unknown and empty
-//!   lines do not, so in `User-agent: a`, `Crawl-delay: 5`, `User-agent: b`, `Disallow: /` both are shut out.
-//! - A rule that starts with neither `/` nor `*` can match nothing, but it is a rule: it ends that run.
-//! - A group that names us counts even if it has no rules; then all is allowed, whatever `*` says.
+//!   lines do not: in `User-agent: a`, `Crawl-delay: 5`, `User-agent: b`, `Disallow: /` the rule is for both.
+//! - A rule that starts with neither `/` nor `*` matches nothing, but ends that run.
+//! - A group of our token without rules allows everything, whatever the group `*` has.
 //! - A missing colon and the common misspellings of the keys are accepted.
 //!
-//! Besides, and always towards politeness:
+//! In addition:
 //!
 //! - A `Crawl-delay` belongs to the `User-agent` lines directly above it, even if their rules come later.
-//!   Of several delays for one agent the longest holds.
-//! - Product tokens may contain digits, which the RFC leaves out and many crawlers have.
+//!   The longest of several delays for one agent applies.
+//! - Product tokens may contain digits, as those of many crawlers do.
 //!
-//! What a missing or unreachable robots.txt means is for whoever fetches it: [`Robots::default`] allows
-//! everything, [`Robots::closed`] nothing.
+//! For a missing or unreachable file, [`Robots::default`] allows everything and [`Robots::closed`] nothing.
 
-mod normal;
 mod parse;
+mod path;
 mod pattern;
 
-use self::{normal::Address, parse::Group};
+use self::{parse::Group, path::TargetPath};
 use std::{collections::HashMap, ops::Range, time::Duration};
 
-/// The product token of this program, which a site names to give it rules of its own.
+/// Default product token.
 pub const AGENT: &str = "crawlway";
 
-/// How much of a robots.txt counts: the least that RFC 9309 allows, and as much as the big engines read.
+/// Maximum size of a robots.txt; the rest is ignored. RFC 9309 requires at least this much.
 pub const MAX_BYTES: usize = 500 * 1024;
 
-/// The longest `Crawl-delay`. A robots.txt is read anew after a day, so no delay can mean more than that.
+/// Maximum `Crawl-delay`: the TTL of a robots.txt.
 pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A robots.txt that has been read.
-///
-/// It takes a few times as much memory as the file, and not more than some 15 MiB for a file made to hurt.
+/// Parsed robots.txt. It takes a few times the memory of the file, at most 15 MiB for a hostile one.
 #[derive(Debug, Clone, Default)]
 pub struct Robots {
-    /// What counts of the file, for telling the line that decided.
+    /// Text of the file, to quote the rule that matched.
     source: Box<[u8]>,
     groups: Vec<Group>,
-    /// The delay of each block, which is a run of `User-agent` lines without anything for them in between.
+    /// `Crawl-delay` of each block; a block is a run of `User-agent` lines.
     delays: Vec<Option<Duration>>,
-    /// Product tokens in lower case, and `*`, with the places that name them.
+    /// Lines of each product token in lower case, and of `*`.
     agents: HashMap<Box<str>, Vec<Mention>>,
     sitemaps: Vec<String>,
 }
 
-/// A `User-agent` line: the group whose rules it takes part in, and the block whose delay it has.
+/// `User-agent` line: its group with the rules, and its block with the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mention {
     group: usize,
     block: usize,
 }
 
-/// Whether a URL may be fetched, and why.
+/// Decision about one URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the URL may be fetched.
     pub allowed: bool,
-    /// The line that decided; none if no rule matches, or for `/robots.txt` itself, which is always allowed.
+    /// Rule that matched; none if no rule matches, or for `/robots.txt`, which is always allowed.
     pub rule: Option<Rule>,
 }
 
-/// A line of a robots.txt.
+/// Rule of a robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Where it stands, counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The line as it stands in the file, without white space around it.
+    /// Text of the line, trimmed.
     pub text: String,
 }
 
 impl Robots {
-    /// Reads a robots.txt. Whatever the bytes are, what can be understood counts and the rest is ignored;
-    /// so is what lies beyond [`MAX_BYTES`], together with a line that is cut there.
+    /// Parses a robots.txt. Never fails: invalid lines are ignored, and so is everything from the line that crosses
+    /// [`MAX_BYTES`].
     pub fn parse(bytes: &[u8]) -> Self {
         parse::robots(bytes)
     }
 
-    /// The rules of a site that allows nothing, as RFC 9309 has it for a robots.txt that cannot be reached.
+    /// Rules that disallow everything, as RFC 9309 requires for an unreachable robots.txt.
     pub fn closed() -> Self {
         Self::parse(b"User-agent: *\nDisallow: /")
     }
 
-    /// Whether `agent` may fetch `target`, which is a whole URL or its path and query.
+    /// Whether `agent` may fetch `target`, a URL or its path and query.
     ///
-    /// Of `agent` only the product token counts, as of `Crawlway/1.0 (+https://…)`. The target's
-    /// percent-encoding does not matter, but its dot segments should have been resolved.
+    /// Only the product token of `agent` counts, as in `Crawlway/1.0 (+https://…)`. Percent-encoding of the target
+    /// does not matter, but its dot segments must be resolved.
     pub fn check(&self, agent: &str, target: &str) -> Decision {
-        let address = Address::new(target);
-        if address.is_robots_txt() {
+        let path = TargetPath::new(target);
+        if path.is_robots_txt() {
             return Decision { allowed: true, rule: None };
         }
         let mut best: Option<&parse::Rule> = None;
@@ -102,7 +99,7 @@ impl Robots {
             }
             for rule in &self.groups[mention.group].rules {
                 let wins = best.is_none_or(|best| rule.rank() > best.rank());
-                if wins && rule.pattern.matches(&address) {
+                if wins && rule.pattern.matches(&path) {
                     best = Some(rule);
                 }
             }
@@ -113,20 +110,20 @@ impl Robots {
         }
     }
 
-    /// How long `agent` is asked to wait between two requests: at most [`MAX_CRAWL_DELAY`].
+    /// `Crawl-delay` of `agent`, at most [`MAX_CRAWL_DELAY`].
     pub fn crawl_delay(&self, agent: &str) -> Option<Duration> {
         self.mentions(agent).iter().filter_map(|mention| self.delays[mention.block]).max()
     }
 
-    /// The sitemaps that the file names, as they stand there and each once. They are for every agent.
+    /// `Sitemap` values verbatim, without duplicates. They apply to every agent.
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
     }
 
-    /// How much memory it takes, about: what the vectors and texts have room for, and what an allocation costs besides.
+    /// Estimate of its memory: contents, and an overhead for each allocation.
     pub(crate) fn memory(&self) -> usize {
-        const ALLOCATION: usize = 16;
-        let text = |length: usize| length + ALLOCATION;
+        const ALLOCATION_BYTES: usize = 16;
+        let text = |length: usize| length + ALLOCATION_BYTES;
         let rules = self.groups.iter().flat_map(|group| &group.rules);
         let patterns: usize =
             rules.map(|rule| rule.pattern.texts().map(|t| text(t.len())).sum::<usize>()).sum();
@@ -137,7 +134,7 @@ impl Robots {
                 + text(token.len())
                 + text(size_of_val(&**mentions))
         });
-        let sitemaps = self.sitemaps.iter().map(|place| text(size_of_val(place) + place.len()));
+        let sitemaps = self.sitemaps.iter().map(|url| text(size_of_val(url) + url.len()));
         text(self.source.len())
             + patterns
             + groups
@@ -146,7 +143,7 @@ impl Robots {
             + sitemaps.sum::<usize>()
     }
 
-    /// The places that hold for an agent: those that name it, otherwise those for all.
+    /// `User-agent` lines that apply to an agent: its own, otherwise those of `*`.
     fn mentions(&self, agent: &str) -> &[Mention] {
         let token = product_token(agent.as_bytes());
         let named = (!token.is_empty()).then(|| self.agents.get(token.as_str())).flatten();
@@ -158,7 +155,7 @@ impl Robots {
     }
 }
 
-/// The product token at the start of a user agent, in lower case; empty if there is none.
+/// Product token at the start of a user agent, in lower case; empty if there is none.
 fn product_token(agent: &[u8]) -> String {
     agent
         .trim_ascii_start()

@@ -1,9 +1,9 @@
-//! From the bytes of a robots.txt to its groups.
+//! robots.txt parser.
 
 use super::{MAX_BYTES, MAX_CRAWL_DELAY, Mention, Robots, pattern::Pattern, product_token};
 use std::{collections::HashSet, ops::Range, time::Duration};
 
-/// Rules, and through the [`Mention`]s of it the agents that they are for.
+/// Group of rules; each [`Mention`] assigns an agent to it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     pub(super) rules: Vec<Rule>,
@@ -15,18 +15,18 @@ pub(super) struct Rule {
     pub(super) allows: bool,
     pub(super) pattern: Pattern,
     pub(super) line: usize,
-    /// Where the line lies in the source.
+    /// Range of the line in the source.
     pub(super) source: Range<usize>,
 }
 
 impl Rule {
-    /// Of the rules that match, the one with the highest rank decides: the most octets, then the kinder one.
+    /// Precedence among the rules that match: the longest pattern, then `Allow`.
     pub(super) fn rank(&self) -> (usize, bool) {
         (self.pattern.octets, self.allows)
     }
 }
 
-/// What a line is about.
+/// Key of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     UserAgent,
@@ -36,7 +36,7 @@ enum Key {
     Sitemap,
 }
 
-/// The keys and those misspellings of them that the big engines accept.
+/// Keys, with the misspellings that the big search engines accept.
 const KEYS: &[(&str, Key)] = &[
     ("user-agent", Key::UserAgent),
     ("useragent", Key::UserAgent),
@@ -56,23 +56,23 @@ const KEYS: &[(&str, Key)] = &[
 pub(super) fn robots(bytes: &[u8]) -> Robots {
     let source = within_limit(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
     let mut parser = Parser::default();
-    for (index, range) in Lines::new(source).enumerate() {
+    for (index, range) in (Lines { source, start: 0 }).enumerate() {
         let line = &source[range.clone()];
         if let Some((key, value)) = key_and_value(line) {
             parser.take(key, value, index + 1, trimmed(line, range));
         }
     }
     let mut robots = parser.robots;
-    // It is kept for a day, beside those of all other sites.
+    // The cache holds many of these for a day.
     robots.groups.iter_mut().for_each(|group| group.rules.shrink_to_fit());
-    // The line that decided is all that is ever shown, so a file without rules need not be kept.
+    // The source only serves to quote rules, so that a file without rules needs none.
     if robots.groups.iter().any(|group| !group.rules.is_empty()) {
         robots.source = source.into();
     }
     robots
 }
 
-/// Cuts at the end of a line, since half a rule is another rule.
+/// Truncates at the end of a line, since half a rule is another rule.
 fn within_limit(bytes: &[u8]) -> &[u8] {
     if bytes.len() <= MAX_BYTES || is_line_end(bytes[MAX_BYTES]) {
         return &bytes[..bytes.len().min(MAX_BYTES)];
@@ -85,16 +85,10 @@ fn is_line_end(octet: u8) -> bool {
     matches!(octet, b'\n' | b'\r')
 }
 
-/// Where the lines lie. They end with LF, CR or both, even within one file.
+/// Ranges of the lines, which end with LF, CR or CRLF, even mixed.
 struct Lines<'a> {
     source: &'a [u8],
     start: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn new(source: &'a [u8]) -> Self {
-        Self { source, start: 0 }
-    }
 }
 
 impl Iterator for Lines<'_> {
@@ -115,7 +109,7 @@ fn trimmed(line: &[u8], range: Range<usize>) -> Range<usize> {
     start..start + line.trim_ascii().len()
 }
 
-/// None if the line says nothing that we know.
+/// Key and value of a line; `None` for an unknown key.
 fn key_and_value(line: &[u8]) -> Option<(Key, &[u8])> {
     let content = line.split(|&octet| octet == b'#').next().unwrap_or_default().trim_ascii();
     let with_colon = content.iter().position(|&octet| octet == b':');
@@ -124,7 +118,7 @@ fn key_and_value(line: &[u8]) -> Option<(Key, &[u8])> {
     {
         return Some((key, content[colon + 1..].trim_ascii()));
     }
-    // Some people forget the colon. What has more than two words is prose rather than a rule.
+    // A missing colon is accepted. A line of more than two words is prose, not a rule.
     let space = content.iter().position(u8::is_ascii_whitespace)?;
     let value = content[space..].trim_ascii_start();
     if value.iter().any(u8::is_ascii_whitespace) {
@@ -134,17 +128,17 @@ fn key_and_value(line: &[u8]) -> Option<(Key, &[u8])> {
 }
 
 fn key(name: &[u8]) -> Option<Key> {
-    KEYS.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes())).map(|&(_, key)| key)
+    KEYS.iter().find(|(text, _)| name.eq_ignore_ascii_case(text.as_bytes())).map(|&(_, key)| key)
 }
 
-/// What has been understood so far, and what the next line may add to.
+/// Parser state.
 #[derive(Default)]
 struct Parser {
     robots: Robots,
     seen_sitemaps: HashSet<String>,
-    /// Whether the group has a rule, so that the next `User-agent` begins another.
+    /// Whether the group has a rule, so that the next `User-agent` starts another group.
     group_is_closed: bool,
-    /// Whether the block has a delay or its group a rule, so that the next `User-agent` begins another block.
+    /// Whether the block has a delay or its group a rule, so that the next `User-agent` starts another block.
     block_is_closed: bool,
 }
 
@@ -168,8 +162,8 @@ impl Parser {
             delays.push(None);
             self.block_is_closed = false;
         }
-        let token = if is_for_all(value) { "*".to_owned() } else { product_token(value) };
-        // A line without a token names nobody, and what follows it is for nobody.
+        let token = if is_wildcard(value) { "*".to_owned() } else { product_token(value) };
+        // The rules after a line without a token apply to no agent.
         if token.is_empty() {
             return;
         }
@@ -181,7 +175,7 @@ impl Parser {
     }
 
     fn rule(&mut self, allows: bool, value: &[u8], line: usize, source: Range<usize>) {
-        // A rule before the first group is for nobody.
+        // A rule before the first group applies to no agent.
         let Some(group) = self.robots.groups.last_mut() else {
             return;
         };
@@ -209,15 +203,15 @@ impl Parser {
     }
 }
 
-/// `*`, even if more words follow.
-fn is_for_all(user_agent: &[u8]) -> bool {
+/// Whether the value is `*`, possibly with more words.
+fn is_wildcard(user_agent: &[u8]) -> bool {
     match user_agent {
         [b'*', rest @ ..] => rest.first().is_none_or(u8::is_ascii_whitespace),
         _ => false,
     }
 }
 
-/// A number of seconds, perhaps with a fraction. All else is nonsense.
+/// Seconds with an optional fraction; anything else is invalid.
 fn seconds(value: &[u8]) -> Option<Duration> {
     if !value.iter().all(|octet| octet.is_ascii_digit() || *octet == b'.') {
         return None;

@@ -1,21 +1,21 @@
-//! The path of a rule, with `*` and `$`, and how it is matched in linear time.
+//! Path pattern of a rule, with `*` and `$`, matched in linear time.
 
-use super::normal::{Address, Stars, normalise, octets, with_query_encoded};
+use super::path::{Stars, TargetPath, normalise, octets, with_query_encoded};
 
-/// The path of a rule.
+/// Path pattern of a rule.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     plain: Box<str>,
-    /// See [`Address::query_encoded`].
+    /// See [`TargetPath::query_encoded`].
     query_encoded: Option<Box<str>>,
     /// Whether it ends with `$`.
     anchored: bool,
-    /// How many octets it has, wildcards and `$` included: the more, the more specific it is.
+    /// Number of octets, with wildcards and `$`: the specificity of the rule.
     pub(super) octets: usize,
 }
 
 impl Pattern {
-    /// None if the path can match nothing: if it is empty or starts with neither `/` nor `*`.
+    /// `None` if the path can match nothing: it is empty or starts with neither `/` nor `*`.
     pub(super) fn new(path: &[u8]) -> Option<Self> {
         if !matches!(path.first(), Some(b'/' | b'*')) {
             return None;
@@ -31,28 +31,28 @@ impl Pattern {
         Some(Self { plain: plain.into_boxed_str(), query_encoded, anchored, octets })
     }
 
-    /// What it keeps.
+    /// Stored texts, to estimate memory.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.plain).chain(self.query_encoded.as_deref())
     }
 
-    pub(super) fn matches(&self, address: &Address) -> bool {
-        if matches(&self.plain, self.anchored, &address.plain) {
+    pub(super) fn matches(&self, target: &TargetPath) -> bool {
+        if matches(&self.plain, self.anchored, &target.plain) {
             return true;
         }
-        if self.query_encoded.is_none() && address.query_encoded.is_none() {
+        if self.query_encoded.is_none() && target.query_encoded.is_none() {
             return false;
         }
         matches(
             self.query_encoded.as_deref().unwrap_or(&self.plain),
             self.anchored,
-            address.query_encoded.as_deref().unwrap_or(&address.plain),
+            target.query_encoded.as_deref().unwrap_or(&target.plain),
         )
     }
 }
 
-/// Takes the literals between the wildcards from left to right, each at the first place where it fits.
-/// A later place could only leave less for those that follow, so nothing has to be tried twice.
+/// Matches the literals between the wildcards from left to right, each at its first occurrence. A later occurrence
+/// would leave less for the rest, so that no backtracking is needed.
 fn matches(pattern: &str, anchored: bool, path: &str) -> bool {
     let mut literals = pattern.split('*');
     let start = literals.next().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! From what was sent to text: decompression within the limit, and the charset.
+//! Decompression within the limit, and charset detection.
 
 use super::{MAX_BYTES, Problem};
 use encoding_rs::{Encoding, UTF_8};
 use flate2::read::MultiGzDecoder;
 use std::{borrow::Cow, io::Read};
 
-/// How far into a document its XML declaration can reach.
-const DECLARATION_BYTES: usize = 256;
+/// Maximum size of an XML declaration.
+const MAX_DECLARATION_BYTES: usize = 256;
 
 pub(super) fn decompress<'a>(bytes: &'a [u8], problems: &mut Vec<Problem>) -> Cow<'a, [u8]> {
     let sent = within_limit(bytes, problems);
@@ -14,7 +14,7 @@ pub(super) fn decompress<'a>(bytes: &'a [u8], problems: &mut Vec<Problem>) -> Co
         return Cow::Borrowed(sent);
     }
     let mut content = Vec::new();
-    // One byte more than may count, to learn whether there is more. A bomb is never unpacked further.
+    // One byte more than the limit, to detect a longer file. A decompression bomb is not unpacked further.
     let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     if let Err(error) = MultiGzDecoder::new(sent).take(limit).read_to_end(&mut content) {
         problems.push(Problem::BrokenGzip { reason: error.to_string() });
@@ -25,21 +25,21 @@ pub(super) fn decompress<'a>(bytes: &'a [u8], problems: &mut Vec<Problem>) -> Co
 }
 
 fn within_limit<'a>(bytes: &'a [u8], problems: &mut Vec<Problem>) -> &'a [u8] {
-    let Some(counting) = bytes.get(..MAX_BYTES).filter(|counting| counting.len() < bytes.len()) else {
+    let Some(start) = bytes.get(..MAX_BYTES).filter(|start| start.len() < bytes.len()) else {
         return bytes;
     };
     if !problems.contains(&Problem::TooLong) {
         problems.push(Problem::TooLong);
     }
-    counting
+    start
 }
 
-/// Sitemaps are to be UTF-8, and servers put labels on them that are wrong more often than right, so a label
-/// counts only for what is not UTF-8. A byte order mark counts before all else.
+/// Decodes the text: by a byte order mark, as UTF-8 if valid, otherwise by the charset of the content type or the XML declaration.
+/// Charset labels of UTF-8 files are ignored, since they are often wrong.
 pub(super) fn text<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Cow<'a, str> {
     let encoding = match std::str::from_utf8(bytes) {
         Ok(_) => UTF_8,
-        // The limit has cut the file, and its last character with it.
+        // The size limit cut the last character.
         Err(error) if error.error_len().is_none() && bytes.len() == MAX_BYTES => UTF_8,
         Err(_) => content_type.and_then(charset).or_else(|| declared(bytes)).unwrap_or(UTF_8),
     };
@@ -54,9 +54,9 @@ fn charset(content_type: &str) -> Option<&'static Encoding> {
     })
 }
 
-/// The encoding that an XML declaration names.
+/// Encoding of an XML declaration.
 fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
-    let start = &bytes[..bytes.len().min(DECLARATION_BYTES)];
+    let start = &bytes[..bytes.len().min(MAX_DECLARATION_BYTES)];
     let start = String::from_utf8_lossy(start.trim_ascii_start());
     let declaration = start.strip_prefix("<?xml")?.split("?>").next()?;
     let (_, after) = declaration.split_once("encoding")?;

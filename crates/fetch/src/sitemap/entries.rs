@@ -1,10 +1,10 @@
-//! The entries that are read, within the limits, and the count of those that are left out.
+//! Entries of a sitemap within the limits, and counters of the skipped ones.
 
 use super::{Entry, MAX_URL_BYTES, MAX_URLS, Problem};
 
 #[derive(Default)]
 pub(super) struct Entries {
-    kept: Vec<Entry>,
+    entries: Vec<Entry>,
     too_many: usize,
     too_long: usize,
     without_url: usize,
@@ -16,21 +16,16 @@ impl Entries {
             self.without_url += 1;
         } else if entry.loc.len() > MAX_URL_BYTES {
             self.too_long += 1;
-        } else if self.kept.len() == MAX_URLS {
+        } else if self.entries.len() == MAX_URLS {
             self.too_many += 1;
         } else {
-            self.kept.push(entry);
+            self.entries.push(entry);
         }
     }
 
-    /// Counts an entry that has no URL.
-    pub(super) fn add_without_url(&mut self) {
-        self.without_url += 1;
-    }
-
-    /// Whether there was any URL, even if it had to be left out.
+    /// Whether there was any URL, even if it was skipped.
     pub(super) fn has_urls(&self) -> bool {
-        !self.kept.is_empty() || self.too_long > 0
+        !self.entries.is_empty() || self.too_long > 0
     }
 
     pub(super) fn finish(self, problems: &mut Vec<Problem>) -> Vec<Entry> {
@@ -43,6 +38,6 @@ impl Entries {
                 problems.push(problem);
             }
         }
-        self.kept
+        self.entries
     }
 }

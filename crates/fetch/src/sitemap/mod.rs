@@ -1,40 +1,39 @@
-//! What a site would like us to fetch: sitemaps by sitemaps.org. Bytes in, URLs out; no I/O, no clock.
+//! Sitemap parser by sitemaps.org, without I/O and clock.
 //!
 //! A sitemap is an XML `urlset`, an XML `sitemapindex` that names further sitemaps, a feed (RSS or Atom) or a
-//! list of URLs in plain text, each as it is or compressed with gzip. Which it is, its content tells: file
-//! names and content types are too often wrong.
+//! list of URLs in plain text, optionally compressed with gzip. The format is detected from the content, since file
+//! names and content types are often wrong.
 //!
-//! Sitemaps are written by strangers, so what can be read counts and the rest is reported as a [`Problem`].
-//! No input makes this panic, and time and memory are bounded by the limits below. Entities that a document
-//! declares itself are never expanded; a document that declares any is refused.
+//! Whatever is readable counts, and the rest is reported as a [`Problem`]. No input causes a panic, and the limits
+//! below bound time and memory. A document that declares entities is rejected.
 
 mod decode;
 mod entries;
 mod text;
 mod xml;
 
-/// How many bytes of a file count: of what was sent, and again of what it decompresses to.
+/// Maximum size of a file, both compressed and decompressed; the rest is ignored.
 pub const MAX_BYTES: usize = 50 * 1024 * 1024;
 
-/// How many URLs of one file count.
+/// Maximum number of URLs in one file.
 pub const MAX_URLS: usize = 50_000;
 
-/// How many bytes a URL may have.
+/// Maximum size of a URL in bytes.
 pub const MAX_URL_BYTES: usize = 2048;
 
-/// How many indexes may lead to a sitemap. Whoever follows indexes has to count, since a sitemap cannot know.
+/// Maximum depth of nested indexes; the caller counts it.
 pub const MAX_DEPTH: usize = 3;
 
-/// What could be read of a sitemap.
+/// Parsed sitemap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sitemap {
-    /// The URLs that it names, in its order.
+    /// Listed URLs, in order.
     pub links: Links,
-    /// What was wrong with it.
+    /// Problems of the file.
     pub problems: Vec<Problem>,
 }
 
-/// The URLs that a sitemap names: trimmed and with entities resolved, but not otherwise checked or resolved.
+/// URLs of a sitemap, trimmed and with entities resolved, but not validated and possibly relative.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Links {
     /// Pages.
@@ -43,29 +42,29 @@ pub enum Links {
     Index(Vec<Child>),
 }
 
-/// A page that a sitemap names.
+/// Page in a sitemap.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Entry {
-    /// Its URL.
+    /// URL.
     pub loc: String,
-    /// When it last changed, as the sitemap has it: a W3C date in sitemaps and Atom, an RFC 822 date in RSS.
+    /// Date of the last change, verbatim: a W3C date in sitemaps and Atom, an RFC 822 date in RSS.
     pub lastmod: Option<String>,
-    /// How often it is said to change.
+    /// Change frequency.
     pub changefreq: Option<ChangeFrequency>,
-    /// How it is said to compare with other pages of the site, from 0 to 1.
+    /// Priority among the pages of the site, from 0 to 1.
     pub priority: Option<f32>,
 }
 
-/// A sitemap that an index names.
+/// Sitemap in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// Its URL.
+    /// URL.
     pub loc: String,
-    /// When it last changed, as the index has it.
+    /// Date of the last change, verbatim.
     pub lastmod: Option<String>,
 }
 
-/// How often a page is said to change.
+/// Change frequency of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words of the protocol")]
 pub enum ChangeFrequency {
@@ -78,66 +77,65 @@ pub enum ChangeFrequency {
     Never,
 }
 
-/// Why not all of a sitemap was read.
+/// Reason why a part of a sitemap was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The file is longer than [`MAX_BYTES`], compressed or decompressed.
-    #[error("the sitemap has more than {MAX_BYTES} bytes: what lies beyond was not read")]
+    #[error("the sitemap has more than {MAX_BYTES} bytes: the rest was not read")]
     TooLong,
     /// The compressed file is damaged.
     #[error("the gzip data of the sitemap is broken: {reason}")]
     BrokenGzip {
-        /// What the decompressor says.
+        /// Error of the decompressor.
         reason: String,
     },
     /// The document is not well-formed.
     #[error("the XML of the sitemap is broken at byte {at}: {reason}")]
     BrokenXml {
-        /// Where, counted from its first element or declaration, as UTF-8.
+        /// Position in bytes of UTF-8, from the first element or declaration.
         at: u64,
-        /// What the parser says.
+        /// Error of the parser.
         reason: String,
     },
-    /// The file names more than [`MAX_URLS`].
-    #[error("the sitemap names more than {MAX_URLS} URLs: {left_out} were left out")]
+    /// The file has more than [`MAX_URLS`] URLs.
+    #[error("the sitemap has more than {MAX_URLS} URLs: {left_out} skipped")]
     TooManyUrls {
-        /// How many were not read.
+        /// Number of skipped URLs.
         left_out: usize,
     },
-    /// Some URLs are longer than [`MAX_URL_BYTES`].
-    #[error("the sitemap names URLs of more than {MAX_URL_BYTES} bytes: {left_out} were left out")]
+    /// The file has URLs longer than [`MAX_URL_BYTES`].
+    #[error("the sitemap has URLs of more than {MAX_URL_BYTES} bytes: {left_out} skipped")]
     LongUrls {
-        /// How many.
+        /// Number of skipped entries.
         left_out: usize,
     },
-    /// Some entries, or lines of a list, have no URL.
-    #[error("the sitemap has entries without a URL: {left_out} were left out")]
+    /// The file has entries or lines without a URL.
+    #[error("the sitemap has entries without a URL: {left_out} skipped")]
     NoUrl {
-        /// How many.
+        /// Number of skipped entries.
         left_out: usize,
     },
 }
 
-/// Why nothing of a sitemap was read.
+/// Reason why a sitemap was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SitemapError {
-    /// It is something else, such as the page that a site shows for what it does not have.
+    /// The file is something else, such as an error page.
     #[error("expected a urlset, a sitemapindex, a feed or a list of URLs, but found {found}")]
     NotASitemap {
-        /// What it is.
+        /// Detected content.
         found: String,
     },
-    /// It declares entities, which sitemaps have no use for and bombs are made of.
+    /// The document declares entities, which sitemaps do not need and entity bombs do.
     #[error("the sitemap declares entities of its own: expected a document without `<!ENTITY`")]
     DeclaresEntities,
-    /// It is broken before the first thing that could count.
+    /// The file is broken before its first URL.
     #[error("nothing of the sitemap could be read: {0}")]
     Unreadable(Problem),
 }
 
 impl Sitemap {
-    /// Reads a sitemap. The content type, if the server sent one, tells the charset of a file that is not
-    /// UTF-8, and nothing else.
+    /// Parses a sitemap. The content type only gives the charset of a file that is not UTF-8.
     pub fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Self, SitemapError> {
         let mut problems = Vec::new();
         let bytes = decode::decompress(bytes, &mut problems);
@@ -150,7 +148,7 @@ impl Sitemap {
         };
         match result {
             Ok(links) => Ok(Self { links, problems }),
-            // What is broken looks like something else; the cause says more.
+            // A broken file looks like something else; the cause is the better error.
             Err(SitemapError::NotASitemap { .. }) if !problems.is_empty() => {
                 Err(SitemapError::Unreadable(problems.swap_remove(0)))
             }
@@ -158,7 +156,7 @@ impl Sitemap {
         }
     }
 
-    /// Whether there is more in the file than was read.
+    /// Whether the end of the file was not read.
     pub fn truncated(&self) -> bool {
         self.problems.iter().any(|problem| match problem {
             Problem::TooLong
@@ -171,7 +169,7 @@ impl Sitemap {
 }
 
 impl ChangeFrequency {
-    /// None if it is not one of the protocol's words.
+    /// Parses a word of the protocol.
     fn from_word(word: &str) -> Option<Self> {
         [
             ("always", Self::Always),
@@ -183,6 +181,6 @@ impl ChangeFrequency {
             ("never", Self::Never),
         ]
         .into_iter()
-        .find_map(|(known, frequency)| word.eq_ignore_ascii_case(known).then_some(frequency))
+        .find_map(|(text, frequency)| word.eq_ignore_ascii_case(text).then_some(frequency))
     }
 }

@@ -1,19 +1,16 @@
-//! Sitemaps in plain text: a URL on each line.
+//! Plain-text sitemaps: one URL per line.
 
 use super::{Entry, Links, Problem, SitemapError, entries::Entries};
 
 pub(super) fn links(document: &str, problems: &mut Vec<Problem>) -> Result<Links, SitemapError> {
     let mut entries = Entries::default();
-    let whole = if problems.is_empty() { document } else { whole_lines(document) };
-    let lines = whole.split('\n').flat_map(|line| line.split('\r'));
+    let text = if problems.is_empty() { document } else { complete_lines(document) };
+    let lines = text.split('\n').flat_map(|line| line.split('\r'));
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
-        if is_url(line) {
-            entries.add(Entry { loc: line.to_owned(), ..Entry::default() });
-        } else {
-            entries.add_without_url();
-        }
+        let loc = if is_url(line) { line.to_owned() } else { String::new() };
+        entries.add(Entry { loc, ..Entry::default() });
     }
-    // Any text is a list of lines; without a URL it is not a list of URLs.
+    // Text without any URL is no sitemap.
     if !entries.has_urls() {
         let found = if document.is_empty() { "nothing" } else { "text without a URL on a line of its own" };
         return Err(SitemapError::NotASitemap { found: found.to_owned() });
@@ -21,8 +18,8 @@ pub(super) fn links(document: &str, problems: &mut Vec<Problem>) -> Result<Links
     Ok(Links::Urls(entries.finish(problems)))
 }
 
-/// Where a list has been cut, its last line would be the URL of another page.
-fn whole_lines(document: &str) -> &str {
+/// Drops the last line of a truncated list, which would be the URL of another page.
+fn complete_lines(document: &str) -> &str {
     document.rfind(['\n', '\r']).map_or("", |end| &document[..end])
 }
 

@@ -1,7 +1,7 @@
-//! Sitemaps in XML: `urlset`, `sitemapindex`, RSS and Atom.
+//! XML sitemaps: `urlset`, `sitemapindex`, RSS and Atom.
 //!
-//! Elements are known by their names without prefixes, since authors leave namespaces out or misspell them.
-//! What an extension brings, such as `image:loc`, is told apart by having another prefix than its entry.
+//! Elements are matched by local name, since authors omit or misspell namespaces. Elements of extensions, such as
+//! `image:loc`, have another prefix than their entry.
 
 use super::{ChangeFrequency, Child, Entry, Links, Problem, SitemapError, entries::Entries};
 use quick_xml::{
@@ -11,37 +11,37 @@ use quick_xml::{
     name::QName,
 };
 
-/// How deep elements may be nested. Sitemaps need four levels, pages in feeds some more.
+/// Maximum nesting of elements. Sitemaps need four levels, HTML in feeds some more.
 const MAX_NESTING: usize = 256;
 
-/// How much of a name or a message of a document is repeated in ours.
+/// Maximum length of quotes from a document in messages.
 const MAX_QUOTED: usize = 100;
 
 pub(super) fn links(document: &str, problems: &mut Vec<Problem>) -> Result<Links, SitemapError> {
     let mut reader = Reader::from_str(document);
     let config = reader.config_mut();
     config.expand_empty_elements = true;
-    // A bare `&` in a URL is the most common mistake of all, and what it means is clear.
+    // A bare `&` in a URL is the most common mistake, and unambiguous.
     config.allow_dangling_amp = true;
 
-    let mut walk = Walk::default();
+    let mut parser = Parser::default();
     let broken = loop {
         match reader.read_event() {
             Ok(Event::Start(tag)) => {
-                walk.start(&tag)?;
-                if walk.depth > MAX_NESTING {
+                parser.start(&tag)?;
+                if parser.depth > MAX_NESTING {
                     let reason = format!("elements are nested more than {MAX_NESTING} deep");
                     break Some(Problem::BrokenXml { at: reader.buffer_position(), reason });
                 }
             }
-            Ok(Event::End(_)) => walk.end(),
-            Ok(Event::Text(text)) => walk.text(&text),
-            Ok(Event::CData(text)) => walk.text(&text),
-            Ok(Event::GeneralRef(reference)) => walk.reference(&reference),
+            Ok(Event::End(_)) => parser.end(),
+            Ok(Event::Text(text)) => parser.text(&text),
+            Ok(Event::CData(text)) => parser.text(&text),
+            Ok(Event::GeneralRef(reference)) => parser.reference(&reference),
             Ok(Event::DocType(doctype)) if declares_entities(&doctype) => {
                 return Err(SitemapError::DeclaresEntities);
             }
-            Ok(Event::Eof) if walk.depth > 0 => {
+            Ok(Event::Eof) if parser.depth > 0 => {
                 let reason = "the document ends within an element".to_owned();
                 break Some(Problem::BrokenXml { at: reader.buffer_position(), reason });
             }
@@ -54,10 +54,10 @@ pub(super) fn links(document: &str, problems: &mut Vec<Problem>) -> Result<Links
         }
     };
     problems.extend(broken);
-    walk.finish(problems)
+    parser.finish(problems)
 }
 
-/// What the root element makes of a document.
+/// Document type, by the root element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     UrlSet,
@@ -71,7 +71,7 @@ impl Kind {
         match name.to_ascii_lowercase().as_str() {
             "urlset" => Some(Self::UrlSet),
             "sitemapindex" => Some(Self::Index),
-            // The second is the root of RSS 1.0.
+            // `rdf` is the root of RSS 1.0.
             "rss" | "rdf" => Some(Self::Rss),
             "feed" => Some(Self::Atom),
             _ => None,
@@ -99,7 +99,7 @@ impl Kind {
             Self::Rss => &[("link", Field::Loc), ("pubDate", Field::LastMod)],
             Self::Atom => &[("updated", Field::LastMod)],
         };
-        fields.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|&(_, field)| field)
+        fields.iter().find(|(text, _)| name.eq_ignore_ascii_case(text)).map(|&(_, field)| field)
     }
 }
 
@@ -111,16 +111,16 @@ enum Field {
     Priority,
 }
 
-/// Where in the document we are, and what has been read so far.
+/// Position in the document and the entries so far.
 #[derive(Default)]
-struct Walk {
+struct Parser {
     depth: usize,
     kind: Option<Kind>,
     entry: Option<OpenEntry>,
     entries: Entries,
 }
 
-/// An entry whose end has not been seen.
+/// Entry whose end tag has not been read.
 struct OpenEntry {
     depth: usize,
     prefix: String,
@@ -129,7 +129,7 @@ struct OpenEntry {
     entry: Entry,
 }
 
-impl Walk {
+impl Parser {
     fn start(&mut self, tag: &BytesStart<'_>) -> Result<(), SitemapError> {
         self.depth += 1;
         let qualified = tag.name();
@@ -192,13 +192,13 @@ impl Walk {
         }
         match resolve_predefined_entity(reference) {
             Some(text) => self.text(text),
-            // `?a=1&b=2;` is a URL with a bare `&` rather than one with the entity `b=2`.
+            // `?a=1&b=2;` is a URL with a bare `&`, not one with the entity `b=2`.
             None => self.text(&format!("&{};", &**reference)),
         }
     }
 
     fn finish(mut self, problems: &mut Vec<Problem>) -> Result<Links, SitemapError> {
-        // What is broken within an entry but behind its URL has not broken the URL.
+        // An entry that is broken after its URL still counts.
         if let Some(open) = self.entry.take_if(|open| !open.entry.loc.is_empty()) {
             self.entries.add(open.entry);
         }
@@ -217,7 +217,7 @@ impl Walk {
 }
 
 impl OpenEntry {
-    /// Of a field that is given twice the first counts.
+    /// Stores a field; the first of duplicates counts.
     fn end_field(&mut self) {
         let Some(field) = self.field.take() else {
             return;
@@ -247,22 +247,22 @@ fn prefix(name: QName<'_>) -> &str {
     name.prefix().map_or("", |prefix| prefix.into_inner())
 }
 
-/// The address of an Atom link, if it leads to the page that the entry is about.
+/// `href` of an Atom link with `rel="alternate"` or none.
 fn alternate(link: &BytesStart<'_>) -> Option<String> {
-    let mut address = None;
+    let mut href = None;
     for attribute in link.attributes().with_checks(false).flatten() {
         let value = || match attribute.normalized_value(XmlVersion::Implicit1_0) {
             Ok(value) => value.trim().to_owned(),
-            // A bare `&`: the value as it stands.
+            // A bare `&`: the value verbatim.
             Err(_) => attribute.value.trim().to_owned(),
         };
         match attribute.key.as_ref() {
             "rel" if value() != "alternate" => return None,
-            "href" => address = Some(value()),
+            "href" => href = Some(value()),
             _ => {}
         }
     }
-    address
+    href
 }
 
 fn declares_entities(doctype: &str) -> bool {

@@ -1,18 +1,12 @@
-//! Bodies without end, bombs, lies about length and chunks, slow drips, and wrong encodings.
+//! Hostile bodies: endless, decompression bombs, wrong lengths and chunks, slow drips, wrong encodings.
 
 use crate::{
-    server::{Server, for_ever, page, request as read_request},
+    server::{Server, dripping_body, encoded, endless_body, endlessly, gzip, page, request as read_request},
     setup::{expect, fetch, limits},
 };
 use crawlway_fetch::Code;
-use std::{io::Write, time::Duration};
+use std::io::Write;
 use tokio::io::AsyncWriteExt;
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
-}
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
@@ -26,12 +20,8 @@ fn deflate(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-async fn encoded(encoding: &str, body: &[u8]) -> Server {
-    Server::saying(page("200 OK", &format!("content-encoding: {encoding}\r\n"), body)).await
-}
-
 #[tokio::test]
-async fn every_encoding_is_undone() {
+async fn every_encoding_is_decoded() {
     let text = "polite ".repeat(1000).into_bytes();
     let brotli = {
         let mut out = Vec::new();
@@ -59,7 +49,7 @@ async fn every_encoding_is_undone() {
 }
 
 #[tokio::test]
-async fn encodings_that_lie_or_are_unknown() {
+async fn wrong_and_unknown_encodings() {
     for (encoding, body) in [
         ("gzip", &b"not gzip at all"[..]),
         ("br", b"\xff\xff\xff\xff not brotli"),
@@ -93,63 +83,50 @@ async fn decompression_bombs_also_nested() {
 }
 
 #[tokio::test]
-async fn an_endless_body_and_one_that_is_announced_too_large() {
-    let endless = Server::start(|mut stream| async move {
-        read_request(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
-        for_ever(&mut stream, &[b'x'; 16 << 10]).await;
-    })
-    .await;
-    expect(fetch(&endless.url("/")).await, Code::BodyTooLarge);
+async fn endless_and_too_large_bodies() {
+    expect(fetch(&endless_body().await.url("/")).await, Code::BodyTooLarge);
     let chunked = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
-        for_ever(&mut stream, &format!("28\r\n{}\r\n", "hello".repeat(8)).repeat(1000).into_bytes()).await;
+        endlessly(&mut stream, &format!("28\r\n{}\r\n", "hello".repeat(8)).repeat(1000).into_bytes()).await;
     })
     .await;
     expect(fetch(&chunked.url("/")).await, Code::BodyTooLarge);
-    let announced = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
+    let announced = Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
     expect(fetch(&announced.url("/")).await, Code::BodyTooLarge);
 }
 
 #[tokio::test]
 async fn a_body_that_drips() {
-    let server = Server::start(|mut stream| async move {
-        read_request(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
-        while stream.write_all(b"x").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-    expect(fetch(&server.url("/")).await, Code::TimeoutTotal);
+    expect(fetch(&dripping_body().await.url("/")).await, Code::TimeoutTotal);
 }
 
 #[tokio::test]
-async fn lengths_and_chunks_that_lie() {
-    let short = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await;
+async fn wrong_lengths_and_chunks() {
+    let short = Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly this").await;
     expect(fetch(&short.url("/")).await, Code::HttpLength);
     let unfinished =
-        Server::saying("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\nonly this").await;
+        Server::replying("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\nonly this").await;
     expect(fetch(&unfinished.url("/")).await, Code::HttpLength);
     for chunks in
         ["zz\r\nhello\r\n0\r\n\r\n", "5\r\nhello!!\r\n0\r\n\r\n", "ffffffffffffffffff\r\nx\r\n0\r\n\r\n"]
     {
         let server =
-            Server::saying(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")).await;
-        let error = fetch(&server.url("/")).await.expect_err("chunks that lie");
+            Server::replying(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")).await;
+        let error = fetch(&server.url("/")).await.expect_err("malformed chunks");
         assert_eq!(error.code, Code::HttpProtocol, "{error}");
     }
-    // Two lengths that disagree could smuggle something past somebody.
-    let two = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 7\r\n\r\nhello").await;
+    // Two different lengths allow response smuggling.
+    let two =
+        Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 7\r\n\r\nhello").await;
     expect(fetch(&two.url("/")).await, Code::HttpProtocol);
-    // What is longer than its length is cut, and the connection not used again.
-    let long = Server::saying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more").await;
+    // A body beyond its length is truncated, and the connection is not pooled.
+    let long = Server::replying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more").await;
     assert_eq!(&*fetch(&long.url("/")).await.expect("the part that was announced").body, b"hello");
 }
 
 #[tokio::test]
-async fn charsets_that_lie_do_not_break_the_page() {
+async fn wrong_charsets_do_not_break_the_page() {
     let html = "<title>Größe</title><p>naïve café</p>";
     let (latin1, _, _) = encoding_rs::WINDOWS_1252.encode(html);
     for (charset, bytes) in [
@@ -158,9 +135,12 @@ async fn charsets_that_lie_do_not_break_the_page() {
         ("klingon", html.as_bytes()),
         ("utf-16", html.as_bytes()),
     ] {
-        let server =
-            Server::saying(page("200 OK", &format!("content-type: text/html; charset={charset}\r\n"), bytes))
-                .await;
+        let server = Server::replying(page(
+            "200 OK",
+            &format!("content-type: text/html; charset={charset}\r\n"),
+            bytes,
+        ))
+        .await;
         let fetched = fetch(&server.url("/")).await.expect("any bytes are a body");
         let page = crawlway_content::parse_bytes(
             &fetched.body,
@@ -168,11 +148,11 @@ async fn charsets_that_lie_do_not_break_the_page() {
             &fetched.url,
             &Default::default(),
         );
-        assert_eq!(&*fetched.body, bytes, "{charset}: the body is as it was sent, whatever it is called");
+        assert_eq!(&*fetched.body, bytes, "{charset}: the body is not changed");
         match charset {
-            // Nobody knows it, so it is found out.
+            // Unknown label: the charset is detected.
             "klingon" => assert_eq!((page.title.as_str(), page.text.contains("naïve café")), ("Größe", true)),
-            // Taken at its word, and read as far as that goes.
+            // Wrong label: decoded with it.
             "utf-8" | "iso-8859-1" => assert!(page.text.contains("caf"), "{charset}: {}", page.text),
             _ => {}
         }

@@ -1,9 +1,9 @@
-//! Answers in far more pieces than they have content: each piece costs us something and the server next to nothing.
+//! Floods: responses with many frames and next to no content.
 
 use crate::{
-    certificates::{Authority, trusting},
-    server::{Server, for_ever, page, request as read_request},
+    server::{Server, endlessly, page, request as read_request},
     setup::{fetch, request, within},
+    tls::{Authority, trusting},
 };
 use crawlway_fetch::{FetchError, Fetched};
 use std::time::Duration;
@@ -19,29 +19,29 @@ fn expect_flood(result: Result<Fetched, FetchError>) {
 }
 
 #[tokio::test]
-async fn chunks_of_one_byte_without_end() {
+async fn endless_chunks_of_one_byte() {
     let server = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(CHUNKED).await;
-        for_ever(&mut stream, &b"1\r\nx\r\n".repeat(1000)).await;
+        endlessly(&mut stream, &b"1\r\nx\r\n".repeat(1000)).await;
     })
     .await;
     expect_flood(fetch(&server.url("/")).await);
 }
 
 #[tokio::test]
-async fn a_chunk_whose_length_never_ends() {
+async fn an_endless_chunk_length() {
     let server = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(CHUNKED).await;
-        for_ever(&mut stream, &[b'0'; 4096]).await;
+        endlessly(&mut stream, &[b'0'; 4096]).await;
     })
     .await;
     expect_flood(fetch(&server.url("/")).await);
 }
 
 #[tokio::test]
-async fn a_page_in_many_small_chunks_is_a_page() {
+async fn a_page_in_many_small_chunks() {
     let server = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(CHUNKED).await;
@@ -53,7 +53,7 @@ async fn a_page_in_many_small_chunks_is_a_page() {
 }
 
 #[tokio::test]
-async fn a_slow_site_that_sends_byte_by_byte_is_waited_for() {
+async fn a_slow_site_that_sends_byte_by_byte() {
     let server = Server::start(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(CHUNKED).await;
@@ -68,11 +68,11 @@ async fn a_slow_site_that_sends_byte_by_byte_is_waited_for() {
 }
 
 #[tokio::test]
-async fn informational_answers_without_end() {
+async fn endless_informational_responses() {
     for piece in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"] {
         let server = Server::start(move |mut stream| async move {
             read_request(&mut stream).await;
-            for_ever(&mut stream, piece.repeat(1000).as_bytes()).await;
+            endlessly(&mut stream, piece.repeat(1000).as_bytes()).await;
         })
         .await;
         expect_flood(fetch(&server.url("/")).await);
@@ -80,14 +80,14 @@ async fn informational_answers_without_end() {
 }
 
 #[tokio::test]
-async fn a_few_informational_answers_come_before_the_page() {
+async fn a_few_informational_responses_before_the_page() {
     let mut answer = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n".repeat(20).into_bytes();
     answer.extend(page("200 OK", "", b"page"));
-    let server = Server::saying(answer).await;
+    let server = Server::replying(answer).await;
     assert_eq!(&*fetch(&server.url("/")).await.expect("a page").body, b"page");
 }
 
-/// A frame of HTTP/2.
+/// HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short payload").to_be_bytes();
     let mut frame = length[1..].to_vec();
@@ -98,7 +98,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Reads the preface and frames up to the head of a request.
-async fn hear_request(from: &mut (impl AsyncRead + Unpin)) -> Option<()> {
+async fn read_http2_request(from: &mut (impl AsyncRead + Unpin)) -> Option<()> {
     let mut preface = [0; 24];
     from.read_exact(&mut preface).await.ok()?;
     loop {
@@ -112,22 +112,22 @@ async fn hear_request(from: &mut (impl AsyncRead + Unpin)) -> Option<()> {
     }
 }
 
-/// A server that sends this for ever, once HTTP/2 is agreed on and a request has come.
-async fn over_http2(first: Vec<u8>, for_ever_then: Vec<u8>) -> Result<Fetched, FetchError> {
+/// Fetch from an HTTP/2 server that replies with `first`, and then with `repeated` without end.
+async fn over_http2(first: Vec<u8>, repeated: Vec<u8>) -> Result<Fetched, FetchError> {
     let authority = Authority::new("ours");
-    let acceptor = TlsAcceptor::from(authority.signs("good.test", 4000, &[b"h2"]));
+    let acceptor = TlsAcceptor::from(authority.sign("good.test", 4000, &[b"h2"]));
     let server = Server::start(move |stream| {
-        let (acceptor, first, then) = (acceptor.clone(), first.clone(), for_ever_then.repeat(1000));
+        let (acceptor, first, then) = (acceptor.clone(), first.clone(), repeated.repeat(1000));
         async move {
             let Ok(stream) = acceptor.accept(stream).await else { return };
             let (mut from, mut to) = tokio::io::split(stream);
-            if hear_request(&mut from).await.is_none() {
+            if read_http2_request(&mut from).await.is_none() {
                 return;
             }
             tokio::spawn(async move { drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await) });
             let _ = to.write_all(&frame(4, 0, 0, &[])).await;
             let _ = to.write_all(&first).await;
-            for_ever(&mut to, &then).await;
+            endlessly(&mut to, &then).await;
         }
     })
     .await;
@@ -139,17 +139,17 @@ async fn over_http2(first: Vec<u8>, for_ever_then: Vec<u8>) -> Result<Fetched, F
 }
 
 #[tokio::test]
-async fn pings_and_empty_frames_without_end_over_http2() {
-    // Status 200, which is entry 8 of the static table; the head alone, more is to come.
+async fn endless_pings_and_empty_frames_over_http2() {
+    // Status 200, entry 8 of the static table, without the end of the stream.
     let head = frame(1, 4, 1, &[0x88]);
     expect_flood(over_http2(Vec::new(), frame(6, 0, 0, &[0; 8])).await);
     expect_flood(over_http2(head.clone(), frame(6, 0, 0, &[0; 8])).await);
-    // Frames of a body without a byte are few before HTTP/2 itself breaks it off, and does not say why.
+    // HTTP/2 itself ends a stream of empty data frames, with another error.
     over_http2(head, frame(0, 0, 1, &[])).await.expect_err("a flood");
 }
 
 #[tokio::test]
-async fn informational_answers_without_end_over_http2() {
+async fn endless_informational_responses_over_http2() {
     // `:status: 103`, by the name of entry 8 of the static table.
     expect_flood(over_http2(Vec::new(), frame(1, 4, 1, &[0x08, 3, b'1', b'0', b'3'])).await);
 }

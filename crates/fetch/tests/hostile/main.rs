@@ -1,15 +1,15 @@
-//! Every hostile server has its code and its time bound; an ordinary one is served in full.
+//! Hostile servers: every fetch ends in time with a stable error code.
 
-mod answers;
 mod bodies;
-mod certificates;
 mod floods;
-mod guard;
-mod ledger;
 mod politeness;
+mod recording;
 mod redirects;
-mod rules;
+mod responses;
+mod robots;
 mod server;
 mod setup;
 mod sitemaps;
-mod times;
+mod ssrf;
+mod timeouts;
+mod tls;

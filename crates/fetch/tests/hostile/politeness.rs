@@ -1,8 +1,8 @@
-//! Politeness: every request passes the gate, and a server never sees more than it was promised.
+//! Rate limiting: every request has a permit, and no server sees more than its limits allow.
 
 use crate::{
-    ledger::{Ledger, Recording},
-    server::{Server, page},
+    recording::{RecordingLimiter, RequestRecorder},
+    server::{Server, page, silent},
     setup::{expect, fetcher, request, setup, within},
 };
 use crawlway_fetch::{Code, Fetcher, Request, Waiting};
@@ -16,24 +16,24 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-fn with_gate(gate: Arc<dyn Gate>) -> Fetcher {
+fn with_limiter(gate: Arc<dyn Gate>) -> Fetcher {
     Fetcher::new(crawlway_fetch::Setup { gate, ..setup() }).expect("a fetcher")
 }
 
-/// A fetcher whose gate has this policy and a clock moved by hand.
-fn by_hand(policy: Policy) -> (Fetcher, Arc<ManualClock>) {
+/// Fetcher whose rate limiter has this policy and a manual clock.
+fn with_policy(policy: Policy) -> (Fetcher, Arc<ManualClock>) {
     let clock = ManualClock::at(Timestamp::now());
     let options = GateOptions { policy, clock: Clock::Manual(clock.clone()), seed: Some(1), directory: None };
-    (with_gate(Arc::new(EmbeddedGate::open(options).expect("a gate"))), clock)
+    (with_limiter(Arc::new(EmbeddedGate::open(options).expect("a rate limiter"))), clock)
 }
 
-fn elsewhere(url: &str) -> Request {
+fn deferred(url: &str) -> Request {
     Request { waiting: Waiting::Elsewhere, ..request(url) }
 }
 
 #[tokio::test]
-async fn every_request_passes_the_gate_of_its_host() {
-    let server = Server::hearing(|head| {
+async fn every_request_has_a_permit_of_its_host() {
+    let server = Server::by_head(|head| {
         let port = head.split("host: ").nth(1).and_then(|rest| rest.split(['\r', ':']).nth(1)).unwrap_or("");
         match head.split_whitespace().nth(1) {
             Some("/a") => page("302 Found", "location: /b\r\n", b""),
@@ -45,32 +45,32 @@ async fn every_request_passes_the_gate_of_its_host() {
         }
     })
     .await;
-    let gate = Arc::new(Recording::open());
-    let fetcher = with_gate(gate.clone());
+    let gate = Arc::new(RecordingLimiter::unlimited());
+    let fetcher = with_limiter(gate.clone());
     let port = server.address.port();
     let mut request = request(&format!("http://first.test:{port}/a"));
     request.robots = true;
     within(&fetcher, &request).await.expect("a page");
     let (first, second) = ("first.test", "second.test");
-    // robots.txt and where it redirects, the page and where it redirects, then the other host's.
+    // robots.txt with its redirect, the page with its redirect, then both of the other host.
     let expected = [first, first, first, first, second, second];
-    assert_eq!(gate.went(), expected);
+    assert_eq!(gate.groups(), expected);
     assert_eq!(gate.finished(), vec![Outcome::Success; 6]);
 
-    // A group of the request's own holds for its host only.
+    // The group of a request applies to its own host only.
     request.group = Some(Group::new("platform").expect("a group"));
     within(&fetcher, &request).await.expect("a page");
-    assert_eq!(gate.went()[6..], ["platform", "platform", second]);
+    assert_eq!(gate.groups()[6..], ["platform", "platform", second]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_never_sees_more_at_a_time_or_sooner_than_promised() {
+async fn concurrency_and_minimum_delay_hold_at_the_server() {
     let gap = Duration::from_millis(30);
     for in_flight in [1, 3] {
-        let ledger = Ledger::new();
-        let server = ledger.server(Duration::from_millis(20)).await;
-        let gate = Arc::new(Recording::holding());
-        let fetcher = Arc::new(with_gate(gate.clone()));
+        let recorder = RequestRecorder::new();
+        let server = recorder.server(Duration::from_millis(20)).await;
+        let gate = Arc::new(RecordingLimiter::enforcing());
+        let fetcher = Arc::new(with_limiter(gate.clone()));
         let mut tasks = Vec::new();
         for number in 0..50 {
             let host = format!("host-{}.test", number % 3);
@@ -82,24 +82,25 @@ async fn a_server_never_sees_more_at_a_time_or_sooner_than_promised() {
         for task in tasks {
             task.await.expect("no panic").expect("a page");
         }
-        let passed = gate.passed();
+        let granted = gate.granted();
         for host in ["host-0.test", "host-1.test", "host-2.test"] {
-            let visits = ledger.of(host);
-            assert!(visits.len() >= 16);
-            for visit in &visits {
-                let open = visits.iter().filter(|other| other.0 <= visit.0 && other.1 > visit.0).count();
-                assert!(open <= in_flight as usize, "{host}: {open} at a time");
+            let requests = recorder.of(host);
+            assert!(requests.len() >= 16);
+            for request in &requests {
+                let open =
+                    requests.iter().filter(|other| other.0 <= request.0 && other.1 > request.0).count();
+                assert!(open <= in_flight as usize, "{host}: {open} concurrent requests");
             }
-            // From end to start as the server saw it; the gate's clock has whole milliseconds.
-            for pair in visits.windows(2).filter(|_| in_flight == 1) {
+            // Delay from end to start at the server; the limiter's clock has whole milliseconds.
+            for pair in requests.windows(2).filter(|_| in_flight == 1) {
                 let since = pair[1].0 - pair[0].1;
-                assert!(since + Duration::from_millis(2) >= gap, "{host}: only {since:?} between two");
+                assert!(since + Duration::from_millis(2) >= gap, "{host}: a delay of {since:?}");
             }
-            // From start to start by the gate's own clock, since a server sees a start some time later.
+            // Delay from start to start by the limiter's clock, since the server sees a start some time later.
             let mut starts: Vec<_> =
-                passed.iter().filter(|passed| passed.group == host).map(|passed| passed.at).collect();
+                granted.iter().filter(|granted| granted.group == host).map(|granted| granted.at).collect();
             starts.sort();
-            assert_eq!(starts.len(), visits.len(), "whoever came had passed the gate");
+            assert_eq!(starts.len(), requests.len(), "every request had a permit");
             for pair in starts.windows(2) {
                 assert!(pair[1].since(pair[0]) >= gap, "{host}: {pair:?}");
             }
@@ -108,37 +109,37 @@ async fn a_server_never_sees_more_at_a_time_or_sooner_than_promised() {
 }
 
 #[tokio::test]
-async fn who_waits_elsewhere_is_told_when_and_then_goes() {
-    let server = Server::answering(|_| page("200 OK", "", b"ok")).await;
-    let (fetcher, clock) = by_hand(Policy::default());
+async fn a_deferred_request_has_its_slot() {
+    let server = Server::by_path(|_| page("200 OK", "", b"ok")).await;
+    let (fetcher, clock) = with_policy(Policy::default());
     let pace = gate::Limits::one_at_a_time(Duration::from_secs(10));
     let requests: Vec<Request> =
-        (0..3).map(|n| Request { pace, ..elsewhere(&server.url(&format!("/{n}"))) }).collect();
-    within(&fetcher, &requests[0]).await.expect("the first goes at once");
+        (0..3).map(|n| Request { pace, ..deferred(&server.url(&format!("/{n}"))) }).collect();
+    within(&fetcher, &requests[0]).await.expect("the first has a permit at once");
     let mut slots = Vec::new();
     for request in &requests[1..] {
         let error = expect(within(&fetcher, request).await, Code::GateWait);
         let slot = error.not_before.expect("a slot");
-        assert!(slot >= clock.now() + Duration::from_secs(10), "a gap from now at the earliest");
-        // Asking again changes nothing.
+        assert!(slot >= clock.now() + Duration::from_secs(10), "the minimum delay from now");
+        // Another attempt keeps the slot.
         assert_eq!(expect(within(&fetcher, request).await, Code::GateWait).not_before, Some(slot));
         slots.push(slot);
     }
-    assert!(slots[1] >= slots[0] + Duration::from_secs(10), "slots are a gap apart");
+    assert!(slots[1] >= slots[0] + Duration::from_secs(10), "the minimum delay between slots");
     for (request, slot) in requests[1..].iter().zip(slots) {
         clock.set(slot);
-        within(&fetcher, request).await.expect("goes at its slot");
+        within(&fetcher, request).await.expect("a permit at its slot");
     }
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_is_told_instead_of_waited() {
-    let server = Server::answering(|_| page("200 OK", "", b"ok")).await;
+async fn a_wait_beyond_the_maximum_fails_at_once() {
+    let server = Server::by_path(|_| page("200 OK", "", b"ok")).await;
     let fetcher = fetcher();
     let mut request = request(&server.url("/"));
     request.pace = gate::Limits::one_at_a_time(Duration::from_secs(3600));
     request.waiting = Waiting::Here { at_most: Duration::from_millis(50) };
-    within(&fetcher, &request).await.expect("the first goes");
+    within(&fetcher, &request).await.expect("the first has a permit");
     let error = expect(within(&fetcher, &request).await, Code::GateWait);
     assert!(error.not_before.is_some() && error.detail.contains("127.0.0.1"), "{error}");
 }
@@ -152,14 +153,14 @@ async fn too_many_requests_with_retry_after_in_seconds_and_as_a_date() {
         ("503 Busy", "60".to_owned(), Code::Blocked503, 60),
     ] {
         let answer = page(status, &format!("retry-after: {after}\r\n"), b"");
-        let server = Server::answering(move |_| answer.clone()).await;
-        let (fetcher, clock) = by_hand(Policy::default());
+        let server = Server::by_path(move |_| answer.clone()).await;
+        let (fetcher, clock) = with_policy(Policy::default());
         let before = Timestamp::now();
-        let error = expect(within(&fetcher, &elsewhere(&server.url("/"))).await, code);
+        let error = expect(within(&fetcher, &deferred(&server.url("/"))).await, code);
         let at_least = Duration::from_secs(at_least);
         assert!(error.not_before.expect("a time") >= before + at_least, "{error:?}");
-        // Nobody else asks either, until then.
-        let other = elsewhere(&server.url("/other"));
+        // Other requests of the host wait too.
+        let other = deferred(&server.url("/other"));
         let error = expect(within(&fetcher, &other).await, Code::GateWait);
         assert!(error.not_before.expect("a time") >= clock.now() + at_least, "{error:?}");
         assert_eq!(server.connections.load(Ordering::SeqCst), 1);
@@ -175,21 +176,21 @@ async fn challenges_are_blocks() {
         page("200 OK", "content-type: text/html\r\n", body),
         page("200 OK", "cf-mitigated: challenge\r\n", b""),
     ] {
-        let server = Server::answering(move |_| answer.clone()).await;
+        let server = Server::by_path(move |_| answer.clone()).await;
         expect(within(&fetcher(), &request(&server.url("/"))).await, Code::BlockedChallenge);
     }
 }
 
 #[tokio::test]
-async fn failures_back_off_and_then_open_the_breaker() {
+async fn failures_cause_back_off_and_then_open_the_circuit_breaker() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
     let policy = Policy {
         back_off: BackOff { jitter_percent: 0, ..BackOff::default() },
         breaker: Some(Breaker { failures: 3, ..Breaker::default() }),
         ..Policy::default()
     };
-    let (fetcher, clock) = by_hand(policy.clone());
-    let request = elsewhere(&format!("http://{free}/"));
+    let (fetcher, clock) = with_policy(policy.clone());
+    let request = deferred(&format!("http://{free}/"));
     for wait in [5, 10] {
         expect(within(&fetcher, &request).await, Code::Refused);
         let error = expect(within(&fetcher, &request).await, Code::GateWait);
@@ -201,27 +202,23 @@ async fn failures_back_off_and_then_open_the_breaker() {
     expect(within(&fetcher, &request).await, Code::Refused);
     let error = expect(within(&fetcher, &request).await, Code::GateOpen);
     assert!(error.not_before.expect("a time") >= clock.now() + policy.breaker.expect("one").cool_down);
-    // Half open: one probe goes, and when it succeeds so does everyone.
+    // Half open: one probe, and after its success all requests.
     let server = Server::on(&free.to_string(), |_| page("200 OK", "", b"back")).await;
     clock.set(error.not_before.expect("a time"));
     within(&fetcher, &request).await.expect("the probe");
-    within(&fetcher, &elsewhere(&server.url("/other"))).await.expect("everyone else");
+    within(&fetcher, &deferred(&server.url("/other"))).await.expect("other requests");
 }
 
 #[tokio::test]
-async fn a_fetch_that_is_given_up_frees_its_turn() {
-    let server = Server::start(|stream| async move {
-        let _open = stream;
-        std::future::pending::<()>().await;
-    })
-    .await;
-    let gate = Arc::new(EmbeddedGate::open(GateOptions::default()).expect("a gate"));
-    let fetcher = with_gate(gate.clone());
+async fn a_cancelled_fetch_releases_its_permit() {
+    let server = silent().await;
+    let gate = Arc::new(EmbeddedGate::open(GateOptions::default()).expect("a rate limiter"));
+    let fetcher = with_limiter(gate.clone());
     let mut request = request(&server.url("/"));
     request.pace = gate::Limits::one_at_a_time(Duration::ZERO);
-    let given_up = tokio::time::timeout(Duration::from_millis(100), fetcher.fetch(&request)).await;
-    assert!(given_up.is_err(), "the server never answers");
-    // Long before its lease is over the place is free for somebody else.
+    let cancelled = tokio::time::timeout(Duration::from_millis(100), fetcher.fetch(&request)).await;
+    assert!(cancelled.is_err(), "the server never answers");
+    // The permit is free long before its lease ends.
     let started = Instant::now();
     let group = Group::new("127.0.0.1").expect("a group");
     loop {
@@ -229,18 +226,19 @@ async fn a_fetch_that_is_given_up_frees_its_turn() {
             Turn::Go(_) => break,
             Turn::NotBefore { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
         }
-        assert!(started.elapsed() < Duration::from_secs(10), "the turn is still held");
+        assert!(started.elapsed() < Duration::from_secs(10), "the permit is still taken");
     }
 }
 
 #[tokio::test]
-async fn a_turn_is_kept_for_as_long_as_its_request_takes() {
+async fn a_permit_is_extended_while_its_request_runs() {
     let policy = Policy { lease: Duration::from_secs(1), ..Policy::default() };
-    let gate =
-        Arc::new(EmbeddedGate::open(GateOptions { policy, ..GateOptions::default() }).expect("a gate"));
-    let ledger = Ledger::new();
-    let server = ledger.server(Duration::from_millis(1500)).await;
-    let fetcher = with_gate(gate);
+    let gate = Arc::new(
+        EmbeddedGate::open(GateOptions { policy, ..GateOptions::default() }).expect("a rate limiter"),
+    );
+    let recorder = RequestRecorder::new();
+    let server = recorder.server(Duration::from_millis(1500)).await;
+    let fetcher = with_limiter(gate);
     let url = |n: u8| format!("http://slow.test:{}/{n}", server.address.port());
     let requests = [1, 2].map(|n| {
         let mut request = request(&url(n));
@@ -252,13 +250,13 @@ async fn a_turn_is_kept_for_as_long_as_its_request_takes() {
     let both = tokio::join!(fetcher.fetch(&requests[0]), fetcher.fetch(&requests[1]));
     both.0.expect("a page");
     both.1.expect("a page");
-    let visits = ledger.of("slow.test");
-    assert!(visits[1].0 >= visits[0].1, "the second began when the first was done: {visits:?}");
+    let requests = recorder.of("slow.test");
+    assert!(requests[1].0 >= requests[0].1, "the second starts after the first: {requests:?}");
 }
 
 #[tokio::test]
-async fn thousands_of_hosts_leave_few_connections_and_no_tasks_behind() {
-    let server = Server::answering(|path| page("200 OK", "", path.as_bytes())).await;
+async fn thousands_of_hosts_leave_few_connections_and_no_tasks() {
+    let server = Server::by_path(|path| page("200 OK", "", path.as_bytes())).await;
     let mut setup = setup();
     setup.keep.in_all = 50;
     let fetcher = Fetcher::new(setup).expect("a fetcher");
@@ -269,7 +267,7 @@ async fn thousands_of_hosts_leave_few_connections_and_no_tasks_behind() {
         assert!(fetcher.idle_connections() <= 50);
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 2000);
-    // A connection has a task on either side, and those that were closed have none.
+    // An open connection has a task on either side; a closed one has none.
     let started = Instant::now();
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     while alive() > 110 && started.elapsed() < Duration::from_secs(10) {
@@ -280,23 +278,23 @@ async fn thousands_of_hosts_leave_few_connections_and_no_tasks_behind() {
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_leaves_its_slot() {
-    let server = Server::answering(|_| page("200 OK", "", b"hello")).await;
+async fn a_cancelled_wait_frees_its_slot() {
+    let server = Server::by_path(|_| page("200 OK", "", b"hello")).await;
     let clock = ManualClock::at(Timestamp::now());
     let policy = Policy { first_guess: Duration::ZERO, ..Policy::default() };
     let options = GateOptions { policy, clock: Clock::Manual(clock), seed: Some(1), directory: None };
-    let gate = Arc::new(EmbeddedGate::open(options).expect("a gate"));
-    let fetcher = with_gate(gate.clone());
+    let gate = Arc::new(EmbeddedGate::open(options).expect("a rate limiter"));
+    let fetcher = with_limiter(gate.clone());
     let pace = gate::Limits::one_at_a_time(Duration::from_secs(20));
-    let asking = |n: u128| Request { pace, ticket: Ticket::from_u128(n), ..request(&server.url("/")) };
-    within(&fetcher, &asking(1)).await.expect("the first goes at once");
-    // The second waits for its slot, 20 s ahead, and is given up.
-    let waiting = tokio::time::timeout(Duration::from_millis(200), fetcher.fetch(&asking(2))).await;
+    let numbered = |n: u128| Request { pace, ticket: Ticket::from_u128(n), ..request(&server.url("/")) };
+    within(&fetcher, &numbered(1)).await.expect("the first has a permit at once");
+    // The second waits for its slot in 20 s, and is cancelled.
+    let waiting = tokio::time::timeout(Duration::from_millis(200), fetcher.fetch(&numbered(2))).await;
     assert!(waiting.is_err(), "it waits");
     let group = Group::new("127.0.0.1").expect("a group");
     let mut slot = None;
     for _ in 0..200 {
-        // The third is told the time that the second had: one gap ahead, not two.
+        // The third gets the slot of the second: one minimum delay ahead, not two.
         let turn = gate.reserve(&group, Ticket::from_u128(3), &pace).await.expect("an answer");
         let Turn::NotBefore { at, .. } = turn else { panic!("too soon: {turn:?}") };
         gate.leave(&group, Ticket::from_u128(3)).await.expect("left");
@@ -310,20 +308,20 @@ async fn who_gives_up_waiting_leaves_its_slot() {
 }
 
 #[tokio::test]
-async fn a_request_again_after_a_kept_connection_broke_has_a_turn_of_its_own() {
-    // Answers the first request of a connection, and hangs up on the second after reading it.
+async fn a_retry_after_a_stale_connection_has_a_permit_of_its_own() {
+    // Responds to the first request of a connection, and closes it after reading the second.
     let server = Server::start(|mut stream| async move {
         crate::server::request(&mut stream).await;
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &page("200 OK", "", b"x")).await;
         crate::server::request(&mut stream).await;
     })
     .await;
-    let gate = Arc::new(Recording::open());
-    let fetcher = with_gate(gate.clone());
+    let gate = Arc::new(RecordingLimiter::unlimited());
+    let fetcher = with_limiter(gate.clone());
     let request = Request { robots: false, ..request(&server.url("/a")) };
     within(&fetcher, &request).await.expect("a page");
     within(&fetcher, &request).await.expect("the same on a new connection");
-    // Three requests reached the server: the second one broke and was made again.
-    assert_eq!(gate.went().len(), 3);
+    // Three requests reached the server: the second failed and was sent again.
+    assert_eq!(gate.groups().len(), 3);
     assert_eq!(gate.finished(), [Outcome::Success, Outcome::Neutral, Outcome::Success]);
 }

@@ -1,20 +1,16 @@
-//! Redirects: loops, too many, to elsewhere and to nowhere, and what is sent along.
+//! Redirect chains: loops, limits, targets, and the headers that go along.
 
 use crate::{
-    server::{Server, page},
+    server::{Server, page, redirect as to},
     setup::{expect, fetch, fetcher, request, within},
 };
 use crawlway_fetch::{Code, Validators};
 use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-fn to(location: &str) -> Vec<u8> {
-    page("302 Found", &format!("location: {location}\r\n"), b"")
-}
-
 #[tokio::test]
-async fn a_redirect_is_followed_wherever_it_leads() {
-    let server = Server::answering(|path| match path {
+async fn redirects_are_resolved_and_followed() {
+    let server = Server::by_path(|path| match path {
         "/absolute" => to("http://other.test:1/../%7ebob"),
         "/a/relative" => to("b?c=d#e"),
         "/a/root" => to("/end"),
@@ -47,8 +43,8 @@ async fn a_redirect_is_followed_wherever_it_leads() {
 }
 
 #[tokio::test]
-async fn loops_are_seen_at_once() {
-    let server = Server::answering(|path| match path {
+async fn loops_are_detected() {
+    let server = Server::by_path(|path| match path {
         "/self" => to("/self"),
         "/fragment" => to("/fragment#again"),
         "/ping" => to("/pong"),
@@ -61,13 +57,13 @@ async fn loops_are_seen_at_once() {
     .await;
     for path in ["/self", "/fragment", "/ping", "/long/1"] {
         let error = expect(fetch(&server.url(path)).await, Code::RedirectLoop);
-        assert!(error.detail.contains("leads back to"), "{error}");
+        assert!(error.detail.contains("redirect back to"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_redirects_that_never_repeat() {
-    let server = Server::answering(|path| {
+async fn the_number_of_redirects_is_limited() {
+    let server = Server::by_path(|path| {
         let number: u64 = path.trim_start_matches('/').parse().unwrap_or(0);
         to(&format!("/{}", number + 1))
     })
@@ -82,7 +78,7 @@ async fn there_is_an_end_to_redirects_that_never_repeat() {
 }
 
 #[tokio::test]
-async fn redirects_to_what_cannot_be_fetched() {
+async fn invalid_targets() {
     for location in [
         "ftp://example.test/",
         "javascript:alert(1)",
@@ -94,7 +90,7 @@ async fn redirects_to_what_cannot_be_fetched() {
         "http://[bad/",
         "//",
     ] {
-        let server = Server::saying(to(location)).await;
+        let server = Server::replying(to(location)).await;
         let error = expect(fetch(&server.url("/")).await, Code::RedirectInvalid);
         assert!(error.detail.contains(location), "{error}");
     }
@@ -109,15 +105,15 @@ async fn a_redirect_to_tls_is_a_new_connection() {
     })
     .await;
     let address = plain.address;
-    let server = Server::answering(move |_| to(&format!("https://{address}/"))).await;
-    // What listens there does not speak TLS; what matters is that TLS was spoken to it.
+    let server = Server::by_path(move |_| to(&format!("https://{address}/"))).await;
+    // The server does not speak TLS; the failed handshake shows that the client does.
     expect(fetch(&server.url("/")).await, Code::TlsHandshake);
     assert_eq!(plain.connections.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn validators_stay_with_their_host() {
-    let server = Server::hearing(|head| match head.split_whitespace().nth(1) {
+    let server = Server::by_head(|head| match head.split_whitespace().nth(1) {
         Some("/start") => to("/same"),
         Some("/same") => {
             assert!(head.contains("if-none-match"), "the same host: {head}");
@@ -131,10 +127,10 @@ async fn validators_stay_with_their_host() {
     let mut request = request(&format!("http://first.test:{}/start", server.address.port()));
     request.validators = Validators { etag: Some("\"a\"".into()), last_modified: Some("yesterday".into()) };
     let fetched = within(&fetcher(), &request).await.expect("a page");
-    let heard = String::from_utf8_lossy(&fetched.body);
+    let received = String::from_utf8_lossy(&fetched.body);
     assert_eq!(fetched.hops.len(), 2);
-    assert!(heard.contains("host: second.test"), "{heard}");
-    for secret in ["if-none-match", "if-modified-since"] {
-        assert!(!heard.contains(secret), "{secret} in {heard}");
+    assert!(received.contains("host: second.test"), "{received}");
+    for validator in ["if-none-match", "if-modified-since"] {
+        assert!(!received.contains(validator), "{validator} in {received}");
     }
 }

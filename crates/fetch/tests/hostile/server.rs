@@ -1,11 +1,14 @@
-//! Servers that misbehave on purpose: raw bytes on a socket, on loopback.
+//! Hostile servers: raw bytes on a loopback socket.
 
+use flate2::{Compression, write::GzEncoder};
 use std::{
+    io::Write,
     net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -13,7 +16,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A server that is stopped when it is dropped.
+/// Server on loopback; stopped on drop.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
@@ -27,7 +30,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// A server that does this with each connection.
+    /// Server that runs this for each connection.
     pub(crate) async fn start<F, R>(each: F) -> Self
     where
         F: Fn(TcpStream) -> R + Send + Sync + 'static,
@@ -36,7 +39,7 @@ impl Server {
         Self::start_on("127.0.0.1:0", each).await
     }
 
-    /// The same at an address that is said.
+    /// [`start`](Self::start) at this address.
     pub(crate) async fn start_on<F, R>(address: &str, each: F) -> Self
     where
         F: Fn(TcpStream) -> R + Send + Sync + 'static,
@@ -55,8 +58,8 @@ impl Server {
         Self { address, connections, task }
     }
 
-    /// A server that reads a request and sends these bytes back, whatever was asked, then closes.
-    pub(crate) async fn saying(answer: impl Into<Vec<u8>>) -> Self {
+    /// Server that replies to any request with these bytes and closes.
+    pub(crate) async fn replying(answer: impl Into<Vec<u8>>) -> Self {
         let answer: Arc<[u8]> = answer.into().into();
         Self::start(move |mut stream| {
             let answer = answer.clone();
@@ -69,12 +72,12 @@ impl Server {
         .await
     }
 
-    /// A well-behaved server that answers each path on kept connections.
-    pub(crate) async fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
+    /// Well-behaved server that responds by path, with keep-alive.
+    pub(crate) async fn by_path(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::on("127.0.0.1:0", answer).await
     }
 
-    /// The same at an address that is said.
+    /// [`by_path`](Self::by_path) at this address.
     pub(crate) async fn on(address: &str, answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let answer = Arc::new(answer);
         Self::start_on(address, move |mut stream| {
@@ -90,8 +93,8 @@ impl Server {
         .await
     }
 
-    /// A well-behaved server that answers to the whole head of each request, in lower case.
-    pub(crate) async fn hearing(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
+    /// Well-behaved server that responds by the head of the request, in lower case.
+    pub(crate) async fn by_head(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let answer = Arc::new(answer);
         Self::start(move |mut stream| {
             let answer = answer.clone();
@@ -111,12 +114,12 @@ impl Server {
     }
 }
 
-/// Reads one request without a body; its path, or nothing at the end.
+/// Reads one request without a body, and returns its path; `None` at the end.
 pub(crate) async fn request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     head(stream).await?.split_whitespace().nth(1).map(str::to_owned)
 }
 
-/// Reads the head of one request; nothing at the end.
+/// Reads the head of one request; `None` at the end.
 pub(crate) async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -125,7 +128,7 @@ pub(crate) async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String
     Some(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// An answer with a body and its length.
+/// Response with a body and its length.
 pub(crate) fn page(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let mut answer =
         format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n", body.len()).into_bytes();
@@ -133,7 +136,64 @@ pub(crate) fn page(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Writes the same bytes for ever.
-pub(crate) async fn for_ever(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
+/// Redirect to this location.
+pub(crate) fn redirect(location: &str) -> Vec<u8> {
+    page("302 Found", &format!("location: {location}\r\n"), b"")
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+/// Server whose response has this `Content-Encoding`.
+pub(crate) async fn encoded(encoding: &str, body: &[u8]) -> Server {
+    Server::replying(page("200 OK", &format!("content-encoding: {encoding}\r\n"), body)).await
+}
+
+/// Server with an endless body.
+pub(crate) async fn endless_body() -> Server {
+    Server::start(|mut stream| async move {
+        request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+        endlessly(&mut stream, &[b'x'; 16 << 10]).await;
+    })
+    .await
+}
+
+/// Server with an endless head.
+pub(crate) async fn endless_headers() -> Server {
+    Server::start(|mut stream| async move {
+        request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
+        endlessly(&mut stream, format!("x-{}: {}\r\n", "n".repeat(50), "v".repeat(2000)).as_bytes()).await;
+    })
+    .await
+}
+
+/// Server whose body comes byte by byte.
+pub(crate) async fn dripping_body() -> Server {
+    Server::start(|mut stream| async move {
+        request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
+        while stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+}
+
+/// Server that accepts connections and stays silent.
+pub(crate) async fn silent() -> Server {
+    Server::start(|stream| async move {
+        let _open = stream;
+        std::future::pending::<()>().await;
+    })
+    .await
+}
+
+/// Writes the same bytes without end.
+pub(crate) async fn endlessly(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
     while stream.write_all(bytes).await.is_ok() {}
 }

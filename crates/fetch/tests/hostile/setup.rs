@@ -1,4 +1,4 @@
-//! A fetcher for tests: loopback allowed, no gap, short limits.
+//! Fetcher for tests: loopback allowed, no minimum delay, short timeouts.
 
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_fetch::{
@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// No server may keep a fetch with these limits longer than this.
-pub(crate) const TIME_BOUND: Duration = Duration::from_secs(10);
+/// Maximum duration of a fetch with these limits, whatever the server does.
+pub(crate) const MAX_DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) fn limits() -> Limits {
     Limits {
@@ -27,7 +27,7 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn setup() -> Setup {
-    let gate = EmbeddedGate::open(GateOptions::default()).expect("a gate");
+    let gate = EmbeddedGate::open(GateOptions::default()).expect("a rate limiter");
     let mut setup = Setup::new(Arc::new(gate));
     setup.guard = Guard::new(vec!["127.0.0.0/8".parse().expect("a range")]);
     let names = [("*.test".to_owned(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])].into();
@@ -53,18 +53,18 @@ pub(crate) fn request(url: &str) -> Request {
     }
 }
 
-/// Fetches within the time bound.
+/// Fetches within the maximum duration.
 pub(crate) async fn fetch(url: &str) -> Result<Fetched, FetchError> {
     within(&fetcher(), &request(url)).await
 }
 
 pub(crate) async fn within(fetcher: &Fetcher, request: &Request) -> Result<Fetched, FetchError> {
     let started = Instant::now();
-    let result = tokio::time::timeout(TIME_BOUND, fetcher.fetch(request)).await;
+    let result = tokio::time::timeout(MAX_DURATION, fetcher.fetch(request)).await;
     result.unwrap_or_else(|_| panic!("{} took {:?}", request.url.as_str(), started.elapsed()))
 }
 
-/// Fetches, and expects this failure.
+/// Expects this error.
 #[track_caller]
 pub(crate) fn expect(result: Result<Fetched, FetchError>, code: Code) -> FetchError {
     match result {
@@ -76,7 +76,7 @@ pub(crate) fn expect(result: Result<Fetched, FetchError>, code: Code) -> FetchEr
     }
 }
 
-/// Expects this failure of something else than a page.
+/// Expects this error where the success is no page.
 #[track_caller]
 pub(crate) fn expect_error<T: std::fmt::Debug>(result: Result<T, FetchError>, code: Code) -> FetchError {
     let error = result.expect_err("a failure");

@@ -1,13 +1,13 @@
-//! Sitemaps through the fetcher: found, followed, capped, and every request through the gate.
+//! Sitemap discovery through the fetcher: robots.txt, indexes, limits and rate limiting.
 
 use crate::{
-    ledger::Recording,
-    server::{Server, page},
+    recording::RecordingLimiter,
+    server::{Server, gzip, page},
     setup::{expect_error, fetcher, request, setup},
 };
-use crawlway_fetch::{Code, Fetcher, Request, SitemapCaps, SitemapFailure, Waiting};
+use crawlway_fetch::{Code, Fetcher, Request, SitemapCaps, SitemapFileError, Waiting};
 use crawlway_store::gate;
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 fn urlset(urls: &[&str]) -> Vec<u8> {
     let urls: String = urls.iter().map(|url| format!("<url><loc>{url}</loc></url>")).collect();
@@ -20,14 +20,12 @@ fn index(urls: &[&str]) -> Vec<u8> {
 }
 
 fn gzipped(text: &str) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    encoder.write_all(text.as_bytes()).expect("memory");
-    page("200 OK", "content-type: application/gzip\r\n", &encoder.finish().expect("memory"))
+    page("200 OK", "content-type: application/gzip\r\n", &gzip(text.as_bytes()))
 }
 
-/// A site with two sitemaps in robots.txt: an index of four files, one of them missing, and a list.
+/// Site with two sitemaps in robots.txt: an index of four files, one of them missing, and a list.
 async fn site() -> Server {
-    Server::answering(|path| match path {
+    Server::by_path(|path| match path {
         "/robots.txt" => page(
             "200 OK",
             "",
@@ -50,7 +48,7 @@ fn with_robots(server: &Server) -> Request {
 #[tokio::test]
 async fn sitemaps_are_found_in_robots_txt_and_indexes_followed() {
     let server = site().await;
-    let gate = Arc::new(Recording::open());
+    let gate = Arc::new(RecordingLimiter::unlimited());
     let fetcher = Fetcher::new(crawlway_fetch::Setup { gate: gate.clone(), ..setup() }).expect("a fetcher");
     let found = fetcher.sitemaps(&with_robots(&server), SitemapCaps::default()).await.expect("sitemaps");
     let pages: Vec<&str> = found.pages.iter().map(|page| page.url.path_and_query()).collect();
@@ -74,23 +72,23 @@ async fn sitemaps_are_found_in_robots_txt_and_indexes_followed() {
             ("/private/c.xml", 1, None),
         ]
     );
-    assert_eq!(found.files[4].read, Err(SitemapFailure::Status(404)));
+    assert_eq!(found.files[4].read, Err(SitemapFileError::Status(404)));
     assert!(
-        matches!(&found.files[5].read, Err(SitemapFailure::Fetch(error)) if error.code == Code::RobotsDisallowed)
+        matches!(&found.files[5].read, Err(SitemapFileError::Fetch(error)) if error.code == Code::RobotsDisallowed)
     );
-    assert_eq!(gate.went().len(), 6, "robots.txt and the five files that may be asked for");
+    assert_eq!(gate.groups().len(), 6, "robots.txt and the five allowed files");
 }
 
 #[tokio::test]
-async fn without_any_named_the_usual_place_is_looked_at() {
-    let server = Server::answering(|path| match path {
+async fn sitemap_xml_is_the_default() {
+    let server = Server::by_path(|path| match path {
         "/sitemap.xml" => urlset(&["/1"]),
         _ => page("404 Not Found", "", b""),
     })
     .await;
     let found = fetcher().sitemaps(&with_robots(&server), SitemapCaps::default()).await.expect("sitemaps");
     assert_eq!(found.pages.len(), 1);
-    let shut = Server::answering(|path| match path {
+    let shut = Server::by_path(|path| match path {
         "/sitemap.xml" => urlset(&["/1"]),
         _ => page("500 Oops", "", b""),
     })
@@ -102,9 +100,9 @@ async fn without_any_named_the_usual_place_is_looked_at() {
 }
 
 #[tokio::test]
-async fn indexes_without_end_come_to_one() {
-    // Each index names two more, for ever.
-    let server = Server::answering(|path| {
+async fn the_depth_of_indexes_is_limited() {
+    // Each index lists two more, without end.
+    let server = Server::by_path(|path| {
         if path == "/robots.txt" {
             return page("404 Not Found", "", b"");
         }
@@ -118,8 +116,8 @@ async fn indexes_without_end_come_to_one() {
 }
 
 #[tokio::test]
-async fn there_is_a_cap_on_files_and_on_pages() {
-    let server = Server::answering(|path| match path {
+async fn files_and_pages_are_limited() {
+    let server = Server::by_path(|path| match path {
         "/sitemap.xml" => {
             let files: Vec<String> = (0..1000).map(|number| format!("/{number}.xml")).collect();
             index(&files.iter().map(String::as_str).collect::<Vec<_>>())
@@ -137,7 +135,7 @@ async fn there_is_a_cap_on_files_and_on_pages() {
 }
 
 #[tokio::test]
-async fn who_waits_elsewhere_is_sent_away() {
+async fn a_rate_limit_fails_a_deferred_request() {
     let server = site().await;
     let mut request = with_robots(&server);
     request.waiting = Waiting::Elsewhere;

@@ -1,5 +1,4 @@
-//! Drops parts that say themselves what they are: *Related stories*, *3 comments*. The phrases
-//! are few, common to many sites, and in the languages of much of the web.
+//! Drops sections that begin with a cue phrase: *Related stories*, *3 comments*.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,26 +6,26 @@ use std::sync::LazyLock;
 use super::super::outline::ROOT;
 use super::super::tag::Tag;
 use super::super::text::index_text;
-use super::beginnings::BEGINNINGS;
+use super::cue_phrases::CUE_PHRASES;
 use super::phrases::DISCUSSIONS;
-use super::{ARTICLE_WORDS, Judged, is_appendix};
+use super::{ARTICLE_WORDS, Extraction, is_appendix};
 
-/// Longest text that announces a part, in words.
+/// Maximum number of words of a cue.
 const MAX_CUE_WORDS: u32 = 14;
 
-/// Most prose of a box that announces boilerplate and has few links, in words.
+/// Maximum prose of a box with a cue and few links, in words.
 const MAX_BOX_PROSE: u32 = 60;
 
-/// Most prose under a heading that announces boilerplate, in words.
+/// Maximum prose under a heading with a cue, in words.
 const MAX_APPENDIX_PROSE: u32 = 40;
 
-/// Drops sections that begin with a cue, and what follows a heading that is one.
-pub(super) fn drop_announced(page: &mut Judged<'_>, heading: Option<usize>) {
+/// Drops sections that begin with a cue, and the blocks under a heading that is one.
+pub(super) fn drop_announced(page: &mut Extraction<'_>, heading: Option<usize>) {
     let all = page.totals[ROOT].prose;
     let mut before = Before::default();
     let mut at = 0;
     while at < page.blocks.len() {
-        let end = announced_end(page, at, heading, all, before).unwrap_or(at);
+        let end = end_of_announced(page, at, heading, all, before).unwrap_or(at);
         page.block_dropped[at..end].fill(true);
         if end > at {
             at = end;
@@ -37,19 +36,19 @@ pub(super) fn drop_announced(page: &mut Judged<'_>, heading: Option<usize>) {
         }
         at += 1;
     }
-    page.add_up();
+    page.update_totals();
 }
 
-/// What is kept before the block at hand.
+/// Kept text before the current block.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
     last: Option<usize>,
     prose: u32,
 }
 
-/// Where the part ends that the block at `at` announces, if it announces one to be dropped.
-fn announced_end(
-    page: &Judged<'_>,
+/// End of the section that the block at `at` announces, if it is to be dropped.
+fn end_of_announced(
+    page: &Extraction<'_>,
     at: usize,
     heading: Option<usize>,
     all: u32,
@@ -80,14 +79,14 @@ fn announced_end(
     (is_box || is_appendix).then(|| page.ranges[section].1)
 }
 
-/// The largest section that begins with `block` and holds more than it, but not the heading.
+/// Largest section that begins with `block` and has more blocks, but not the heading.
 fn announced_section(
-    page: &Judged<'_>,
+    page: &Extraction<'_>,
     block: usize,
     heading: Option<usize>,
     before: Before,
 ) -> Option<usize> {
-    let mut found = None;
+    let mut largest = None;
     let mut at = page.block_section(block);
     while at != ROOT {
         let (start, end) = page.ranges[at];
@@ -96,21 +95,20 @@ fn announced_section(
             break;
         }
         if end > block + 1 {
-            found = Some(at);
+            largest = Some(at);
         }
         at = page.parent(at);
     }
-    found
+    largest
 }
 
-/// A cue without anything under it is a label, unless it is a sentence.
+/// Whether a cue without content is a label, and no sentence.
 fn is_label(text: &[u8]) -> bool {
     !text.ends_with(b".") && !text.ends_with("。".as_bytes())
 }
 
-/// For a heading among its siblings: where what stands under it ends, if that is no prose or comes
-/// after an article.
-fn next_heading(page: &Judged<'_>, heading: usize, level: u8, cue: Cue, before: Before) -> Option<usize> {
+/// End of the blocks under a heading, if they have little prose or follow an article.
+fn next_heading(page: &Extraction<'_>, heading: usize, level: u8, cue: Cue, before: Before) -> Option<usize> {
     let end = page.ranges[page.parent(page.block_section(heading))].1;
     let next = (heading + 1..end)
         .find(|&at| page.block_tag(at).heading_level().is_some_and(|next_level| next_level <= level))
@@ -125,19 +123,19 @@ enum Cue {
     Discussion,
 }
 
-/// The beginnings by their first byte, for every short block of every page is looked up.
-static BEGINNINGS_BY_BYTE: LazyLock<HashMap<u8, Vec<&str>>> = LazyLock::new(|| {
+/// Cue phrases by their first byte, since every short block of every page is looked up.
+static CUE_PHRASES_BY_BYTE: LazyLock<HashMap<u8, Vec<&str>>> = LazyLock::new(|| {
     let mut by_byte: HashMap<u8, Vec<&str>> = HashMap::new();
-    for beginning in BEGINNINGS {
-        by_byte.entry(beginning.as_bytes()[0]).or_default().push(beginning);
+    for phrase in CUE_PHRASES {
+        by_byte.entry(phrase.as_bytes()[0]).or_default().push(phrase);
     }
     by_byte
 });
 
 fn cue(text: &str, is_heading: bool) -> Option<Cue> {
     let text = index_text(text);
-    let alike = text.bytes().next().and_then(|byte| BEGINNINGS_BY_BYTE.get(&byte));
-    if alike.is_some_and(|beginnings| beginnings.iter().any(|beginning| text.starts_with(beginning))) {
+    let candidates = text.bytes().next().and_then(|byte| CUE_PHRASES_BY_BYTE.get(&byte));
+    if candidates.is_some_and(|phrases| phrases.iter().any(|phrase| text.starts_with(phrase))) {
         return Some(Cue::Boilerplate);
     }
     let words = || text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,50 +1,50 @@
-//! Drops lists of links and of teasers, unless they are what the page is about.
+//! Drops lists of links and of teasers, unless they are the main content.
 
 use std::collections::HashMap;
 
 use super::super::outline::ROOT;
 use super::super::tag::Tag;
-use super::{Judged, Totals};
+use super::{Extraction, Totals};
 
-/// Fewest alike children that make a list of teasers.
-const FEWEST_TEASERS: usize = 3;
+/// Minimum number of similar siblings of a list.
+const MIN_TEASERS: usize = 3;
 
-/// Most words of a teaser.
+/// Maximum words of a teaser.
 const MAX_TEASER_WORDS: u32 = 60;
 
-/// Most words of a line with the author and the date.
+/// Maximum words of a byline.
 const MAX_BYLINE_WORDS: u32 = 6;
 
-/// Most words of a link that is only a label.
+/// Maximum words of a link that is only a label.
 const MAX_LABEL_WORDS: u32 = 4;
 
-/// Elements that are used for the items of a list.
+/// Elements of list items.
 const ITEMS: [Tag; 6] = [Tag::Div, Tag::Li, Tag::Article, Tag::Section, Tag::Td, Tag::Table];
 
-/// The same and rows of tables, which can be posts but are no teasers: links in tables are data.
+/// [`ITEMS`] and table rows, which can be posts but no teasers: links in tables are data.
 pub(super) const ITEMS_AND_ROWS: [Tag; 7] =
     [Tag::Div, Tag::Li, Tag::Article, Tag::Section, Tag::Td, Tag::Table, Tag::Tr];
 
-/// Fewest words outside of links, on average, of an item that is more than a link.
-const FEWEST_ITEM_WORDS: u32 = 5;
+/// Minimum average words outside links of an item that is more than a link.
+const MIN_ITEM_WORDS: u32 = 5;
 
-/// Fewest words of prose, on average, of an item of a series.
-const FEWEST_SERIES_PROSE: u32 = 6;
+/// Minimum average prose of a series item, in words.
+const MIN_SERIES_PROSE: u32 = 6;
 
-/// How far from a list, in sections, its siblings are looked for.
-const MAX_LOOK: usize = 64;
+/// Maximum distance of the siblings of a list that are compared, in sections.
+const MAX_SIBLING_DISTANCE: usize = 64;
 
-/// Fewest other words that make lists a side matter.
-const FEWEST_OTHER_WORDS: u32 = 40;
+/// Minimum words outside lists of a page whose lists are dropped.
+const MIN_OTHER_WORDS: u32 = 40;
 
-pub(super) fn drop_lists(page: &mut Judged<'_>, heading: Option<usize>) {
+pub(super) fn drop_lists(page: &mut Extraction<'_>, heading: Option<usize>) {
     let leads = item_leads(page);
     let lists = list_sections(page, heading, &leads);
     let listed: u32 = lists.iter().map(|&at| page.totals[at].words).sum();
     let other =
         page.totals[ROOT].plain().saturating_sub(lists.iter().map(|&at| page.totals[at].plain()).sum());
     drop_repeated_links(page, heading);
-    if other < FEWEST_OTHER_WORDS || other < listed {
+    if other < MIN_OTHER_WORDS || other < listed {
         return;
     }
     for at in lists {
@@ -56,11 +56,11 @@ pub(super) fn drop_lists(page: &mut Judged<'_>, heading: Option<usize>) {
             page.block_dropped[at] = true;
         }
     }
-    page.add_up();
+    page.update_totals();
 }
 
-/// A link alone in its block that says the same several times, such as *Read more*, says nothing.
-fn drop_repeated_links(page: &mut Judged<'_>, heading: Option<usize>) {
+/// Drops repeated links that are alone in their blocks, such as *Read more*.
+fn drop_repeated_links(page: &mut Extraction<'_>, heading: Option<usize>) {
     let mut texts: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for at in 0..page.blocks.len() {
         let is_label = page.blocks[at].is_linked(8) && page.blocks[at].words <= MAX_LABEL_WORDS;
@@ -69,13 +69,13 @@ fn drop_repeated_links(page: &mut Judged<'_>, heading: Option<usize>) {
             texts.entry(page.block_text(at)).or_default().push(at);
         }
     }
-    for at in texts.into_values().filter(|blocks| blocks.len() >= FEWEST_TEASERS).flatten() {
+    for at in texts.into_values().filter(|blocks| blocks.len() >= MIN_TEASERS).flatten() {
         page.block_dropped[at] = true;
     }
 }
 
-/// The outermost sections that are little but links, or are teasers for other pages.
-fn list_sections(page: &Judged<'_>, heading: Option<usize>, leads: &[bool]) -> Vec<usize> {
+/// Outermost sections that are lists of links or teasers.
+fn list_sections(page: &Extraction<'_>, heading: Option<usize>, leads: &[bool]) -> Vec<usize> {
     let teasers = teasers(page);
     let mut found = Vec::new();
     let mut covered = vec![false; page.outline.sections.len()];
@@ -97,7 +97,7 @@ fn list_sections(page: &Judged<'_>, heading: Option<usize>, leads: &[bool]) -> V
     found
 }
 
-fn is_list_of_links(page: &Judged<'_>, at: usize) -> bool {
+fn is_list_of_links(page: &Extraction<'_>, at: usize) -> bool {
     let tag = page.tags[at];
     let is_item = matches!(tag, Tag::P | Tag::Li | Tag::Tr | Tag::Td | Tag::Th | Tag::Dt | Tag::Dd);
     let totals = page.totals[at];
@@ -108,9 +108,8 @@ fn is_list_of_links(page: &Judged<'_>, at: usize) -> bool {
         && totals.links >= if tag.is_list() { 3 } else { 2 }
 }
 
-/// Whether a list stands in the flow of the text: a line that ends with a colon introduces it, or it is
-/// one of several lists that headings set apart and of which others are more than links.
-fn is_in_text(page: &Judged<'_>, at: usize) -> bool {
+/// Whether a list belongs to the text: after a line that ends with a colon, or below a heading beside lists with text.
+fn is_in_text(page: &Extraction<'_>, at: usize) -> bool {
     if !page.tags[at].is_list() {
         return false;
     }
@@ -125,10 +124,13 @@ fn is_in_text(page: &Judged<'_>, at: usize) -> bool {
     (is_colon(page.block_text(before)) && !is_heading) || (is_heading && has_list_with_text(page, at))
 }
 
-/// Whether another list of the same parent has words beside its links.
-fn has_list_with_text(page: &Judged<'_>, at: usize) -> bool {
+/// Whether a sibling list has words beside its links.
+fn has_list_with_text(page: &Extraction<'_>, at: usize) -> bool {
     let parent = page.parent(at);
-    let (start, end) = (at.saturating_sub(MAX_LOOK), (at + MAX_LOOK).min(page.outline.sections.len()));
+    let (start, end) = (
+        at.saturating_sub(MAX_SIBLING_DISTANCE),
+        (at + MAX_SIBLING_DISTANCE).min(page.outline.sections.len()),
+    );
     (start..end).any(|other| {
         let totals = page.totals[other];
         other != at
@@ -139,16 +141,16 @@ fn has_list_with_text(page: &Judged<'_>, at: usize) -> bool {
     })
 }
 
-/// A block of links side by side, as in a row of buttons or a trail of crumbs.
-fn is_row_of_links(page: &Judged<'_>, at: usize) -> bool {
+/// Whether the block is a row of links, such as breadcrumbs.
+fn is_row_of_links(page: &Extraction<'_>, at: usize) -> bool {
     let tag = page.block_tag(at);
     let stands_alone =
         !matches!(tag, Tag::Li | Tag::Td | Tag::Th | Tag::Dt | Tag::Dd) && tag.heading_level().is_none();
     stands_alone && page.blocks[at].is_linked(6) && page.blocks[at].prose < 10
 }
 
-/// Sections of one tag and class under one parent, where there are several.
-pub(super) fn alike(page: &Judged<'_>, tags: &[Tag]) -> Vec<Vec<usize>> {
+/// Groups of sections with the same parent, tag and class.
+pub(super) fn similar_siblings(page: &Extraction<'_>, tags: &[Tag]) -> Vec<Vec<usize>> {
     let mut groups: HashMap<(usize, Tag, u32), Vec<usize>> = HashMap::new();
     for at in 1..page.outline.sections.len() {
         let section = page.section(at);
@@ -157,27 +159,26 @@ pub(super) fn alike(page: &Judged<'_>, tags: &[Tag]) -> Vec<Vec<usize>> {
         }
     }
     let mut groups: Vec<Vec<usize>> =
-        groups.into_values().filter(|group| group.len() >= FEWEST_TEASERS).collect();
+        groups.into_values().filter(|group| group.len() >= MIN_TEASERS).collect();
     groups.sort_unstable();
     groups
 }
 
-/// Marks items of a series: several alike, also in how they begin, and with prose in them, such as the
-/// posts of a thread.
-pub(super) fn items_of_series(page: &Judged<'_>) -> Vec<bool> {
+/// Marks series items: similar siblings with the same first elements and with prose, such as the posts of a thread.
+pub(super) fn series_items(page: &Extraction<'_>) -> Vec<bool> {
     let mut items = vec![false; page.outline.sections.len()];
     let beginning = |at: usize| {
         let child = |at: usize| page.outline.sections.get(at).map(|section| section.tag);
         (child(at + 1), child(at + 2))
     };
-    for group in alike(page, &ITEMS_AND_ROWS) {
-        let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
+    for group in similar_siblings(page, &ITEMS_AND_ROWS) {
+        let mut by_beginning: HashMap<_, Vec<usize>> = HashMap::new();
         for at in group {
-            alike.entry(beginning(at)).or_default().push(at);
+            by_beginning.entry(beginning(at)).or_default().push(at);
         }
-        for series in alike.into_values().filter(|series| series.len() >= FEWEST_TEASERS) {
+        for series in by_beginning.into_values().filter(|series| series.len() >= MIN_TEASERS) {
             let prose: u32 = series.iter().map(|&at| page.totals[at].prose).sum();
-            if prose / u32::try_from(series.len()).unwrap_or(u32::MAX) >= FEWEST_SERIES_PROSE {
+            if prose / u32::try_from(series.len()).unwrap_or(u32::MAX) >= MIN_SERIES_PROSE {
                 for at in series {
                     items[at] = true;
                 }
@@ -187,12 +188,12 @@ pub(super) fn items_of_series(page: &Judged<'_>) -> Vec<bool> {
     items
 }
 
-/// Marks sections that are alike, short, and led by a link.
-fn teasers(page: &Judged<'_>) -> Vec<bool> {
+/// Marks teasers: similar siblings that are short and begin with a link.
+fn teasers(page: &Extraction<'_>) -> Vec<bool> {
     let mut teasers = vec![false; page.outline.sections.len()];
-    for group in alike(page, &ITEMS) {
+    for group in similar_siblings(page, &ITEMS) {
         let count = group.iter().filter(|&&at| is_teaser(page, at)).count();
-        if count >= FEWEST_TEASERS && count * 10 >= group.len() * 7 {
+        if count >= MIN_TEASERS && count * 10 >= group.len() * 7 {
             for at in group {
                 teasers[at] = true;
             }
@@ -201,24 +202,24 @@ fn teasers(page: &Judged<'_>) -> Vec<bool> {
     teasers
 }
 
-/// Marks blocks that lead an item of several alike: the author and the date of a post, the name of an
-/// entry. Such a link alone in its block belongs to the item.
-fn item_leads(page: &Judged<'_>) -> Vec<bool> {
+/// Marks the first blocks of items among similar siblings: the author and date of a post, the name of an entry. A link
+/// alone in such a block belongs to the item.
+fn item_leads(page: &Extraction<'_>) -> Vec<bool> {
     let mut leads = vec![false; page.blocks.len()];
-    // Paragraphs that are each a link and a remark on it are entries too.
-    for group in alike(page, &[Tag::P]) {
+    // Paragraphs of a link and a remark are entries too.
+    for group in similar_siblings(page, &[Tag::P]) {
         let entries: Vec<usize> =
             group.iter().map(|&at| page.ranges[at].0).filter(|&at| is_entry(page, at)).collect();
-        if entries.len() >= FEWEST_TEASERS && entries.len() * 10 >= group.len() * 7 {
+        if entries.len() >= MIN_TEASERS && entries.len() * 10 >= group.len() * 7 {
             for at in entries {
                 leads[at] = true;
             }
         }
     }
-    for group in alike(page, &ITEMS_AND_ROWS) {
+    for group in similar_siblings(page, &ITEMS_AND_ROWS) {
         let plain: u32 = group.iter().map(|&at| page.totals[at].plain()).sum();
         let count = u32::try_from(group.len()).unwrap_or(u32::MAX);
-        if plain / count < FEWEST_ITEM_WORDS {
+        if plain / count < MIN_ITEM_WORDS {
             continue;
         }
         for at in group {
@@ -233,19 +234,21 @@ fn item_leads(page: &Judged<'_>) -> Vec<bool> {
     leads
 }
 
-fn is_entry(page: &Judged<'_>, at: usize) -> bool {
+fn is_entry(page: &Extraction<'_>, at: usize) -> bool {
     let totals = page.blocks[at];
     totals.links == 1 && totals.plain() >= 2
 }
 
-fn is_teaser(page: &Judged<'_>, at: usize) -> bool {
+fn is_teaser(page: &Extraction<'_>, at: usize) -> bool {
     let totals = page.totals[at];
     if totals.words > MAX_TEASER_WORDS || totals.link_words == 0 {
         return false;
     }
     let (start, end) = page.ranges[at];
     let Some(first) = (start..end).find(|&block| page.is_kept(block)) else { return false };
-    let led_by_link = page.blocks[first].is_linked(8);
-    led_by_link && (page.block_tag(first).heading_level().is_some() || totals.is_linked(3)) && end - start > 1
+    let begins_with_link = page.blocks[first].is_linked(8);
+    begins_with_link
+        && (page.block_tag(first).heading_level().is_some() || totals.is_linked(3))
+        && end - start > 1
         || totals.is_linked(4) && totals.prose < 10 && end - start > 1
 }

@@ -1,65 +1,62 @@
-//! Which blocks of a page are its main text.
+//! Boilerplate removal: selects the blocks of a page that are its main text.
 //!
-//! General rules on structure, names and density, in the order in which they are applied:
+//! General rules on structure, names and text density, in order of application:
 //!
-//! 1. [`named`]: elements, roles, classes and ids that stand for boilerplate. A name is not
-//!    believed when much of the page's prose is inside.
-//! 2. [`cues`]: parts that their own first words call boilerplate, and [`notices`], legal ones among them.
-//! 3. [`furniture`]: words on buttons, what stands at every post of a thread, boxes that ask for a
-//!    mail address, starred reviews.
-//! 4. [`frame`]: what is outside `<main>`, the only `<article>`, or else the container that the
-//!    page's heading opens.
-//! 5. [`lists`]: lists of links and of teasers, unless they are what the page is about.
-//! 6. [`leftovers`]: the box about the author, headings whose section is gone, what trails behind.
+//! 1. [`markup`]: elements, roles, classes and ids of boilerplate, unless they have much of the page's prose.
+//! 2. [`cues`]: sections that begin with a cue phrase, and [`notices`] about cookies, subscriptions and law.
+//! 3. [`widgets`]: button rows, repeated lines at the posts of a thread, e-mail forms, reviews.
+//! 4. [`container`]: blocks outside `<main>`, the only `<article>`, or the container of the page's heading.
+//! 5. [`lists`]: lists of links and of teasers, unless they are the main content.
+//! 6. [`cleanup`]: author boxes, headings without text, footers.
 
-mod beginnings;
+mod button_words;
+mod cleanup;
+mod container;
+mod cue_phrases;
 mod cues;
-mod frame;
-mod furniture;
-mod leftovers;
 mod lists;
-mod named;
+mod markup;
 mod notices;
+mod phrase_matcher;
 mod phrases;
-mod sieve;
-mod tools;
+mod widgets;
 
 use super::hints::Hints;
 use super::outline::{Block, Outline, ROOT, Section};
 use super::tag::Tag;
 use super::text::{self, Measure};
 
-/// The main text, one line per block.
+/// Main text, one line per block.
 pub(crate) fn main_text(outline: &Outline, title: &str) -> String {
-    let mut page = Judged::new(outline);
-    named::drop_hidden(&mut page);
-    named::drop_named(&mut page);
-    let heading = frame::heading(&page, title);
+    let mut page = Extraction::new(outline);
+    markup::drop_hidden(&mut page);
+    markup::drop_named(&mut page);
+    let heading = container::heading(&page, title);
     cues::drop_announced(&mut page, heading);
     notices::drop_notices(&mut page, title);
-    furniture::drop_furniture(&mut page, heading);
-    frame::drop_outside(&mut page, heading);
+    widgets::drop_widgets(&mut page, heading);
+    container::drop_outside(&mut page, heading);
     lists::drop_lists(&mut page, heading);
-    leftovers::drop_leftovers(&mut page, heading);
+    cleanup::drop_leftovers(&mut page, heading);
     let text = page.text();
-    // A page that is nothing but what looks like boilerplate: better that than nothing.
+    // A page of boilerplate only: all visible text is better than none.
     if text.is_empty() { visible_text(outline) } else { text }
 }
 
 /// All visible text, one line per block.
 pub(crate) fn visible_text(outline: &Outline) -> String {
-    let mut page = Judged::new(outline);
-    named::drop_hidden(&mut page);
+    let mut page = Extraction::new(outline);
+    markup::drop_hidden(&mut page);
     page.text()
 }
 
-/// What blocks or sections hold together.
+/// Totals of blocks or sections.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     words: u32,
     link_words: u32,
     links: u32,
-    /// Words in sentences outside of links.
+    /// Words in sentences, outside links.
     prose: u32,
 }
 
@@ -75,34 +72,34 @@ impl Totals {
         self.words - self.link_words
     }
 
-    /// Whether more than `tenths` of ten words are in links.
+    /// Link density: whether more than `tenths` tenths of the words are in links.
     fn is_linked(self, tenths: u32) -> bool {
         self.link_words * 10 > self.words * tenths
     }
 }
 
-/// A page under judgement: what is there, and what has been dropped so far.
-struct Judged<'a> {
+/// State of the extraction: the blocks of a page, and which are dropped.
+struct Extraction<'a> {
     outline: &'a Outline,
     blocks: Vec<Totals>,
     block_dropped: Vec<bool>,
-    /// Where the kept part of each block ends.
+    /// End of the kept part of each block.
     ends: Vec<u32>,
     section_dropped: Vec<bool>,
     hidden: Vec<bool>,
-    /// One more than the last block that was kept when the totals were added up.
+    /// End of the kept blocks at the last update of the totals.
     kept_end: usize,
-    /// For each section, what is kept in it and in all sections inside it.
+    /// Totals of the kept blocks of each section, nested ones included.
     totals: Vec<Totals>,
-    /// For each section, its first block and the one after its last.
+    /// Block range of each section.
     ranges: Vec<(usize, usize)>,
-    /// For each section its tag, with `Div` for the parts of tables that are there for the layout.
+    /// Tag of each section, with `Div` for layout tables and their parts.
     tags: Vec<Tag>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> Extraction<'a> {
     fn new(outline: &'a Outline) -> Self {
-        let blocks = outline.blocks.iter().map(|block| weigh(outline, block)).collect();
+        let blocks = outline.blocks.iter().map(|block| block_totals(outline, block)).collect();
         let mut page = Self {
             outline,
             blocks,
@@ -115,7 +112,7 @@ impl<'a> Judged<'a> {
             ranges: block_ranges(outline),
             tags: tags(outline),
         };
-        page.add_up();
+        page.update_totals();
         page
     }
 
@@ -147,13 +144,13 @@ impl<'a> Judged<'a> {
         !self.block_dropped[block] && !self.section_dropped[self.block_section(block)]
     }
 
-    /// Whether the block is in a section that is not shown.
+    /// Whether the block is in a hidden section.
     fn is_hidden(&self, block: usize) -> bool {
         self.hidden.get(self.block_section(block)).copied().unwrap_or(false)
     }
 
-    /// Adds up what is kept, from the blocks to the root.
-    fn add_up(&mut self) {
+    /// Updates the totals of the kept blocks, from the blocks to the root.
+    fn update_totals(&mut self) {
         let mut totals = vec![Totals::default(); self.outline.sections.len()];
         self.kept_end = 0;
         for (at, block) in self.blocks.iter().enumerate() {
@@ -169,7 +166,7 @@ impl<'a> Judged<'a> {
         self.totals = totals;
     }
 
-    /// What is kept among the blocks from `start` up to `end`.
+    /// Totals of the kept blocks from `start` to `end`.
     fn between(&self, start: usize, end: usize) -> Totals {
         let mut totals = Totals::default();
         for at in (start..end).filter(|&at| self.is_kept(at)) {
@@ -178,26 +175,26 @@ impl<'a> Judged<'a> {
         totals
     }
 
-    /// Drops sections for which `drops` holds, and all that is inside them.
+    /// Drops the sections for which `drops` is true, with their contents.
     fn drop_sections(&mut self, drops: impl Fn(&Self, usize) -> bool) {
         for at in 1..self.section_dropped.len() {
             let parent = self.parent(at);
             self.section_dropped[at] =
                 self.section_dropped[at] || self.section_dropped[parent] || drops(self, at);
         }
-        self.add_up();
+        self.update_totals();
     }
 
-    /// For each section whether it or an ancestor satisfies `holds`.
-    fn inside(&self, holds: impl Fn(&Section) -> bool) -> Vec<bool> {
+    /// Whether each section or one of its ancestors satisfies the condition.
+    fn inside(&self, condition: impl Fn(&Section) -> bool) -> Vec<bool> {
         let mut inside = vec![false; self.outline.sections.len()];
         for (at, section) in self.outline.sections.iter().enumerate() {
-            inside[at] = inside[section.parent as usize] || holds(section);
+            inside[at] = inside[section.parent as usize] || condition(section);
         }
         inside
     }
 
-    /// Keeps a block although a section that it is in is dropped; what else is in there stays dropped.
+    /// Keeps a block of a dropped section; the other blocks of the section stay dropped.
     fn restore(&mut self, block: usize) {
         self.block_dropped[block] = false;
         let mut outermost = None;
@@ -228,13 +225,13 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Words of prose outside a discussion from which on it is an appendix to them.
+/// Minimum prose outside a discussion that makes the discussion an appendix.
 const ARTICLE_WORDS: u32 = 60;
 
-/// The same where the discussion is more than twice as long: fewer words only open it.
+/// The same for a discussion more than twice as long: fewer words only open it.
 const OPENING_WORDS: u32 = 100;
 
-/// Whether a discussion with so much of all prose is an appendix, and not what the page is about.
+/// Whether a discussion with this much prose is an appendix, not the main content.
 fn is_appendix(discussion: u32, all: u32) -> bool {
     let others = all.saturating_sub(discussion);
     let article = if discussion > 2 * others { OPENING_WORDS } else { ARTICLE_WORDS };
@@ -253,7 +250,7 @@ fn slice<'a>(outline: &'a Outline, block: &Block) -> &'a [u8] {
     outline.text.get(block.start as usize..block.end as usize).unwrap_or_default()
 }
 
-fn weigh(outline: &Outline, block: &Block) -> Totals {
+fn block_totals(outline: &Outline, block: &Block) -> Totals {
     let Measure { words, clauses } = text::measure(slice(outline, block));
     let linked =
         u64::from(words) * u64::from(block.link_bytes) / u64::try_from(block.len().max(1)).unwrap_or(1);
@@ -287,8 +284,8 @@ fn block_ranges(outline: &Outline) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// The tags of all sections, with `Div` for tables, rows and cells that only place things: tables that
-/// say so, that hold other tables or headings, or that have but one row.
+/// Tags of all sections, with `Div` for layout tables and their parts: tables with a layout role, with nested tables or
+/// headings, or with one row.
 fn tags(outline: &Outline) -> Vec<Tag> {
     let sections = &outline.sections;
     let mut table_of = vec![usize::MAX; sections.len()];

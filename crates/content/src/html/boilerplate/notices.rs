@@ -1,27 +1,27 @@
-//! Drops notices about cookies, appeals to subscribe and legal notices: they are on every page and about none.
+//! Drops cookie notices, requests to subscribe and legal notices.
 
 use std::sync::LazyLock;
 
 use super::super::text::index_text;
-use super::phrases::{APPEALS, COOKIE_COMPANY, LEGAL};
-use super::sieve::Sieve;
-use super::{Judged, is_article, is_main};
+use super::phrase_matcher::PhraseMatcher;
+use super::phrases::{COOKIE_CONTEXT, LEGAL, SUBSCRIBE_PHRASES};
+use super::{Extraction, is_article, is_main};
 
-/// Longest appeal to subscribe, in words.
-const MAX_APPEAL_WORDS: u32 = 40;
+/// Maximum words of a request to subscribe.
+const MAX_SUBSCRIBE_WORDS: u32 = 40;
 
-/// Longest legal notice, in words.
+/// Maximum words of a legal notice.
 const MAX_NOTICE_WORDS: u32 = 300;
 
-/// Drops notices about cookies near the start or the end, and legal ones near the end.
-pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
+/// Drops cookie notices near the start or the end, and legal notices near the end.
+pub(super) fn drop_notices(page: &mut Extraction<'_>, title: &str) {
     let title = index_text(title);
     let count = page.blocks.len();
     let is_about_cookies = title.contains("cookie");
     let is_legal = legal_cues(&title) > 0 || title.contains("terms") || title.contains("privacy");
     let in_content = page.inside(|section| is_main(section) || is_article(section));
     let mut cookies = Vec::new();
-    let mut appeals = Vec::new();
+    let mut requests = Vec::new();
     for at in 0..count {
         let is_near_end = at * 10 >= count * 6;
         let is_near_start = at * 10 <= count * 2;
@@ -29,10 +29,10 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
             continue;
         }
         let text = index_text(page.block_str(at));
-        if page.blocks[at].words <= MAX_APPEAL_WORDS && appeals_to_subscribe(&text) {
-            appeals.push(at);
+        if page.blocks[at].words <= MAX_SUBSCRIBE_WORDS && asks_to_subscribe(&text) {
+            requests.push(at);
         }
-        if text.contains("cookies") && COOKIE_COMPANY.iter().any(|word| text.contains(word)) {
+        if text.contains("cookies") && COOKIE_CONTEXT.iter().any(|word| text.contains(word)) {
             cookies.push(at);
         }
         if is_near_end && !is_legal {
@@ -43,9 +43,9 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
             }
         }
     }
-    // A page that asks for it all over is about it.
-    if appeals.len() <= 2 && !appeals_to_subscribe(&title) {
-        for at in appeals {
+    // A page with many of them is about subscriptions.
+    if requests.len() <= 2 && !asks_to_subscribe(&title) {
+        for at in requests {
             page.block_dropped[at] = true;
         }
     }
@@ -54,17 +54,17 @@ pub(super) fn drop_notices(page: &mut Judged<'_>, title: &str) {
             page.block_dropped[at] = true;
         }
     }
-    page.add_up();
+    page.update_totals();
 }
 
-/// How many of the legal phrases a text has.
+/// Number of legal phrases in a text.
 fn legal_cues(text: &str) -> u32 {
-    // The phrases are constants, and there is room for them: a test says so.
-    static CUES: LazyLock<Option<Sieve>> = LazyLock::new(|| Sieve::new(LEGAL));
+    // The constants fit into the matcher; a test checks it.
+    static CUES: LazyLock<Option<PhraseMatcher>> = LazyLock::new(|| PhraseMatcher::new(LEGAL));
     CUES.as_ref().map_or(0, |phrases| phrases.count(text))
 }
 
-fn appeals_to_subscribe(text: &str) -> bool {
-    static PHRASES: LazyLock<Option<Sieve>> = LazyLock::new(|| Sieve::new(APPEALS));
-    PHRASES.as_ref().is_some_and(|phrases| phrases.finds_any(text))
+fn asks_to_subscribe(text: &str) -> bool {
+    static PHRASES: LazyLock<Option<PhraseMatcher>> = LazyLock::new(|| PhraseMatcher::new(SUBSCRIBE_PHRASES));
+    PHRASES.as_ref().is_some_and(|phrases| phrases.contains_any(text))
 }

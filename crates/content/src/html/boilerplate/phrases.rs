@@ -1,8 +1,6 @@
-//! Phrases by which parts of a page say what they are, in the languages of much of the web.
-//!
-//! All in lower case, for they are looked up in text that is.
+//! Phrases of boilerplate, in many languages. All in lower case, as the text they are compared with.
 
-/// What announces comments or reviews, anywhere in a short text that also counts them or is a heading.
+/// Names of comments and reviews, in a heading or beside a count.
 pub(super) const DISCUSSIONS: &[&str] = &[
     "comments",
     "comment",
@@ -48,7 +46,7 @@ pub(super) const DISCUSSIONS: &[&str] = &[
     "ratings",
 ];
 
-/// Words and phrases of legal notices; a block with several of them, near the end, is one.
+/// Phrases of legal notices; a block with several of them near the end is one.
 pub(super) const LEGAL: &[&str] = &[
     "copyright",
     "©",
@@ -137,8 +135,8 @@ pub(super) const LEGAL: &[&str] = &[
     "tüm hakları",
 ];
 
-/// Words that make a mention of cookies a notice about them.
-pub(super) const COOKIE_COMPANY: &[&str] = &[
+/// Words beside *cookies* that make a block a cookie notice.
+pub(super) const COOKIE_CONTEXT: &[&str] = &[
     "use cookies",
     "uses cookies",
     "using cookies",
@@ -174,8 +172,8 @@ pub(super) const COOKIE_COMPANY: &[&str] = &[
     "board cookies",
 ];
 
-/// How a line about the author of a post may begin.
-pub(super) const MEMBER_FACTS: &[&str] = &[
+/// First words of a line about the author of a post.
+pub(super) const AUTHOR_FACTS: &[&str] = &[
     "joined",
     "join date",
     "posts:",
@@ -224,7 +222,7 @@ pub(super) const MEMBER_FACTS: &[&str] = &[
     "가입일",
 ];
 
-/// Words that, with a number, make a text a date or an age.
+/// Words that, beside a number, make a text a date or an age.
 pub(super) const TIMES: &[&str] = &[
     "ago",
     "hour",
@@ -324,8 +322,8 @@ pub(super) const TIMES: &[&str] = &[
     "לפני",
 ];
 
-/// What appeals to subscribe and the like say.
-pub(super) const APPEALS: &[&str] = &[
+/// Phrases of requests to subscribe, and the like.
+pub(super) const SUBSCRIBE_PHRASES: &[&str] = &[
     "your inbox",
     "our newsletter",
     "unsubscribe at any time",

@@ -1,10 +1,10 @@
-//! Ends elements whose end tag may be left out.
+//! Implied end tags.
 
 use super::super::tag::Tag;
 use super::Outline;
 
 impl Outline {
-    /// Ends the elements whose end tag may be left out and that `tag` cannot be inside of.
+    /// Closes open elements with an optional end tag that cannot contain `tag`.
     pub(super) fn close_implied(&mut self, tag: Tag) {
         match tag {
             Tag::Li => self.close_up_to(&[Tag::Li], |open| open.is_list() || open.is_cell()),
@@ -31,7 +31,7 @@ impl Outline {
         }
     }
 
-    /// Ends the innermost of `tags`, unless an element that `stops` is inside of it.
+    /// Closes the innermost of `tags`, unless an element that `stops` is inside it.
     fn close_up_to(&mut self, tags: &[Tag], stops: impl Fn(Tag) -> bool) {
         if !tags.iter().any(|&tag| self.is_open(tag)) {
             return;

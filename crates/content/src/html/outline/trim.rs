@@ -1,7 +1,7 @@
-//! Cuts off what tools append to headings and to lines of a post.
+//! Trims suffixes of headings and posts.
 
-/// The length of a heading without what tools append to it: `[edit]`, or a sign that links to itself.
-pub(super) fn without_heading_tools(heading: &[u8]) -> usize {
+/// Length of a heading without `[edit]` or a permalink sign.
+pub(super) fn without_heading_suffix(heading: &[u8]) -> usize {
     let mut kept = heading;
     if kept.ends_with(b"]")
         && let Some(open) = kept.iter().rposition(|&byte| byte == b'[')
@@ -20,7 +20,7 @@ pub(super) fn without_heading_tools(heading: &[u8]) -> usize {
     kept.trim_ascii_end().len()
 }
 
-/// The length of a line without the number of a post, which links to it: `3 May #12`.
+/// Length of a line without the linked number of a post: `3 May #12`.
 pub(super) fn without_post_number(line: &[u8]) -> usize {
     let digits = line.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = &line[..line.len() - digits];
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_posts_are_cut_off() {
+    fn post_numbers_are_trimmed() {
         assert_eq!(without_post_number(b"3 May #12"), 5);
         for whole in ["3 May 12", "#12", "Issue#12", "3 May #", ""] {
             assert_eq!(without_post_number(whole.as_bytes()), whole.len(), "{whole}");

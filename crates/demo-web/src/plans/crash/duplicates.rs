@@ -1,9 +1,9 @@
-//! Duplicates of the crash web: copies, near ones, other spellings, canonical URLs.
+//! Duplicates of the crash web: exact and near-duplicates, equivalent URLs, canonical URLs.
 
 use super::{Article, Crash, HOSTS};
-use crate::{answer::Answer, draft::Place, html::Link, truth::Duplicate};
+use crate::{draft::Place, ground_truth::Duplicate, html::Link, response::PageResponse};
 
-/// Words of a page that has a near-duplicate: long enough that a word more or less is lost in them.
+/// Words of a page with a near-duplicate, so many that one changed word hardly changes the SimHash.
 const NEAR_WORDS: usize = 600;
 
 const PAIRS: usize = 10;
@@ -19,36 +19,36 @@ pub(super) fn add(crash: &mut Crash<'_>) {
 
 fn copies(crash: &mut Crash<'_>) {
     let article = crash.ordinary_article();
-    let links = crash.ways_back();
-    let answer = Answer::html(article.html(links).render()).conditional(0);
+    let links = crash.links_back();
+    let answer = PageResponse::html(article.html(links).render()).conditional(0);
     let (first, other) = (crash.place("/first/{}"), crash.place("/copy/{}"));
     let of = crash.draft.url(&first);
     for (place, duplicate) in [(&first, None), (&other, Some(Duplicate::Copy(of)))] {
         crash.draft.put(place, answer.clone());
         crash.draft.expect(place, &article.title, Some(article.word.clone()), duplicate);
-        crash.hang(place, "Twice the same");
+        crash.link_twice(place, "Twice the same");
     }
 }
 
-/// The other page has its own title and its own word in the place of the first one's.
+/// Near-duplicate with another title and another unique word.
 fn near(crash: &mut Crash<'_>) {
     let article = crash.article(NEAR_WORDS);
     let other = crash.article(1);
     let paragraphs = article.paragraphs.iter().map(|text| text.replace(&article.word, &other.word)).collect();
     let other = Article { paragraphs, ..other };
-    let links = crash.ways_back();
+    let links = crash.links_back();
     let (first, second) = (crash.place("/story/{}"), crash.place("/story/{}/print"));
     let of = crash.draft.url(&first);
     for (place, article, duplicate) in [(&first, article, None), (&second, other, Some(Duplicate::Near(of)))]
     {
-        let answer = Answer::html(article.html(links.clone()).render()).conditional(0);
+        let answer = PageResponse::html(article.html(links.clone()).render()).conditional(0);
         crash.draft.put(place, answer);
         crash.draft.expect(place, &article.title, Some(article.word), duplicate);
-        crash.hang(place, "Nearly the same");
+        crash.link_twice(place, "Nearly the same");
     }
 }
 
-/// Links that spell the URL of a page otherwise. All of them mean pages that must be there once.
+/// Links with equivalent URLs of pages that must be indexed once.
 fn spellings(crash: &mut Crash<'_>) {
     for number in 0..15 {
         let at = HOSTS + crash.random.below(crash.ordinary.len() - HOSTS);
@@ -66,7 +66,7 @@ fn spellings(crash: &mut Crash<'_>) {
         let spelling = crash.draft.url(&Place::new(place.host, path));
         spell(crash, spelling, &place);
     }
-    // These are linked in no other spelling than these.
+    // Pages without a link to their normalised URL.
     for (path, spellings) in [
         ("/~keeper/notes", ["/%7Ekeeper/notes", "/%7ekeeper/notes", "/~keeper/notes?"]),
         ("/caf%C3%A9/menu", ["/caf%c3%a9/menu", "/caf\u{e9}/menu", "/caf%C3%A9/menu#today"]),
@@ -82,22 +82,22 @@ fn spellings(crash: &mut Crash<'_>) {
 
 fn spell(crash: &mut Crash<'_>, spelling: String, place: &Place) {
     let url = crash.draft.url(place);
-    crash.hang_link(&Link::to(spelling.clone(), "Otherwise spelled"));
+    crash.link_twice_with(&Link::to(spelling.clone(), "Otherwise spelled"));
     crash.draft.truth.spellings.insert(spelling, url);
 }
 
-/// Pages with a query that only says where the visitor came from.
+/// Pages with a tracking parameter and a canonical URL.
 fn canonical(crash: &mut Crash<'_>) {
     for _ in 0..5 {
         let place = crash.place("/product/{}");
         crash.page(&place);
-        crash.hang(&place, "The page itself");
+        crash.link_twice(&place, "The page itself");
         for from in ["mail", "banner"] {
             let alias = Place::new(place.host, format!("{}?from={from}", place.path));
             let article = crash.ordinary_article();
-            let links = crash.ways_back();
+            let links = crash.links_back();
             crash.draft.alias(&alias, article.html(links), &place);
-            crash.hang(&alias, "Seen elsewhere");
+            crash.link_twice(&alias, "Seen elsewhere");
         }
     }
 }

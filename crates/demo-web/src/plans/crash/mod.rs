@@ -1,13 +1,13 @@
-//! The web of the crash tests: 2,000 pages on 20 hosts, and everything that goes wrong on a web.
+//! Web of the crash tests: 2,000 pages on 20 hosts, with the special cases of a crawl.
 //!
-//! Ordinary pages form a tree with five branches at each page, so that all are within a few clicks, and each is linked
-//! from two more pages. Special ones hang from two ordinary pages each.
+//! Ordinary pages form a tree with five children each, so that all are within a few clicks, and have links from two more
+//! pages. Special pages have links from two ordinary pages.
 
+mod content_types;
 mod duplicates;
 mod errors;
-mod kinds;
 mod redirects;
-mod rules;
+mod robots;
 
 use crate::{
     draft::{Draft, Place},
@@ -16,12 +16,12 @@ use crate::{
     text,
 };
 
-/// Hosts with ordinary pages. One more has the connections that are reset: who backs off from it loses little.
+/// Number of hosts with ordinary pages. One more host has the connection resets, so that its back-off delays no others.
 pub(super) const HOSTS: usize = 20;
 
 const BRANCHES: usize = 5;
 
-/// Fewest and most words of an ordinary page.
+/// Minimum and maximum words of an ordinary page.
 const WORDS: (usize, usize) = (150, 400);
 
 pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
@@ -32,8 +32,8 @@ pub(super) fn fill(draft: &mut Draft, seed: u64, pages: usize) {
     redirects::add(&mut crash);
     errors::add(&mut crash);
     duplicates::add(&mut crash);
-    rules::add(&mut crash);
-    kinds::add(&mut crash);
+    robots::add(&mut crash);
+    content_types::add(&mut crash);
     crash.add_ordinary_pages();
     let start = draft.url(&Place::new(0, "/"));
     draft.truth.start.push(start);
@@ -46,20 +46,21 @@ const NAMES: [&str; HOSTS + 1] = [
     "oscar.test", "papa.test", "quebec.test", "romeo.test", "sierra.test", "tango.test", "uniform.test",
 ];
 
-/// The web while its parts are added.
+/// Draft of the web with its generator.
 struct Crash<'a> {
     draft: &'a mut Draft,
     random: Random,
-    /// Where the ordinary pages are; they are written last, when it is known what hangs from them.
+    /// Places of the ordinary pages; they are written last, when their links are known.
     ordinary: Vec<Place>,
-    hanging: Vec<Vec<Link>>,
-    /// Pages with a title and a word of their own so far.
+    /// Links of each ordinary page to special pages.
+    extra_links: Vec<Vec<Link>>,
+    /// Number of articles so far.
     numbered: usize,
-    /// Special places so far, which go around the hosts.
+    /// Number of special places so far, distributed over the hosts.
     special: usize,
 }
 
-/// Text that no other page has.
+/// Unique text of a page.
 struct Article {
     title: String,
     word: String,
@@ -78,11 +79,11 @@ impl<'a> Crash<'a> {
     fn new(draft: &'a mut Draft, seed: u64, pages: usize) -> Self {
         let mut random = Random::new(seed);
         let ordinary = (0..pages).map(|number| ordinary_place(&mut random, number)).collect();
-        let hanging = vec![Vec::new(); pages];
-        Self { draft, random, ordinary, hanging, numbered: 0, special: 0 }
+        let extra_links = vec![Vec::new(); pages];
+        Self { draft, random, ordinary, extra_links, numbered: 0, special: 0 }
     }
 
-    /// A new text of about so many words.
+    /// New text of about this many words.
     fn article(&mut self, words: usize) -> Article {
         let number = self.numbered;
         self.numbered += 1;
@@ -101,37 +102,35 @@ impl<'a> Crash<'a> {
         self.article(words)
     }
 
-    /// A new place; `{}` in the path becomes a number that no other place has.
+    /// New place; `{}` in the path becomes a unique number.
     fn place(&mut self, path: &str) -> Place {
         let number = self.special;
         self.special += 1;
         Place::new(number % HOSTS, path.replace("{}", &number.to_string()))
     }
 
-    /// Adds a page that must be indexed, at a place that the caller links to.
-    fn page(&mut self, place: &Place) -> String {
+    /// Adds a page that must be indexed; the caller adds links to it.
+    fn page(&mut self, place: &Place) {
         let article = self.ordinary_article();
-        let links = self.ways_back();
-        let title = article.title.clone();
+        let links = self.links_back();
         self.draft.page(place, &article.html(links), Some(article.word));
-        title
     }
 
-    /// Links from two ordinary pages.
-    fn hang(&mut self, place: &Place, text: &str) {
+    /// Adds links from two ordinary pages.
+    fn link_twice(&mut self, place: &Place, text: &str) {
         let url = self.draft.url(place);
-        self.hang_link(&Link::to(url, text));
+        self.link_twice_with(&Link::to(url, text));
     }
 
-    fn hang_link(&mut self, link: &Link) {
-        let first = self.random.below(self.hanging.len());
-        let second = (first + 1 + self.random.below(self.hanging.len() - 1)) % self.hanging.len();
-        self.hanging[first].push(link.clone());
-        self.hanging[second].push(link.clone());
+    fn link_twice_with(&mut self, link: &Link) {
+        let first = self.random.below(self.extra_links.len());
+        let second = (first + 1 + self.random.below(self.extra_links.len() - 1)) % self.extra_links.len();
+        self.extra_links[first].push(link.clone());
+        self.extra_links[second].push(link.clone());
     }
 
-    /// Links from a special page to ordinary ones.
-    fn ways_back(&mut self) -> Vec<Link> {
+    /// Links of a special page to ordinary ones.
+    fn links_back(&mut self) -> Vec<Link> {
         let start = Link::to(self.draft.url(&Place::new(0, "/")), "Start");
         let mut links = vec![start];
         for _ in 0..3 {
@@ -155,11 +154,11 @@ impl<'a> Crash<'a> {
             let mut links: Vec<Link> = Vec::new();
             for target in targets.into_iter().filter(|target| *target != page) {
                 let to = &self.ordinary[target];
-                // Links within a host are short, as people write them.
+                // Links within a host are relative.
                 let href = if to.host == place.host { to.path.clone() } else { self.draft.url(to) };
                 links.push(Link::to(href, text::title(&mut self.random)));
             }
-            links.append(&mut self.hanging[page]);
+            links.append(&mut self.extra_links[page]);
             self.draft.page(&place, &article.html(links), Some(article.word));
         }
     }

@@ -1,7 +1,7 @@
-//! Redirects of the crash web: each status, chains, other hosts, a circle.
+//! Redirects of the crash web: each status, chains, other hosts, a loop.
 
 use super::{Crash, HOSTS};
-use crate::{answer::Answer, draft::Place, truth::Why};
+use crate::{draft::Place, ground_truth::Why, response::PageResponse};
 use hyper::StatusCode;
 
 const STATUSES: [StatusCode; 4] = [
@@ -13,7 +13,7 @@ const STATUSES: [StatusCode; 4] = [
 
 pub(super) fn add(crash: &mut Crash<'_>) {
     for status in STATUSES {
-        // Hops are made one by one: one to three redirects before the page, which nothing else links to.
+        // Chains of one to three redirects to a page without other links.
         for hops in 1..=3 {
             let mut places = Vec::new();
             for _ in 0..hops {
@@ -23,12 +23,12 @@ pub(super) fn add(crash: &mut Crash<'_>) {
             crash.page(&target);
             places.push(target);
             crash.draft.redirects(status, &places);
-            crash.hang(&places[0], "It has moved");
+            crash.link_twice(&places[0], "It has moved");
         }
         within_one_host(crash, status);
         to_an_ordinary_page(crash, status);
     }
-    circle(crash);
+    redirect_loop(crash);
 }
 
 fn within_one_host(crash: &mut Crash<'_>, status: StatusCode) {
@@ -36,25 +36,25 @@ fn within_one_host(crash: &mut Crash<'_>, status: StatusCode) {
     let to = Place::new(from.host, crash.place("/new/{}").path);
     crash.page(&to);
     crash.draft.redirects(status, &[from.clone(), to]);
-    crash.hang(&from, "An old address");
+    crash.link_twice(&from, "An old address");
 }
 
-/// Two ways to a page that is linked elsewhere too: it must be there once all the same.
+/// Two redirects to a page with other links, which must be indexed once.
 fn to_an_ordinary_page(crash: &mut Crash<'_>, status: StatusCode) {
     let target = crash.ordinary[HOSTS + crash.random.below(crash.ordinary.len() - HOSTS)].clone();
     for _ in 0..2 {
         let from = crash.place("/short/{}");
         crash.draft.redirects(status, &[from.clone(), target.clone()]);
-        crash.hang(&from, "A short address");
+        crash.link_twice(&from, "A short address");
     }
 }
 
-fn circle(crash: &mut Crash<'_>) {
+fn redirect_loop(crash: &mut Crash<'_>) {
     let (one, other) = (crash.place("/circle/{}"), crash.place("/circle/{}"));
     for (from, to) in [(&one, &other), (&other, &one)] {
         let to = crash.draft.url(to);
-        crash.draft.put(from, Answer::redirect(StatusCode::FOUND, &to));
+        crash.draft.put(from, PageResponse::redirect(StatusCode::FOUND, &to));
         crash.draft.deny(from, Why::RedirectLoop);
     }
-    crash.hang(&one, "Round and round");
+    crash.link_twice(&one, "Round and round");
 }

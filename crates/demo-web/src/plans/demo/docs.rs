@@ -1,10 +1,7 @@
-//! `docs.localhost`: the manual of an invented tool, in two versions of which the old one points to the new.
+//! `docs.localhost`: the manual of Lantern, an invented site generator, in two versions; the old one has the new one as
+//! canonical URL.
 
-use super::{
-    DOCS,
-    docs_texts::{COMMANDS, Command, GUIDES},
-    sitemap, slug,
-};
+use super::{DOCS, blocks, columns, sitemap, slug};
 use crate::{
     draft::{Draft, Place},
     html::{Html, Link},
@@ -13,20 +10,29 @@ use hyper::StatusCode;
 
 const SITE: &str = "Lantern documentation";
 
+/// Name and description of each command, then its options with their effects, then a note.
+const COMMANDS: &str = include_str!("texts/commands.tsv");
+
+/// Title of each guide, then its paragraphs.
+const GUIDES: &str = include_str!("texts/guides.txt");
+
 pub(super) fn fill(draft: &mut Draft) {
     let mut places = vec![Place::new(DOCS, "/")];
     let mut links = Vec::new();
-    for (at, (title, paragraphs)) in GUIDES.iter().enumerate() {
+    let guides: Vec<(&str, Vec<&str>)> = blocks(GUIDES).collect();
+    for (at, (title, paragraphs)) in guides.iter().enumerate() {
         let path = format!("/guide/{}", slug(title));
-        let next = GUIDES[(at + 1) % GUIDES.len()].0;
+        let next = guides[(at + 1) % guides.len()].0;
         let around = vec![Link::to("/", SITE), Link::to(format!("/guide/{}", slug(next)), next)];
-        page(draft, &path, (*title).to_owned(), paragraphs.map(str::to_owned).to_vec(), around);
+        let paragraphs = paragraphs.iter().map(|text| (*text).to_owned()).collect();
+        page(draft, &path, (*title).to_owned(), paragraphs, around);
         links.push(Link::to(path.clone(), *title));
         places.push(Place::new(DOCS, path));
     }
-    for command in &COMMANDS {
-        add_command(draft, command, &mut places);
-        links.push(Link::to(command_path(command), format!("lantern {}", command.name)));
+    for (head, lines) in blocks(COMMANDS) {
+        let [name, description] = columns(head);
+        add_command(draft, name, description, &lines, &mut places);
+        links.push(Link::to(command_path(name), format!("lantern {name}")));
     }
     links.push(Link::to("/latest", "The latest version"));
     links.push(Link::to("/guide/plugins", "Plug-ins"));
@@ -38,19 +44,25 @@ pub(super) fn fill(draft: &mut Draft) {
     draft.robots(DOCS, &format!("User-agent: *\nDisallow:\n\nSitemap: {map}\n"));
 }
 
-/// A page for the command, one for each option, and the page of the old version.
-fn add_command(draft: &mut Draft, command: &Command, places: &mut Vec<Place>) {
-    let path = command_path(command);
-    let Command { name, does, options, note } = command;
-    let mut paragraphs = vec![(*does).to_owned()];
+/// Adds a page for the command, one for each option, and the page of the old version.
+fn add_command(
+    draft: &mut Draft,
+    name: &str,
+    description: &str,
+    lines: &[&'static str],
+    places: &mut Vec<Place>,
+) {
+    let path = command_path(name);
+    let mut paragraphs = vec![description.to_owned()];
     let mut links = vec![Link::to("/", SITE)];
-    for (option, effect) in options {
+    let (note, options) = lines.split_last().unwrap_or((&"", &[]));
+    for [option, effect] in options.iter().map(|line| columns(line)) {
         paragraphs.push(format!("The option {option} {effect}."));
         let option_path = format!("{path}/{}", slug(option));
-        links.push(Link::to(option_path.clone(), *option));
+        links.push(Link::to(option_path.clone(), option));
         let text = vec![
             format!("lantern {name} {option} {effect}."),
-            format!("The command itself: {does}"),
+            format!("The command itself: {description}"),
             format!(
                 "Give {option} on the command line, or set it in lantern.toml under [{name}]. The command line wins."
             ),
@@ -69,8 +81,8 @@ fn add_command(draft: &mut Draft, command: &Command, places: &mut Vec<Place>) {
     places.push(place);
 }
 
-fn command_path(command: &Command) -> String {
-    format!("/command/{}", command.name)
+fn command_path(name: &str) -> String {
+    format!("/command/{name}")
 }
 
 fn page(draft: &mut Draft, path: &str, title: String, paragraphs: Vec<String>, links: Vec<Link>) {

@@ -1,29 +1,25 @@
-//! The web of `crawlway demo`: small, readable, and worth searching.
+//! Web of `crawlway demo`: small and readable, with sensible search results.
 //!
-//! Texts are put together from hand-written sentences, so that a search for `lighthouse` or `sourdough` finds what a person
-//! would expect. Around them is what a crawler meets on every web: printer versions, redirects, errors, rules, a slow host.
+//! Pages are composed of hand-written sentences (`texts/`), so that a search for `lighthouse` or `sourdough` has sensible
+//! results. Around them are the usual cases of a crawl: printer versions, redirects, errors, robots.txt, a slow host.
 
 mod ads;
 mod docs;
-mod docs_texts;
 mod news;
-mod news_texts;
 mod old;
 mod shop;
-mod shop_texts;
 mod slow;
 mod world;
 
 use crate::{
-    answer::Answer,
     draft::{Draft, Place},
     html::{Html, Link},
     random::Random,
+    response::PageResponse,
 };
 use std::fmt::Write;
 
-/// The hosts in the order of their numbers. Browsers take names below `localhost` to this machine, so that who wants to see
-/// the pages can open them.
+/// Hosts by number. Browsers resolve names below `localhost` to this machine, so that the pages can be opened.
 pub(super) const HOSTS: [&str; 6] = [
     "news.localhost",
     "shop.localhost",
@@ -43,7 +39,7 @@ const OLD: usize = 5;
 pub(super) fn fill(draft: &mut Draft, seed: u64) {
     for name in HOSTS {
         let host = draft.host(name);
-        draft.put(&Place::new(host, "/style.css"), Answer::of_type("text/css", STYLE));
+        draft.put(&Place::new(host, "/style.css"), PageResponse::of_type("text/css", STYLE));
     }
     let mut random = Random::new(seed);
     news::fill(draft, &mut random);
@@ -56,7 +52,21 @@ pub(super) fn fill(draft: &mut Draft, seed: u64) {
     draft.truth.start.push(start);
 }
 
-/// How the pages look to people.
+/// Blocks of a text file, separated by blank lines: the first line of each, and the others.
+fn blocks(text: &'static str) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    text.split("\n\n").filter_map(|block| {
+        let mut lines = block.lines();
+        Some((lines.next()?, lines.collect()))
+    })
+}
+
+/// Tab-separated columns of a line.
+fn columns<const N: usize>(line: &'static str) -> [&'static str; N] {
+    let mut columns = line.split('\t');
+    std::array::from_fn(|_| columns.next().unwrap_or_default())
+}
+
+/// Style sheet of all pages.
 const STYLE: &str = "\
 :root { color-scheme: light dark; }
 body { max-width: 40rem; margin: 2rem auto; padding: 0 1rem; font: 1.05rem/1.6 Georgia, serif; }
@@ -67,7 +77,7 @@ nav ul { padding: 0; list-style: none; columns: 16rem; }
 nav li { margin-bottom: .4em; break-inside: avoid; }
 ";
 
-/// A page in the style of this web.
+/// Page with the style sheet.
 fn styled(title: impl Into<String>, paragraphs: Vec<String>, links: Vec<Link>) -> Html {
     let mut page = Html::new(title, paragraphs, links);
     page.head.push_str("<meta name=\"viewport\" content=\"width=device-width\">\n");
@@ -75,7 +85,7 @@ fn styled(title: impl Into<String>, paragraphs: Vec<String>, links: Vec<Link>) -
     page
 }
 
-/// A sitemap of these places, and its URL for robots.txt.
+/// Adds a sitemap of these places, and returns its URL.
 fn sitemap(draft: &mut Draft, host: usize, places: &[Place]) -> String {
     let mut xml = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n",
@@ -85,20 +95,20 @@ fn sitemap(draft: &mut Draft, host: usize, places: &[Place]) -> String {
     }
     xml.push_str("</urlset>\n");
     let place = Place::new(host, "/sitemap.xml");
-    draft.put(&place, Answer::of_type("application/xml", xml));
+    draft.put(&place, PageResponse::of_type("application/xml", xml));
     draft.url(&place)
 }
 
-/// A sentence with its blanks filled.
-fn filled(sentence: &str, blanks: &[(&str, &str)]) -> String {
+/// Replaces the placeholders of a sentence.
+fn fill_in(sentence: &str, placeholders: &[(&str, &str)]) -> String {
     let mut out = sentence.to_owned();
-    for (name, value) in blanks {
+    for (name, value) in placeholders {
         out = out.replace(name, value);
     }
     out
 }
 
-/// A title as it stands in a path.
+/// Title as a path segment.
 fn slug(title: &str) -> String {
     let mut slug = String::new();
     for character in title.chars() {

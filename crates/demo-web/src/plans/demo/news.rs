@@ -1,25 +1,51 @@
 //! `news.localhost`: articles by topic, an archive, printer versions, a sitemap.
 
-use super::{
-    NEWS, ads, filled,
-    news_texts::{PEOPLE, TOPICS, TOWNS, Topic},
-    sitemap, slug, styled,
-};
+use super::{NEWS, ads, blocks, fill_in, sitemap, slug, styled};
 use crate::{
-    answer::Answer,
     draft::{Draft, Place},
+    ground_truth::Duplicate,
     html::{Html, Link},
     random::Random,
-    truth::Duplicate,
+    response::PageResponse,
 };
+use std::sync::LazyLock;
 
 const SITE: &str = "The Coastal Courier";
 
-/// Articles of each topic: each of its five headlines twice, in another town.
+#[rustfmt::skip]
+const TOWNS: [&str; 20] = [
+    "Ashford Bay", "Brindle", "Calder Mills", "Dunmore", "Elsby", "Farrow Point", "Glenhaven", "Harwick", "Inverly",
+    "Kelmar", "Lindow", "Marwell", "Norbury Cross", "Pelham", "Redmire", "Selwick", "Thornby", "Ulverton", "Westmere", "Yarrow",
+];
+
+#[rustfmt::skip]
+const PEOPLE: [&str; 14] = [
+    "Ada Brook", "Tomas Vale", "Ines Corran", "Hugo Lindqvist", "Mara Okafor", "Peter Stone", "Yuki Arden", "Clara Whitlow",
+    "Samir Haddad", "Nora Fell", "George Pask", "Lena Marsh", "Owen Tarrant", "Ruth Delacourt",
+];
+
+/// Topic with its headlines and sentences; `{place}`, `{person}`, `{number}` and `{year}` are placeholders.
+struct Topic {
+    name: &'static str,
+    headlines: Vec<&'static str>,
+    sentences: Vec<&'static str>,
+}
+
+const HEADLINES: usize = 5;
+
+static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
+    let topic = |(name, mut headlines): (&'static str, Vec<&'static str>)| {
+        let sentences = headlines.split_off(HEADLINES);
+        Topic { name, headlines, sentences }
+    };
+    blocks(include_str!("texts/news.txt")).map(topic).collect()
+});
+
+/// Articles per topic: each headline twice, in different towns.
 const ARTICLES: usize = 10;
 
-/// Every so many articles one has a printer version.
-const PRINTED: usize = 6;
+/// Interval of articles with a printer version.
+const PRINT_INTERVAL: usize = 6;
 
 const DAYS: [&str; 6] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
@@ -62,17 +88,17 @@ fn article(random: &mut Random, topic: usize, number: usize) -> Article {
     let person = random.pick(&PEOPLE);
     let figure = random.between(12, 96).to_string();
     let year = random.between(1851, 1998).to_string();
-    let blanks = [("{place}", town), ("{person}", person), ("{number}", &figure), ("{year}", &year)];
+    let placeholders = [("{place}", town), ("{person}", person), ("{number}", &figure), ("{year}", &year)];
     let headline = texts.headlines[number % texts.headlines.len()];
-    let mut title = filled(headline, &blanks);
+    let mut title = fill_in(headline, &placeholders);
     if number >= texts.headlines.len() {
-        // The second round is another story, and nobody may take it for the first.
+        // The second article of a headline needs a title of its own.
         title = format!("{title}, says {}", PEOPLE[(topic + number) % PEOPLE.len()]);
     }
     let chosen = random.some(&texts.sentences, 7);
     let mut paragraphs = vec![format!("{}, {}.", town.to_uppercase(), DAYS[(topic + number) % DAYS.len()])];
     for pair in chosen.chunks(2) {
-        let text: Vec<String> = pair.iter().map(|sentence| filled(sentence, &blanks)).collect();
+        let text: Vec<String> = pair.iter().map(|sentence| fill_in(sentence, &placeholders)).collect();
         paragraphs.push(text.join(" "));
     }
     paragraphs.push(format!("{person} can be reached at the office of the Courier in {town}."));
@@ -85,7 +111,7 @@ fn add_article(draft: &mut Draft, articles: &[Article], at: usize, article: &Art
     let mut links =
         vec![Link::to("/", SITE), Link::to(section(&TOPICS[article.topic]).path, TOPICS[article.topic].name)];
     links.extend(near);
-    if at.is_multiple_of(PRINTED) {
+    if at.is_multiple_of(PRINT_INTERVAL) {
         let print = Place::new(NEWS, format!("/print{}", article.place.path));
         links.push(Link::to(print.path.clone(), "Printer version"));
         add_printed(draft, article, &print, at);
@@ -96,18 +122,18 @@ fn add_article(draft: &mut Draft, articles: &[Article], at: usize, article: &Art
     add(draft, &article.place, article.title.clone(), article.paragraphs.clone(), links);
 }
 
-/// Half of the printer versions name the article as canonical, as they should; the others are near-duplicates.
+/// Half of the printer versions have the article as canonical URL; the others are near-duplicates.
 fn add_printed(draft: &mut Draft, article: &Article, print: &Place, at: usize) {
     let title = format!("{} (to print)", article.title);
     let links = vec![Link::to(article.place.path.clone(), "Back to the article")];
     let heading = Some(article.title.clone());
     let html = Html { heading, ..html(title.clone(), article.paragraphs.clone(), links) };
-    if at.is_multiple_of(2 * PRINTED) {
+    if at.is_multiple_of(2 * PRINT_INTERVAL) {
         draft.alias(print, html, &article.place);
         return;
     }
     let of = draft.url(&article.place);
-    draft.put(print, Answer::html(html.render()).conditional(0));
+    draft.put(print, PageResponse::html(html.render()).conditional(0));
     draft.expect(print, &title, None, Some(Duplicate::Near(of)));
 }
 

@@ -1,11 +1,11 @@
-//! `old.localhost`: what is left of a site that has moved: redirects, errors, pages in an old charset.
+//! `old.localhost`: a site that has moved, with redirects, errors and an old charset.
 
 use super::{DOCS, NEWS, OLD, SHOP, styled};
 use crate::{
-    answer::{Answer, Trouble},
     draft::{Draft, Place},
+    ground_truth::Why,
     html::Link,
-    truth::Why,
+    response::{Fault, PageResponse},
 };
 use encoding_rs::WINDOWS_1252;
 use hyper::StatusCode;
@@ -16,12 +16,12 @@ pub(super) fn fill(draft: &mut Draft) {
     draft.redirects(StatusCode::PERMANENT_REDIRECT, &[here("/store"), Place::new(SHOP, "/")]);
     let chain = [here("/manual"), here("/manual/"), here("/manual/index.htm"), Place::new(DOCS, "/")];
     draft.redirects(StatusCode::FOUND, &chain);
-    draft.put(&here("/loop"), Answer::redirect(StatusCode::FOUND, &draft.url(&here("/loop"))));
+    draft.put(&here("/loop"), PageResponse::redirect(StatusCode::FOUND, &draft.url(&here("/loop"))));
     draft.deny(&here("/loop"), Why::RedirectLoop);
     draft.status(&here("/guestbook.cgi"), StatusCode::NOT_FOUND);
     draft.status(&here("/counter.cgi"), StatusCode::GONE);
-    draft.failing(&here("/poll.cgi"), Trouble::Status(StatusCode::INTERNAL_SERVER_ERROR));
-    // The machine is old: it needs to be asked twice, and says when.
+    draft.failing(&here("/poll.cgi"), Fault::Status(StatusCode::INTERNAL_SERVER_ERROR));
+    // The first request gets 503 with `Retry-After`.
     let html = styled(
         "Archive of the old Courier",
         vec![
@@ -30,12 +30,12 @@ pub(super) fn fill(draft: &mut Draft) {
         ],
         vec![Link::to("/", "Home")],
     );
-    let trouble = (Trouble::Later(1), 1);
-    draft.put_with(&here("/archive.htm"), Answer::html(html.render()), Some(trouble));
+    let fault = (Fault::RetryAfter(1), 1);
+    draft.put_with(&here("/archive.htm"), PageResponse::html(html.render()), Some(fault));
     draft.expect(&here("/archive.htm"), &html.title, None, None);
     cafe(draft, &here("/cafe.htm"));
     let pdf = here("/issue-1.pdf");
-    draft.put(&pdf, Answer::of_type("application/pdf", &b"%PDF-1.4\n%%EOF\n"[..]));
+    draft.put(&pdf, PageResponse::of_type("application/pdf", &b"%PDF-1.4\n%%EOF\n"[..]));
     draft.deny(&pdf, Why::NotHtml);
     let links = [
         "/harbour.htm",
@@ -54,7 +54,7 @@ pub(super) fn fill(draft: &mut Draft) {
     draft.page(&here("/"), &styled("The old Courier", vec![lead.to_owned()], links), None);
 }
 
-/// A page in windows-1252 that says so itself.
+/// Page in windows-1252 with a `<meta>` charset.
 fn cafe(draft: &mut Draft, place: &Place) {
     let text =
         "The Café Ångström serves crème brûlée, Käsekuchen and coffee for €2 until the last ferry has left.";
@@ -62,6 +62,6 @@ fn cafe(draft: &mut Draft, place: &Place) {
     html.head.push_str("<meta http-equiv=\"Content-Type\" content=\"text/html; charset=windows-1252\">\n");
     let page = html.render();
     let (bytes, _, _) = WINDOWS_1252.encode(&page);
-    draft.put(place, Answer::of_type("text/html", bytes.into_owned()).conditional(0));
+    draft.put(place, PageResponse::of_type("text/html", bytes.into_owned()).conditional(0));
     draft.expect(place, &html.title, None, None);
 }
