@@ -28,6 +28,11 @@ scripts! {
         add a; end_all; is finished; snapshot; pass 1s
         set paused = finished; unchanged; set running = finished; unchanged; set cancelled = finished; unchanged
     ";
+    two_crawls_are_kept_apart: "
+        crawl one max 1; crawl two; add a; add two:a; take a two:a; taken a item a; taken two:a item two:a; done a
+        counts 0 0 1 0; counts two: 0 1 0 0; is finished; is two: running
+        retry two:a 20s; set two: paused; is finished
+    ";
     a_new_url_sets_a_finished_crawl_running: "
         add a; end_all; is finished; add a = known; is finished; add b; is running; end_all; is finished; counts 0 0 2 0
     ";
@@ -218,28 +223,4 @@ pub(super) async fn the_urls_of_a_crawl_are_listed_by_outcome((t, id): Crawling<
     let unknown = CrawlId::new("unknown").expect("an allowed name");
     let none = expect_ok(t.store.entries(&unknown, &EntryFilter::default(), None, 5).await, "listing URLs");
     assert!(none.entries.is_empty() && none.next.is_none(), "there is no such crawl");
-}
-
-pub(super) async fn two_crawls_are_kept_apart(mut t: Fixture<'_>) {
-    let one = t.start("one", Some(1)).await;
-    t.pass(SECOND).await;
-    let two = t.start("two", None).await;
-    let (first, second) = (t.seed(&one, "a.example").await, t.seed(&two, "a.example").await);
-    let taken = t.next(10, 1).await;
-    let whose = |id: &CrawlId| taken.iter().find(|taken| taken.crawl == *id);
-    let (Some(of_one), Some(of_two)) = (whose(&one), whose(&two)) else {
-        panic!("each crawl hands out its own: {taken:?}")
-    };
-    assert_eq!((&of_one.item, &of_two.item), (&first.item, &second.item), "each has its own item");
-    t.settle(of_one, done()).await;
-    assert_eq!(t.four(&one).await, [0, 0, 1, 0], "the one is done");
-    assert_eq!(t.four(&two).await, [0, 1, 0, 0], "the other is in flight");
-    t.is(&one, CrawlState::Finished, "nothing is left of it").await;
-    t.is(&two, CrawlState::Running, "something is in flight").await;
-    t.settle(of_two, retry(WHILE)).await;
-    t.set(&two, CrawlState::Paused).await;
-    t.is(&one, CrawlState::Finished, "the other was paused").await;
-    let found = expect_ok(t.store.find("https://a.example/").await, "finding");
-    let crawls: Vec<&CrawlId> = found.iter().map(|entry| &entry.crawl).collect();
-    assert_eq!(crawls, [&two, &one], "both know the URL, the newest first");
 }

@@ -118,7 +118,7 @@ fn crawl_state(word: &str) -> CrawlState {
 }
 
 /// Counts by name.
-fn named(words: &[&str]) -> BTreeMap<String, u64> {
+fn counts_by_name(words: &[&str]) -> BTreeMap<String, u64> {
     words.chunks(2).map(|pair| (pair[0].to_owned(), number(pair[1]))).collect()
 }
 
@@ -176,12 +176,13 @@ impl Story<'_> {
         place.map_or_else(|| panic!("`{word}` was not taken"), |place| &takings[place])
     }
 
-    /// The item of what was taken or added under this name, or an unknown one.
+    /// The item of a URL, of a named taking, or an unknown one.
     fn item(&self, word: &str) -> String {
-        if self.taken.contains_key(word.trim_end_matches('~')) {
-            return self.held(word).item.clone();
+        match self.added.get(word) {
+            Some(new) => new.item.clone(),
+            None if self.taken.contains_key(word.trim_end_matches('~')) => self.held(word).item.clone(),
+            None => word.to_owned(),
         }
-        self.added.get(word).map_or_else(|| word.to_owned(), |new| new.item.clone())
     }
 
     fn url(&self, word: &str) -> String {
@@ -376,11 +377,10 @@ impl Story<'_> {
         let (call, rest) = words.split_at(place);
         let (sign, answer) = rest.split_first().map_or(("", &[][..]), |(sign, answer)| (*sign, answer));
         let (verb, mut args) = (call[0], &call[1..]);
-        let mut id = self.crawl.clone();
-        if let Some(name) = args.first().and_then(|word| word.strip_suffix(':')) {
-            (id, args) = (CrawlId::new(name).expect("an allowed id"), &args[1..]);
-        }
-        let is_other = id != self.crawl;
+        let named = args.first().and_then(|word| word.strip_suffix(':'));
+        let named = named.map(|name| CrawlId::new(name).expect("an allowed id"));
+        args = if named.is_some() { &args[1..] } else { args };
+        let id = named.clone().unwrap_or_else(|| self.crawl.clone());
         let yes_no = || answer.iter().map(|word| is_yes(word)).collect::<Vec<_>>();
         match verb {
             "crawl" => drop(self.t.start(args[0], args.get(2).map(|max| number(max))).await),
@@ -441,7 +441,7 @@ impl Story<'_> {
             }
             "dead" => {
                 for most in [1, 3, 100] {
-                    let dead = self.t.dead(is_other.then_some(&id), most).await;
+                    let dead = self.t.dead(named.as_ref(), most).await;
                     let names: Vec<_> = dead.iter().map(|dead| self.name(&dead.crawl, &dead.url)).collect();
                     assert_eq!(names, args, "{step}, {most} at a time");
                 }
@@ -467,8 +467,8 @@ impl Story<'_> {
                 );
             }
             "fetched" => assert_eq!(self.t.counts(&id).await.fetched, number::<u64>(args[0]), "{step}"),
-            "outcomes" => assert_eq!(self.t.counts(&id).await.outcomes, named(args), "{step}"),
-            "left_out" => assert_eq!(self.t.counts(&id).await.left_out, named(args), "{step}"),
+            "outcomes" => assert_eq!(self.t.counts(&id).await.outcomes, counts_by_name(args), "{step}"),
+            "left_out" => assert_eq!(self.t.counts(&id).await.left_out, counts_by_name(args), "{step}"),
             "is" => self.t.is(&id, crawl_state(args[0]), step).await,
             "set" => {
                 let state = self.t.set(&id, crawl_state(args[0])).await.state;
