@@ -85,7 +85,7 @@ pub(super) async fn suspects_come_in_halving_groups((mut t, id): Crawling<'_>) {
     let host =
         |number: usize| if number < 8 { format!("{number}.example") } else { "all.example".to_owned() };
     t.adds(&id, &(0..ALL).map(|number| url(&host(number), &number.to_string())).collect::<Vec<_>>()).await;
-    assert_eq!(t.next(ALL, 100).await.len(), ALL, "who was never lost takes one place");
+    assert_eq!(t.next(ALL, 100).await.len(), ALL, "a URL that was never lost takes one place");
     lose(&mut t, true).await;
     for by_hand in [false, true] {
         let group = t.next(ALL, 100).await;

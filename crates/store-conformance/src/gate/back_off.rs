@@ -166,7 +166,7 @@ pub(super) async fn waiting_tickets_move_behind_the_back_off(mut t: Fixture<'_>)
     let behind = before + Duration::from_secs(4) + GAP * 5;
     assert!(
         newcomer >= behind,
-        "five were there before the newcomer, who is told {newcomer:?}, not {behind:?}"
+        "five tickets are before the new one, which gets {newcomer:?}, not {behind:?}"
     );
     let mut last = None;
     for (ticket, at) in &mut line[1..] {

@@ -31,7 +31,7 @@ pub(super) async fn never_more_than_allowed_in_flight(mut t: Fixture<'_>) {
     t.waits(&g, &three, "three are in flight still").await;
     t.finish(&held[1], Outcome::Success).await;
     t.pass(Duration::from_secs(39)).await;
-    t.goes(&g, &three, "one of three has ended, and who waited did not come").await;
+    t.goes(&g, &three, "one of three has ended, and the waiting tickets did not come").await;
     t.waits(&g, &three, "three are in flight again").await;
 }
 

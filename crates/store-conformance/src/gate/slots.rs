@@ -220,8 +220,9 @@ pub(super) async fn an_unclaimed_slot_lapses(mut t: Fixture<'_>) {
     let gone = t.goes(&g, &ALONE, "the slot of the dead has lapsed").await;
     t.finish(&gone, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 2).await;
-    let (back, _) = t.waits_with(&g, dead, &ALONE, "who comes after the grace starts anew").await;
-    t.about(back, line[1].1 + GAP, "behind those who came meanwhile");
+    let (back, _) =
+        t.waits_with(&g, dead, &ALONE, "a ticket that comes after the grace period starts anew").await;
+    t.about(back, line[1].1 + GAP, "behind tickets that came meanwhile");
 }
 
 pub(super) async fn a_slot_that_is_left_is_free(mut t: Fixture<'_>) {
@@ -234,7 +235,7 @@ pub(super) async fn a_slot_that_is_left_is_free(mut t: Fixture<'_>) {
     assert_eq!(t.store.leave(&g, ticket()).await, Ok(()), "no slot, no effect");
     assert_eq!(t.store.leave(&group("unknown"), ticket()).await, Ok(()), "no group, no effect");
     let (at, _) = t.waits(&g, &ALONE, "one is first").await;
-    t.about(at, line[0].1 + GAP, "behind the only one who stayed");
+    t.about(at, line[0].1 + GAP, "behind the only ticket that stayed");
     each_comes_once(&mut t, &g, &ALONE, &line[..1]).await;
 }
 
@@ -246,7 +247,7 @@ pub(super) async fn a_line_too_long_is_spread(h: Fresh<'_>) {
     let mut told = HashSet::new();
     for _ in 0..20 {
         let (at, why) = t.waits(&g, &ALONE, "twenty wait").await;
-        assert_eq!(why, Why::Crowded, "no slot is kept for who comes when the line is full");
+        assert_eq!(why, Why::Crowded, "a full queue keeps no slot for more tickets");
         assert!(
             at >= line[19].1 + GAP,
             "behind the line, but told {at:?} while the last is at {:?}",
@@ -254,6 +255,6 @@ pub(super) async fn a_line_too_long_is_spread(h: Fresh<'_>) {
         );
         told.insert(at);
     }
-    assert!(told.len() > 10, "who comes when the line is full is spread, but all are told {told:?}");
+    assert!(told.len() > 10, "refused tickets are spread, but all are told {told:?}");
     each_comes_once(&mut t, &g, &ALONE, &line).await;
 }

@@ -76,7 +76,7 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Fixture<'_>) {
             panic!("nothing is newer than {newest}: {:?}", told[0])
         };
         for (number, told) in told.iter().rev().enumerate() {
-            // Who came before a newer one has begun; who came after it was superseded by a newer one.
+            // A message before a newer one has begun; one after it was superseded.
             if let Begun::Superseded { by } = told {
                 assert!(*by > format!("m-{number}"), "m-{number} gave way to {by}");
             }

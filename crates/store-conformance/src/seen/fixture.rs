@@ -67,7 +67,7 @@ impl Fixture<'_> {
     pub(super) async fn seen(&self, url: &str, asks: &str, has: &str, due: Timestamp) {
         match self.claim(url, asks).await {
             Claimed::Seen { owner, until, .. } => {
-                assert_eq!(owner, has, "who has crawled {url}");
+                assert_eq!(owner, has, "the owner of the mark of {url}");
                 self.about(until, due, "when it may be crawled again");
             }
             other => panic!("{url} is seen by {has} and {asks} must be told so, the answer was {other:?}"),

@@ -30,7 +30,7 @@ pub(super) async fn racing_claims_have_one_winner(mut t: Fixture<'_>) {
             {
                 let right =
                     matches!(told, Claimed::Taken { owner, .. } if *owner == format!("item-{winner}"));
-                assert!(right, "who did not get {url} is told that item-{winner} has it, not {told:?}");
+                assert!(right, "other claims of {url} are refused because of item-{winner}, not {told:?}");
             }
         }
     }
