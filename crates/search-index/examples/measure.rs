@@ -1,4 +1,4 @@
-//! What the index costs: pages stored in a second, bytes on disk, and how long searches take.
+//! Benchmark: pages per second, bytes on disk, and latency of searches.
 //!
 //! `cargo run --release -p crawlway-search-index --example measure -- [pages] [batch] [threads] [megabytes] [writers] [bytes]`
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
@@ -92,7 +92,7 @@ fn report(what: &str, pages: usize, (start, cpu_before): (Instant, f64), directo
     );
 }
 
-/// A page of words whose frequencies are as in a language: the n-th word is about n times as rare as the first.
+/// A page of words with the frequencies of a natural language (Zipf's law).
 fn page(number: usize, length: usize) -> IndexedPage {
     let mut seed = number as u64;
     let mut random = move || {
@@ -129,7 +129,7 @@ fn size(directory: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Seconds of CPU that this process has used.
+/// CPU time of this process in seconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);

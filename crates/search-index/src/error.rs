@@ -1,4 +1,4 @@
-//! What can go wrong, as outcomes.
+//! Errors.
 
 use crawlway_lock::LockError;
 use crawlway_store::StoreError;
@@ -18,12 +18,12 @@ pub enum OpenError {
     InUse {
         /// The directory.
         directory: PathBuf,
-        /// The process, if it could be told.
+        /// The process, if known.
         holder: Option<u32>,
     },
     /// A newer program has written it.
     #[error(
-        "the search index in {} has version {found}, and this program knows versions up to {known}; \
+        "the search index in {} has version {found}, and this program supports versions up to {known}; \
          start the newer program again, or give this one a directory of its own",
         .directory.display()
     )]
@@ -32,7 +32,7 @@ pub enum OpenError {
         directory: PathBuf,
         /// The version of the index.
         found: u32,
-        /// The newest version that this program knows.
+        /// The latest version that this program supports.
         known: u32,
     },
     /// It cannot be read.
@@ -44,7 +44,7 @@ pub enum OpenError {
     Damaged {
         /// The directory.
         directory: PathBuf,
-        /// What was found.
+        /// The damage.
         detail: String,
     },
     /// An option is out of range.
@@ -56,11 +56,11 @@ pub enum OpenError {
     /// The disk or the operating system failed.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -79,13 +79,13 @@ impl OpenError {
     }
 }
 
-/// A failure while the index is open. Whatever it is, the same call may succeed once the disk is well again.
+/// A failure while the index is open; a retry may succeed once the disk works again.
 pub(crate) fn unavailable(doing: &str, error: &TantivyError) -> StoreError {
-    // What happens in a thread of the library comes back as text only.
+    // Errors of Tantivy's threads come back as text only.
     let full = io_error(error).is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
         || error.to_string().contains("No space left on device");
     let advice =
-        if full { "the disk is full, free some space" } else { "look after the disk of the search index" };
+        if full { "the disk is full, free some space" } else { "check the disk of the search index" };
     StoreError::Unavailable { detail: format!("cannot {doing}: {error}; {advice}") }
 }
 

@@ -1,9 +1,10 @@
-//! The page index behind its contract: reads on threads that may block, writes through the one that writes.
+//! The page index contract: reads run on blocking threads, writes on the writer thread.
 
 use crate::{
-    compile::compile,
     error::{OpenError, unavailable},
-    open, rank,
+    open,
+    query::compile,
+    rank,
     schema::Fields,
     search, urls,
     writer::{self, Reply, Request},
@@ -21,12 +22,12 @@ use std::{
 use tantivy::{IndexReader, Searcher};
 use tokio::sync::oneshot;
 
-/// How an index is opened.
+/// Options of an index.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Memory for pages that are being indexed, in bytes, for all threads together; at least 16 MB for each.
+    /// Memory budget of all indexing threads together, in bytes; at least 16 MB per thread.
     pub memory: usize,
-    /// Threads that index. One more merges in the background.
+    /// Indexing threads. One more merges in the background.
     pub threads: usize,
 }
 
@@ -36,19 +37,19 @@ impl Default for Options {
     }
 }
 
-/// A thread needs this much memory at least.
-const LEAST_MEMORY: usize = 16 << 20;
+/// Minimum memory budget of a thread.
+const MIN_MEMORY: usize = 16 << 20;
 
 /// The page index in a directory.
 ///
-/// Dropping it ends it as [`close`](PageIndex::close) does, which may take as long as a merge.
+/// Dropping it closes it like [`close`](PageIndex::close), which may take as long as a merge.
 pub struct TantivyIndex {
     fields: Fields,
     open: RwLock<Option<Open>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What is let go of when the index is closed.
+/// Resources that are released when the index is closed.
 struct Open {
     requests: Sender<Request>,
     reader: IndexReader,
@@ -61,14 +62,14 @@ impl std::fmt::Debug for TantivyIndex {
 }
 
 impl TantivyIndex {
-    /// Opens the index in a directory, which is made if it is missing. An index of an older version is rebuilt first,
-    /// which takes a while and, for that long, twice the space.
+    /// Opens the index in a directory, which is created if missing. An index of an older version is rebuilt first, which
+    /// takes time and, temporarily, twice the space.
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let Options { memory, threads } = options;
-        if threads == 0 || memory / threads < LEAST_MEMORY || memory / threads > 4_000_000_000 {
+        if threads == 0 || memory / threads < MIN_MEMORY || memory / threads > 4_000_000_000 {
             let problem = format!(
                 "{threads} threads with {memory} bytes of memory together cannot index; \
-                 give at least one thread, and each from {LEAST_MEMORY} to 4000000000 bytes"
+                 give at least one thread, and each from {MIN_MEMORY} to 4000000000 bytes"
             );
             return Err(OpenError::Options { problem });
         }
@@ -104,23 +105,18 @@ impl TantivyIndex {
             Ok(result) => result.map_err(|error| unavailable(doing, &error)),
             // Reading a damaged file may panic.
             Err(error) => Err(StoreError::Unavailable {
-                detail: format!("cannot {doing}: {error}; look after the disk of the search index"),
+                detail: format!("cannot {doing}: {error}; check the disk of the search index"),
             }),
         }
-    }
-
-    fn let_go(&self) -> Option<JoinHandle<()>> {
-        self.thread.lock().take()
     }
 }
 
 impl Drop for TantivyIndex {
     fn drop(&mut self) {
-        let thread = self.let_go();
-        let open = self.open.get_mut().take();
-        let Some(Open { requests, reader }) = open else { return };
-        drop((requests, reader));
-        if let Some(thread) = thread {
+        if self.open.get_mut().take().is_none() {
+            return;
+        }
+        if let Some(thread) = self.thread.get_mut().take() {
             let _ = thread.join();
         }
     }
@@ -186,16 +182,16 @@ impl PageIndex for TantivyIndex {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        let thread = self.let_go();
+        let thread = self.thread.lock().take();
         let open = self.open.write().take();
-        // Closing again changes nothing.
+        // Closing twice is harmless.
         let Some(Open { requests, reader }) = open else { return Ok(()) };
         drop(reader);
         let (reply, answer) = oneshot::channel();
-        let asked = requests.send(Request::Close(reply));
-        let closed = if asked.is_ok() { answer.await.unwrap_or(Ok(())) } else { Ok(()) };
+        let sent = requests.send(Request::Close(reply));
+        let closed = if sent.is_ok() { answer.await.unwrap_or(Ok(())) } else { Ok(()) };
         if let Some(thread) = thread {
-            // It has answered, so this is but a moment.
+            // It has answered, so it ends at once.
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
         }
         closed

@@ -1,21 +1,20 @@
-//! The embedded full-text search: the page index in a directory, owned by one process.
+//! Embedded full-text search: the page index in a directory, owned by one process.
 //!
 //! ```text
-//! <directory>/lock          held by the one process that has it open
-//! <directory>/index.json    which version the index has, and in which folder it is
-//! <directory>/tombstones    when URLs were removed
-//! <directory>/pages-1/      the index itself
+//! <directory>/lock          lock of the process that has it open
+//! <directory>/index.json    version of the index and number of its folder
+//! <directory>/tombstones    removed URLs with the time of their removal
+//! <directory>/pages-1/      the Tantivy index
 //! ```
 //!
-//! Everything needed to build it anew is stored in it, so that an index of an older version is rebuilt when it is
-//! opened.
+//! The index stores whole pages, so that one of an older version is rebuilt from itself on opening.
 
-mod compile;
+mod bloom;
 mod error;
 mod index;
-mod known;
 mod merge;
 mod open;
+mod query;
 mod rank;
 mod schema;
 mod search;

@@ -1,8 +1,8 @@
-//! The directory of an index: which version it has, and how one of an older version becomes one of today.
+//! The directory of an index: its version, and rebuilding an index of an older version.
 
 use crate::{
     error::OpenError,
-    merge::{Effort, Policy},
+    merge::{Load, Policy},
     schema::{Fields, VERSION, register_tokenizer, schema, to_document},
     tombstones::Tombstones,
     urls,
@@ -24,15 +24,15 @@ use tantivy::{
 const VERSION_FILE: &str = "index.json";
 const FOLDER_PREFIX: &str = "pages-";
 
-/// What `index.json` says. Replacing that file is the one step in which an index becomes another.
+/// Contents of `index.json`. Replacing that file switches to a rebuilt index atomically.
 #[derive(Debug, Serialize, Deserialize)]
-struct Described {
+struct Description {
     version: u32,
-    /// Counts up with each rebuild; the index is in the folder of this number.
+    /// Number of the folder that has the index; counts up with each rebuild.
     folder: u32,
 }
 
-impl Described {
+impl Description {
     fn folder_name(&self) -> String {
         format!("{FOLDER_PREFIX}{}", self.folder)
     }
@@ -50,21 +50,21 @@ pub(crate) fn open(directory: &Path, memory: usize) -> Result<Opened, OpenError>
     fs::create_dir_all(directory).map_err(|error| OpenError::io("create", directory, error))?;
     let lock = DirectoryLock::take(directory).map_err(|error| OpenError::locking(directory, error))?;
     let (_, fields) = schema();
-    let described = match read_description(directory)? {
+    let description = match read_description(directory)? {
         None => {
-            let described = Described { version: VERSION, folder: 1 };
-            create(directory, &described)?;
-            write_description(directory, &described)?;
-            described
+            let description = Description { version: VERSION, folder: 1 };
+            create(directory, &description)?;
+            write_description(directory, &description)?;
+            description
         }
-        Some(described) if described.version == VERSION => described,
-        Some(Described { version: found, .. }) if found > VERSION => {
+        Some(description) if description.version == VERSION => description,
+        Some(Description { version: found, .. }) if found > VERSION => {
             return Err(OpenError::Newer { directory: directory.to_owned(), found, known: VERSION });
         }
         Some(old) => rebuild(directory, &old, &fields, memory)?,
     };
-    remove_other_folders(directory, &described)?;
-    let (index, reader) = open_folder(directory, &described)?;
+    remove_other_folders(directory, &description)?;
+    let (index, reader) = open_folder(directory, &description)?;
     if index.schema() != schema().0 {
         let detail = format!("its fields are not those of version {VERSION}, which it says it has");
         return Err(OpenError::Damaged { directory: directory.to_owned(), detail });
@@ -73,16 +73,16 @@ pub(crate) fn open(directory: &Path, memory: usize) -> Result<Opened, OpenError>
     Ok(Opened { lock, index, reader, fields, tombstones })
 }
 
-fn create(directory: &Path, described: &Described) -> Result<Index, OpenError> {
-    let folder = directory.join(described.folder_name());
-    // Left over from a start that was killed before the index counted.
+fn create(directory: &Path, description: &Description) -> Result<Index, OpenError> {
+    let folder = directory.join(description.folder_name());
+    // Left by a start that was killed before `index.json` was written.
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| OpenError::io("remove", &folder, error))?;
     }
     fs::create_dir(&folder).map_err(|error| OpenError::io("create", &folder, error))?;
     let settings = IndexSettings {
         docstore_compression: Compressor::Lz4,
-        // Handing pages to another thread costs more than compressing them.
+        // Passing pages to another thread costs more than compressing them.
         docstore_compress_dedicated_thread: false,
         ..IndexSettings::default()
     };
@@ -94,12 +94,12 @@ fn create(directory: &Path, described: &Described) -> Result<Index, OpenError> {
     Ok(index)
 }
 
-fn open_folder(directory: &Path, described: &Described) -> Result<(Index, IndexReader), OpenError> {
+fn open_folder(directory: &Path, description: &Description) -> Result<(Index, IndexReader), OpenError> {
     let damaged = |error: TantivyError| OpenError::Damaged {
         directory: directory.to_owned(),
-        detail: format!("{}: {error}", described.folder_name()),
+        detail: format!("{}: {error}", description.folder_name()),
     };
-    let index = Index::open_in_dir(directory.join(described.folder_name())).map_err(damaged)?;
+    let index = Index::open_in_dir(directory.join(description.folder_name())).map_err(damaged)?;
     register_tokenizer(&index);
     let reader = reader(&index).map_err(damaged)?;
     Ok((index, reader))
@@ -109,14 +109,14 @@ fn reader(index: &Index) -> tantivy::Result<IndexReader> {
     index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()
 }
 
-/// Builds the index anew from the pages that are stored in the old one. The old one counts until all is done, so a
-/// failure changes nothing; for that long both take space.
+/// Rebuilds the index from the pages stored in the old one. The old one stays valid until the end, so a failure changes
+/// nothing.
 fn rebuild(
     directory: &Path,
-    old: &Described,
+    old: &Description,
     fields: &Fields,
     memory: usize,
-) -> Result<Described, OpenError> {
+) -> Result<Description, OpenError> {
     let (_, pages) = open_folder(directory, old)?;
     tracing::info!(
         pages = pages.searcher().num_docs(),
@@ -124,19 +124,19 @@ fn rebuild(
         to = VERSION,
         "rebuilding the search index"
     );
-    let described = Described { version: VERSION, folder: old.folder.saturating_add(1) };
-    let index = create(directory, &described)?;
-    let folder = directory.join(described.folder_name());
+    let description = Description { version: VERSION, folder: old.folder.saturating_add(1) };
+    let index = create(directory, &description)?;
+    let folder = directory.join(description.folder_name());
     fill(&index, &pages, fields, memory)
         .map_err(|error| OpenError::io("rebuild the search index in", &folder, io::Error::other(error)))?;
     sync(&folder)?;
-    write_description(directory, &described)?;
-    Ok(described)
+    write_description(directory, &description)?;
+    Ok(description)
 }
 
 fn fill(index: &Index, pages: &IndexReader, fields: &Fields, memory: usize) -> tantivy::Result<()> {
     let mut writer: IndexWriter = index.writer_with_num_threads(1, memory)?;
-    writer.set_merge_policy(Box::new(Policy::new(Effort::Busy)));
+    writer.set_merge_policy(Box::new(Policy::new(Load::Busy)));
     let failed =
         urls::each(&pages.searcher(), |page| match writer.add_document(to_document(fields, &page)) {
             Ok(_) => ControlFlow::Continue(()),
@@ -149,7 +149,7 @@ fn fill(index: &Index, pages: &IndexReader, fields: &Fields, memory: usize) -> t
     writer.wait_merging_threads()
 }
 
-fn read_description(directory: &Path) -> Result<Option<Described>, OpenError> {
+fn read_description(directory: &Path) -> Result<Option<Description>, OpenError> {
     let path = directory.join(VERSION_FILE);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
@@ -162,11 +162,11 @@ fn read_description(directory: &Path) -> Result<Option<Described>, OpenError> {
     })
 }
 
-fn write_description(directory: &Path, described: &Described) -> Result<(), OpenError> {
+fn write_description(directory: &Path, description: &Description) -> Result<(), OpenError> {
     let (path, new) = (directory.join(VERSION_FILE), directory.join("index.json.new"));
     let write = || {
         let mut file = File::create(&new)?;
-        serde_json::to_writer(&mut file, described)?;
+        serde_json::to_writer(&mut file, description)?;
         file.write_all(b"\n")?;
         file.sync_all()?;
         fs::rename(&new, &path)
@@ -180,8 +180,8 @@ fn sync(directory: &Path) -> Result<(), OpenError> {
     synced.map_err(|error| OpenError::io("sync", directory, error))
 }
 
-/// What a rebuild has left, before it counted or after.
-fn remove_other_folders(directory: &Path, described: &Described) -> Result<(), OpenError> {
+/// Removes folders left by rebuilds.
+fn remove_other_folders(directory: &Path, description: &Description) -> Result<(), OpenError> {
     let entries = fs::read_dir(directory).map_err(|error| OpenError::io("list", directory, error))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -189,7 +189,7 @@ fn remove_other_folders(directory: &Path, described: &Described) -> Result<(), O
             .to_str()
             .and_then(|name| name.strip_prefix(FOLDER_PREFIX))
             .is_some_and(|n| n.parse::<u32>().is_ok());
-        if ours && name != described.folder_name().as_str() {
+        if ours && name != description.folder_name().as_str() {
             let path = entry.path();
             fs::remove_dir_all(&path).map_err(|error| OpenError::io("remove", &path, error))?;
         }

@@ -1,4 +1,4 @@
-//! The order of hits: the better score first, and of equal scores the lesser URL, so that it is the same each time.
+//! Ranking: by score, and by URL among equal scores, so that the order is stable.
 
 use crate::schema::URL;
 use tantivy::{
@@ -8,16 +8,16 @@ use tantivy::{
     query::Query,
 };
 
-/// A hit, before anything was read of it.
+/// A hit without its page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranked {
     pub(crate) score: Score,
     pub(crate) address: DocAddress,
-    /// The place of its URL among those of its segment.
+    /// Ordinal of its URL in its segment.
     url: u64,
 }
 
-/// The best hits, up to so many, and how many there are in all.
+/// The total number of hits and the best of them.
 pub(crate) fn best(
     searcher: &Searcher,
     query: &dyn Query,
@@ -35,7 +35,7 @@ pub(crate) fn best(
             ordered.push(*one);
             continue;
         }
-        // Only these need their URLs read.
+        // Only ties need their URLs read.
         let mut named = Vec::with_capacity(same.len());
         for hit in same {
             let segment = hit.address.segment_ord as usize;
@@ -55,7 +55,7 @@ pub(crate) fn best(
     Ok((total, ordered))
 }
 
-/// The first pages that match after this URL, up to so many, in order of URL.
+/// The first matching pages after this URL, in order of URL.
 pub(crate) fn first_by_url(
     searcher: &Searcher,
     query: &dyn Query,
@@ -84,7 +84,7 @@ struct FirstByUrl {
     most: usize,
 }
 
-/// The pages of a segment by the places of their URLs, in no order.
+/// Pages of a segment with the ordinals of their URLs, in no order.
 type ByUrl = (StrColumn, Vec<(u64, DocAddress)>);
 
 impl Collector for FirstByUrl {
@@ -97,7 +97,7 @@ impl Collector for FirstByUrl {
         reader: &SegmentReader,
     ) -> tantivy::Result<FirstOfSegment> {
         let urls = url_column(reader)?;
-        // The place of the first URL that counts: those of a segment are in order.
+        // Ordinal of the first URL after it; ordinals are in order of URL.
         let from = match &self.after {
             None => 0,
             Some(after) => match urls.dictionary().term_ord_or_next(after.as_bytes())? {
@@ -184,7 +184,7 @@ struct BestOfSegment {
     urls: StrColumn,
     most: usize,
     total: u64,
-    /// What a hit must beat to be among the best.
+    /// Score and URL that a hit has to beat.
     worst: Option<(Score, u64)>,
     hits: Vec<Ranked>,
 }

@@ -1,4 +1,4 @@
-//! How a page is kept in the index: its fields, and the way there and back.
+//! Schema of the index, and conversion of pages to documents and back.
 
 use crate::tokenize;
 use crawlway_store::{IndexedPage, Timestamp};
@@ -11,16 +11,16 @@ use tantivy::{
     tokenizer::TextAnalyzer,
 };
 
-/// Counts up whenever an index of before cannot be used as it is: other fields, or other words from the same text.
+/// Version of the index; counts up with every change of its fields or of the tokenizer.
 pub(crate) const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields {
-    /// The URL as one word, by which a page is replaced, and as a column, by which equal scores are ordered.
+    /// The URL as one term, by which a page is replaced, and as a column, which orders equal scores.
     pub(crate) url: Field,
     pub(crate) title: Field,
     pub(crate) text: Field,
-    /// The host and each domain above it, as words.
+    /// The host and each parent domain, as terms.
     pub(crate) domains: Field,
     pub(crate) crawled_at: Field,
     pub(crate) simhash: Field,
@@ -85,7 +85,7 @@ pub(crate) fn to_document(fields: &Fields, page: &IndexedPage) -> TantivyDocumen
     document
 }
 
-/// The page of a stored document, by the names of its fields, so that documents of an older schema can be read, too.
+/// The page of a stored document, by field names, so that documents of an older schema can be read as well.
 pub(crate) fn to_page(schema: &Schema, document: &TantivyDocument) -> IndexedPage {
     let value = |name: &str| -> Option<CompactDocValue<'_>> {
         schema.get_field(name).ok().and_then(|field| document.get_first(field))

@@ -1,9 +1,10 @@
-//! Finding pages: rank, fold near-duplicates, cut out the part that was asked for, and show it.
+//! Searching: ranking, folding of near-duplicates, pagination and snippets.
 
 use crate::{
-    compile::compile,
+    query::compile,
     rank::{Ranked, best},
-    schema::{Fields, SIMHASH, to_page},
+    schema::{Fields, SIMHASH},
+    urls,
 };
 use crawlway_store::{
     IndexedPage,
@@ -15,8 +16,7 @@ use crawlway_store::{
 };
 use std::{collections::HashMap, sync::Arc};
 use tantivy::{
-    Searcher, TantivyDocument, TantivyError, columnar::ColumnValues, fieldnorm::FieldNormReader,
-    query::Query as Compiled,
+    Searcher, TantivyError, columnar::ColumnValues, fieldnorm::FieldNormReader, query::Query as Compiled,
 };
 
 pub(crate) fn search(
@@ -39,7 +39,7 @@ pub(crate) fn search(
     Ok(Results { total, hits, next_offset: search.next_offset(groups.len()) })
 }
 
-/// The first hits, each with its near-duplicates.
+/// The best hits, each with its near-duplicates.
 fn folded(
     searcher: &Searcher,
     fields: &Fields,
@@ -60,7 +60,7 @@ fn folded(
     }
 }
 
-/// The SimHashes of hits, read from their columns.
+/// SimHashes of hits, from the columns of their segments.
 struct Hashes<'a> {
     searcher: &'a Searcher,
     fields: &'a Fields,
@@ -68,7 +68,7 @@ struct Hashes<'a> {
 }
 
 impl Hashes<'_> {
-    /// None if its text has no words: then it says nothing that could be the same.
+    /// None for a text without words, which is no duplicate of another.
     fn of(&mut self, hit: &Ranked) -> tantivy::Result<Option<u64>> {
         let (segment, doc) = (hit.address.segment_ord, hit.address.doc_id);
         if !self.segments.contains_key(&segment) {
@@ -83,15 +83,10 @@ impl Hashes<'_> {
 }
 
 fn hit(searcher: &Searcher, group: &Group<Ranked>, marked: &[Vec<String>]) -> tantivy::Result<Hit> {
-    let page = page(searcher, &group.lead)?;
+    let page = urls::read(searcher, group.lead.address)?;
     let duplicates = group.duplicates.iter().map(|(ranked, distance)| {
-        let IndexedPage { url, title, .. } = self::page(searcher, ranked)?;
+        let IndexedPage { url, title, .. } = urls::read(searcher, ranked.address)?;
         Ok::<_, TantivyError>(Duplicate { url, title, distance: *distance })
     });
     Ok(Hit::new(page, group.lead.score, marked, duplicates.collect::<Result<_, _>>()?))
-}
-
-fn page(searcher: &Searcher, ranked: &Ranked) -> tantivy::Result<IndexedPage> {
-    let document: TantivyDocument = searcher.doc(ranked.address)?;
-    Ok(to_page(searcher.schema(), &document))
 }

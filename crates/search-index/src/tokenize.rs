@@ -1,9 +1,9 @@
-//! The words of a text as the index takes them.
+//! Tokenizer of the index: the words of all page indexes.
 
 use crawlway_store::pages::words::{Words, words};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-/// The name under which the index knows it.
+/// Name under which it is registered.
 pub(crate) const NAME: &str = "words";
 
 #[derive(Debug, Clone, Copy, Default)]

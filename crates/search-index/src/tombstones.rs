@@ -1,12 +1,12 @@
-//! Tombstones: when URLs were removed, in a file beside the index, so that an older page does not come back.
+//! Tombstones of removed URLs, in a file beside the index, so that an older version of a page does not come back.
 //!
 //! ```text
 //! magic (8 bytes) | key (16 bytes), time (8 bytes, little-endian milliseconds) | key, time | …
 //! ```
 //!
-//! The file is only appended to; of two records with one key the later time counts. When it has grown enough, and at the
-//! first removal after it was opened with something to be left out, it is written anew without those that are past their
-//! retention. Opening it writes nothing, since a full disk must not keep pages from being searched.
+//! The file is append-only; the latest time of a key counts. Compaction rewrites it without tombstones past their retention:
+//! when it has doubled, and with the first removal after it was opened with expired or torn records. Opening writes nothing,
+//! since a full disk must not prevent searches.
 
 use crate::error::OpenError;
 use crawlway_store::{
@@ -25,11 +25,11 @@ const FILE: &str = "tombstones";
 const MAGIC: &[u8; 8] = b"cwtomb01";
 const RECORD: usize = 24;
 
-/// The most tombstones that are kept, about 50 MB in memory; beyond them the oldest are dropped.
-const MOST: usize = 1_000_000;
+/// Number of tombstones, about 50 MB in memory; the oldest of more are dropped.
+const MAX_TOMBSTONES: usize = 1_000_000;
 
-/// The file is not written anew before it has this many records.
-const FEW: usize = 10_000;
+/// Number of records below which the file is not compacted.
+const MIN_COMPACTION: usize = 10_000;
 
 /// The first 128 bits of the SHA-256 of a URL.
 type Key = [u8; 16];
@@ -37,17 +37,17 @@ type Key = [u8; 16];
 #[derive(Debug)]
 pub(crate) struct Tombstones {
     path: PathBuf,
-    /// Missing while it is to be written anew.
+    /// None if it has to be compacted before the next append.
     file: Option<File>,
     times: HashMap<Key, Timestamp>,
     /// Records in the file.
     written: usize,
-    /// With how many records the file is written anew.
+    /// Number of records at which the file is compacted.
     full: usize,
 }
 
 impl Tombstones {
-    /// Reads those of a directory, of which there may be none yet.
+    /// Reads the tombstones of a directory; the file may be missing.
     pub(crate) fn open(directory: &Path, now: Timestamp) -> Result<Self, OpenError> {
         let path = directory.join(FILE);
         let bytes = match fs::read(&path) {
@@ -55,13 +55,13 @@ impl Tombstones {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(OpenError::io("read", &path, error)),
         };
-        // A start that was killed may have left a part of the magic.
+        // A kill at the first write may have left a part of the magic.
         let Some(records) = bytes.strip_prefix(MAGIC).or(MAGIC.starts_with(&bytes).then_some(&[])) else {
             let detail = format!("{FILE} does not begin with `{}`", MAGIC.escape_ascii());
             return Err(OpenError::Damaged { directory: directory.to_owned(), detail });
         };
         let mut times: HashMap<Key, Timestamp> = HashMap::new();
-        // What a kill has cut off at the end is no record.
+        // A torn record at the end is ignored.
         for record in records.chunks_exact(RECORD) {
             let (key, time) = parsed(record);
             let latest = times.entry(key).or_insert(time);
@@ -75,12 +75,12 @@ impl Tombstones {
         Ok(Self { path, file, times, written, full: full(written) })
     }
 
-    /// Whether a page of this URL that was crawled then is to be left out.
-    pub(crate) fn keep_out(&self, url: &str, crawled_at: Timestamp) -> bool {
+    /// Whether a tombstone rejects a page of this URL crawled at this time.
+    pub(crate) fn rejects(&self, url: &str, crawled_at: Timestamp) -> bool {
         !self.times.is_empty() && self.times.get(&key(url)).is_some_and(|time| !revives(crawled_at, *time))
     }
 
-    /// Notes removals. They outlast the process when this returns, and with `sync` a power cut, too.
+    /// Adds tombstones. They survive a crash of the process, and with `sync` a power loss.
     pub(crate) fn add<'a>(
         &mut self,
         removed: impl IntoIterator<Item = (&'a str, Timestamp)>,
@@ -96,7 +96,7 @@ impl Tombstones {
             }
         }
         self.written += records.len() / RECORD;
-        // After a failure half a record may be in the file, so it is put back only when all went well.
+        // A failure may leave a torn record, so the file is put back only after a success.
         match self.file.take().filter(|_| self.written < self.full) {
             Some(mut file) => {
                 file.write_all(&records)?;
@@ -107,7 +107,7 @@ impl Tombstones {
             }
             None => {
                 sweep(&mut self.times, now);
-                self.file = Some(rewritten(&self.path, &self.times)?);
+                self.file = Some(compacted(&self.path, &self.times)?);
                 self.written = self.times.len();
                 self.full = full(self.written);
             }
@@ -123,7 +123,7 @@ fn key(url: &str) -> Key {
 }
 
 fn full(written: usize) -> usize {
-    written.saturating_mul(2).max(FEW)
+    written.saturating_mul(2).max(MIN_COMPACTION)
 }
 
 fn append(records: &mut Vec<u8>, key: &Key, time: Timestamp) {
@@ -138,12 +138,12 @@ fn parsed(record: &[u8]) -> (Key, Timestamp) {
     (key, Timestamp::from_millis(u64::from_le_bytes(time)))
 }
 
-/// Drops those that are past their retention, and the oldest of too many.
+/// Drops tombstones past their retention, and the oldest of too many.
 fn sweep(times: &mut HashMap<Key, Timestamp>, now: Timestamp) {
     times.retain(|_, time| now.since(*time) <= TOMBSTONE_RETENTION);
-    if times.len() > MOST {
+    if times.len() > MAX_TOMBSTONES {
         let mut by_age: Vec<(Timestamp, Key)> = times.iter().map(|(key, time)| (*time, *key)).collect();
-        let dropped = by_age.len() - MOST;
+        let dropped = by_age.len() - MAX_TOMBSTONES;
         let (oldest, _, _) = by_age.select_nth_unstable(dropped);
         for (_, key) in oldest {
             times.remove(key);
@@ -151,8 +151,8 @@ fn sweep(times: &mut HashMap<Key, Timestamp>, now: Timestamp) {
     }
 }
 
-/// Writes a file with these, in place of the one there is, and leaves it open at its end.
-fn rewritten(path: &Path, times: &HashMap<Key, Timestamp>) -> io::Result<File> {
+/// Replaces the file with one of these tombstones, and leaves it open at its end.
+fn compacted(path: &Path, times: &HashMap<Key, Timestamp>) -> io::Result<File> {
     let mut bytes = MAGIC.to_vec();
     times.iter().for_each(|(key, time)| append(&mut bytes, key, *time));
     let new = path.with_extension("new");
@@ -178,28 +178,25 @@ mod tests {
         let open = |now| Tombstones::open(directory.path(), now).unwrap();
         let mut stones = open(time(0));
         stones.add([("a", time(10)), ("b", time(20)), ("a", time(5))], time(20), true).unwrap();
-        assert!(stones.keep_out("a", time(10)) && !stones.keep_out("a", time(11)));
+        assert!(stones.rejects("a", time(10)) && !stones.rejects("a", time(11)));
         drop(stones);
-        // As after a kill amid a record.
+        // A torn record, as after a kill.
         let path = directory.path().join(FILE);
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(&[7; 5]);
         fs::write(&path, &bytes).unwrap();
         let stones = open(time(30));
-        assert!(stones.keep_out("a", time(10)) && stones.keep_out("b", time(20)) && stones.times.len() == 2);
+        assert!(stones.rejects("a", time(10)) && stones.rejects("b", time(20)) && stones.times.len() == 2);
         let later = time(11) + TOMBSTONE_RETENTION;
         let stones = open(later);
-        assert!(
-            !stones.keep_out("a", time(1)) && stones.keep_out("b", time(20)),
-            "one is past its retention"
-        );
+        assert!(!stones.rejects("a", time(1)) && stones.rejects("b", time(20)), "one is past its retention");
         assert_eq!(fs::read(&path).unwrap().len(), bytes.len(), "opening writes nothing");
         let mut stones = stones;
         stones.add([("b", time(30))], later, false).unwrap();
         assert_eq!(
             fs::read(&path).unwrap().len(),
             MAGIC.len() + RECORD,
-            "the file is swept with the next removal"
+            "the next removal compacts the file"
         );
         fs::write(&path, "another file").unwrap();
         let refused = Tombstones::open(directory.path(), later).unwrap_err().to_string();
@@ -215,9 +212,9 @@ mod tests {
             stones.add(urls.iter().map(|url| (url.as_str(), time(round))), time(round), false).unwrap();
         }
         let length = fs::metadata(directory.path().join(FILE)).unwrap().len();
-        assert!(length <= (FEW * RECORD + MAGIC.len()) as u64, "{length} bytes for 1,000 URLs");
+        assert!(length <= (MIN_COMPACTION * RECORD + MAGIC.len()) as u64, "{length} bytes for 1,000 URLs");
         drop(stones);
         let stones = Tombstones::open(directory.path(), time(60) + Duration::from_secs(1)).unwrap();
-        assert!(stones.keep_out("https://a.example/999", time(49)));
+        assert!(stones.rejects("https://a.example/999", time(49)));
     }
 }

@@ -1,4 +1,4 @@
-//! Pages by their URL: the words of the field `url`, which are in order.
+//! Pages by URL, through the sorted term dictionary of the field `url`.
 
 use crate::schema::{CRAWLED_AT, Fields, to_page};
 use crawlway_store::{IndexedPage, Timestamp};
@@ -12,7 +12,7 @@ use tantivy::{
     schema::IndexRecordOption,
 };
 
-/// Where the page of this URL is.
+/// Address of the page of this URL.
 pub(crate) fn find(searcher: &Searcher, fields: &Fields, url: &str) -> tantivy::Result<Option<DocAddress>> {
     let term = Term::from_field_text(fields.url, url);
     for (number, segment) in (0..).zip(searcher.segment_readers()) {
@@ -28,7 +28,7 @@ pub(crate) fn find(searcher: &Searcher, fields: &Fields, url: &str) -> tantivy::
     Ok(None)
 }
 
-/// When pages were crawled, read from the columns of their segments.
+/// Crawl times of pages, from the columns of their segments.
 pub(crate) struct CrawlTimes<'a> {
     searcher: &'a Searcher,
     segments: HashMap<u32, Arc<dyn ColumnValues<u64>>>,
@@ -39,26 +39,24 @@ impl<'a> CrawlTimes<'a> {
         Self { searcher, segments: HashMap::new() }
     }
 
-    /// When the page at this place was crawled.
     pub(crate) fn at(&mut self, address: DocAddress) -> tantivy::Result<Timestamp> {
         let times = match self.segments.entry(address.segment_ord) {
             Entry::Occupied(times) => times.into_mut(),
-            Entry::Vacant(place) => {
+            Entry::Vacant(entry) => {
                 let columns = self.searcher.segment_reader(address.segment_ord).fast_fields();
-                place.insert(columns.column_first_or_default::<u64>(CRAWLED_AT)?)
+                entry.insert(columns.column_first_or_default::<u64>(CRAWLED_AT)?)
             }
         };
         Ok(Timestamp::from_millis(times.get_val(address.doc_id)))
     }
 }
 
-/// The page at this place.
 pub(crate) fn read(searcher: &Searcher, address: DocAddress) -> tantivy::Result<IndexedPage> {
     let document: TantivyDocument = searcher.doc(address)?;
     Ok(to_page(searcher.schema(), &document))
 }
 
-/// The pages after this URL, in order.
+/// The pages after this URL, in order of URL.
 pub(crate) fn scan(
     searcher: &Searcher,
     fields: &Fields,
@@ -84,7 +82,7 @@ pub(crate) fn scan(
     found.into_iter().map(|(_, address)| read(searcher, address)).collect()
 }
 
-/// Calls `visit` with every URL, also of pages that are removed, in no order.
+/// Calls `visit` with every URL, those of removed pages included, in no order.
 pub(crate) fn each_url(
     searcher: &Searcher,
     fields: &Fields,

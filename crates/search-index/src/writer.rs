@@ -1,9 +1,9 @@
-//! The one thread that writes: it takes all requests that wait, stores them with one commit, and answers them.
+//! The writer thread: it takes all pending requests, stores them with one commit (group commit), and answers them.
 
 use crate::{
+    bloom::UrlFilter,
     error::unavailable,
-    known::KnownUrls,
-    merge::{Effort, Policy},
+    merge::{Load, Policy},
     schema::{Fields, to_document},
     tombstones::Tombstones,
     urls,
@@ -29,22 +29,22 @@ use tantivy::{
 };
 use tokio::sync::oneshot;
 
-/// From so many pages on, further requests wait for the next commit.
-const MOST_IN_COMMIT: usize = 4_000;
+/// Number of pages from which on further requests wait for the next commit.
+const MAX_COMMIT: usize = 4_000;
 
-/// After so long without a request, segments are merged that could wait before.
-const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// Time without a request after which more segments are merged.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 pub(crate) enum Request {
     Write(Arc<[IndexedPage]>, Reply<()>),
     Remove(Vec<String>, Option<Timestamp>, Reply<u64>),
-    /// Waits for merges and ends.
+    /// Waits for merges and ends the thread.
     Close(Reply<()>),
 }
 
-/// What the thread needs.
+/// Resources of the thread.
 pub(crate) struct Parts {
     pub(crate) index: Index,
     pub(crate) reader: IndexReader,
@@ -52,11 +52,11 @@ pub(crate) struct Parts {
     pub(crate) tombstones: Tombstones,
     pub(crate) memory: usize,
     pub(crate) threads: usize,
-    /// Held until the thread is done with the files.
+    /// Held until the thread has closed the files.
     pub(crate) _lock: DirectoryLock,
 }
 
-/// Starts the thread; it ends when asked to close, or when nobody can ask it any more.
+/// Starts the thread. It ends with a request to close, or when all senders are dropped.
 pub(crate) fn start(parts: Parts) -> std::io::Result<(Sender<Request>, JoinHandle<()>)> {
     let (sender, requests) = channel();
     let thread =
@@ -65,7 +65,7 @@ pub(crate) fn start(parts: Parts) -> std::io::Result<(Sender<Request>, JoinHandl
 }
 
 fn run(parts: Parts, requests: &Receiver<Request>) {
-    let mut writer = Writer { parts, inner: None, effort: Effort::Busy, unsettled: false, known: None };
+    let mut writer = Writer { parts, inner: None, load: Load::Busy, may_merge: false, filter: None };
     let mut close = None;
     while let Some(first) = writer.next(requests) {
         let mut group = Group::default();
@@ -79,8 +79,8 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
                     break;
                 }
             }
-            // A removal is answered with a count, so it is the last of its group.
-            let full = group.changes.len() >= MOST_IN_COMMIT || !group.remove.is_empty();
+            // A removal is answered with a count, so it ends its group.
+            let full = group.changes.len() >= MAX_COMMIT || !group.remove.is_empty();
             next = if full { None } else { requests.try_recv().ok() };
         }
         group.apply(&mut writer);
@@ -97,7 +97,7 @@ fn run(parts: Parts, requests: &Receiver<Request>) {
 /// Requests that share a commit.
 #[derive(Default)]
 struct Group {
-    /// The page of each URL that was crawled last, in the order in which the URLs came, as a place in what was asked for.
+    /// The latest version of each page, in the order of arrival: a batch and an index into it.
     changes: Vec<(Arc<[IndexedPage]>, usize)>,
     by_url: HashMap<String, usize>,
     written: Vec<Reply<()>>,
@@ -138,75 +138,75 @@ impl Group {
     }
 }
 
-/// The URLs of the index, from before or, where there is no room for more of them, anew.
-fn known_urls(known: Option<KnownUrls>, searcher: &Searcher, fields: &Fields) -> tantivy::Result<KnownUrls> {
-    match known.filter(|known| !known.is_full()) {
-        Some(known) => Ok(known),
-        None => KnownUrls::of(searcher, fields),
+/// The given filter, or a new one if that is full.
+fn url_filter(filter: Option<UrlFilter>, searcher: &Searcher, fields: &Fields) -> tantivy::Result<UrlFilter> {
+    match filter.filter(|filter| !filter.is_full()) {
+        Some(filter) => Ok(filter),
+        None => UrlFilter::of(searcher, fields),
     }
 }
 
 struct Writer {
     parts: Parts,
-    /// Missing before the first write and after an error, which leaves it unusable.
+    /// None before the first write and after an error, which makes it unusable.
     inner: Option<IndexWriter>,
-    effort: Effort,
-    /// Whether there may be segments to merge once nothing else is to be done.
-    unsettled: bool,
-    /// All URLs of the index, once they are asked for.
-    known: Option<KnownUrls>,
+    load: Load,
+    /// Whether there may be segments to merge when idle.
+    may_merge: bool,
+    /// Built with the first request.
+    filter: Option<UrlFilter>,
 }
 
 impl Writer {
-    /// Waits for the next request, and merges meanwhile. There is none any more once nobody can ask.
+    /// Waits for the next request, and merges meanwhile. None once all senders are dropped.
     fn next(&mut self, requests: &Receiver<Request>) -> Option<Request> {
-        while self.unsettled {
-            match requests.recv_timeout(IDLE_AFTER) {
+        while self.may_merge {
+            match requests.recv_timeout(IDLE_TIMEOUT) {
                 Ok(request) => {
-                    self.merge_as(Effort::Busy);
+                    self.set_load(Load::Busy);
                     return Some(request);
                 }
                 Err(RecvTimeoutError::Disconnected) => return None,
-                // What fails here is said, and tried again after the next write.
+                // A failure is logged, and retried after the next write.
                 Err(RecvTimeoutError::Timeout) => {
-                    self.unsettled = matches!(self.guarded("merge segments", Self::settle), Ok(false));
+                    self.may_merge = matches!(self.guarded("merge segments", Self::merge), Ok(false));
                 }
             }
         }
         let request = requests.recv().ok()?;
-        self.merge_as(Effort::Busy);
+        self.set_load(Load::Busy);
         Some(request)
     }
 
-    fn merge_as(&mut self, effort: Effort) {
-        if self.effort != effort {
-            self.effort = effort;
+    fn set_load(&mut self, load: Load) {
+        if self.load != load {
+            self.load = load;
             if let Some(writer) = &self.inner {
-                writer.set_merge_policy(Box::new(Policy::new(effort)));
+                writer.set_merge_policy(Box::new(Policy::new(load)));
             }
         }
     }
 
-    /// Merges what could wait before, and says whether all of it is done and searched.
-    fn settle(&mut self) -> tantivy::Result<bool> {
+    /// Merges segments as when idle, and answers whether all merges are done.
+    fn merge(&mut self) -> tantivy::Result<bool> {
         if self.inner.is_none() {
             // It failed; the next write opens another.
             return Ok(true);
         }
-        let is_first = self.effort == Effort::Busy;
-        self.merge_as(Effort::Idle);
+        let is_first = self.load == Load::Busy;
+        self.set_load(Load::Idle);
         let segments = self.parts.index.searchable_segment_metas()?;
-        let is_settled = Policy::new(Effort::Idle).compute_merge_candidates(&segments).is_empty();
-        if is_first && !is_settled {
-            // Merges are begun by a commit, even by one of nothing.
+        let is_done = Policy::new(Load::Idle).compute_merge_candidates(&segments).is_empty();
+        if is_first && !is_done {
+            // A commit starts merges, even an empty one.
             self.commit()?;
         } else {
             self.parts.reader.reload()?;
         }
-        Ok(is_settled)
+        Ok(is_done)
     }
 
-    /// Runs one change to its end. After an error the next change starts with a new writer, from the last commit.
+    /// Runs one change. After an error the next change starts with a new writer, from the last commit.
     fn guarded<T>(
         &mut self,
         doing: &str,
@@ -216,7 +216,7 @@ impl Writer {
         let result = catch_unwind(AssertUnwindSafe(|| change(self))).unwrap_or_else(panicked);
         result.map_err(|error| {
             tracing::warn!(%error, "the search index cannot {doing}");
-            // It may have failed to commit or merge, so what it has in memory counts for nothing.
+            // It may have failed to commit or merge, so its memory is invalid.
             self.inner = None;
             unavailable(doing, &error)
         })
@@ -232,11 +232,11 @@ impl Writer {
             .memory_budget_per_thread(memory / threads)
             .num_merge_threads(1)
             .build();
-        // Before the files that nobody reads are removed, the reader lets go of them.
+        // The reader has to release old files before they can be removed.
         reader.reload()?;
         let writer: IndexWriter = index.writer_with_options(options)?;
-        writer.set_merge_policy(Box::new(Policy::new(self.effort)));
-        // What a writer that failed has left behind takes space, which may be what it failed for.
+        writer.set_merge_policy(Box::new(Policy::new(self.load)));
+        // Files left by a failed writer take space, which may be why it failed.
         writer.garbage_collect_files().wait()?;
         self.inner = Some(writer);
         Ok(())
@@ -250,40 +250,40 @@ impl Writer {
         let Some(writer) = &self.inner else { return Ok(()) };
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
-        let mut known = known_urls(self.known.take(), &searcher, fields)?;
+        let mut filter = url_filter(self.filter.take(), &searcher, fields)?;
         let mut times = urls::CrawlTimes::of(&searcher);
         let mut is_changed = false;
         for page in changes.iter().filter_map(|(pages, at)| pages.get(*at)) {
-            if self.parts.tombstones.keep_out(&page.url, page.crawled_at) {
+            if self.parts.tombstones.rejects(&page.url, page.crawled_at) {
                 continue;
             }
-            if known.may_have(page.url.as_bytes())
+            if filter.may_contain(page.url.as_bytes())
                 && let Some(stored) = urls::find(&searcher, fields, &page.url)?
             {
                 if !replaces(page.crawled_at, times.at(stored)?) {
                     continue;
                 }
-                // Each deletion is looked for in all segments at the commit, so it is only asked for where there is one.
+                // Only where there is a page, since each deletion is looked up in all segments at the commit.
                 writer.delete_term(Term::from_field_text(fields.url, &page.url));
             }
-            known.add(page.url.as_bytes());
+            filter.insert(page.url.as_bytes());
             writer.add_document(to_document(fields, page))?;
             is_changed = true;
         }
         drop(times);
         drop(searcher);
-        self.known = Some(known);
+        self.filter = Some(filter);
         if is_changed { self.commit() } else { Ok(()) }
     }
 
     fn remove(&mut self, urls: &[String], gone_at: Option<Timestamp>) -> tantivy::Result<u64> {
         let fields = &self.parts.fields;
         let searcher = self.parts.reader.searcher();
-        let known = known_urls(self.known.take(), &searcher, fields)?;
+        let filter = url_filter(self.filter.take(), &searcher, fields)?;
         let mut times = urls::CrawlTimes::of(&searcher);
         let mut found: BTreeMap<&str, Timestamp> = BTreeMap::new();
         let mut newer: HashSet<&str> = HashSet::new();
-        for url in urls.iter().filter(|url| known.may_have(url.as_bytes())) {
+        for url in urls.iter().filter(|url| filter.may_contain(url.as_bytes())) {
             let Some(address) = urls::find(&searcher, fields, url)? else { continue };
             let crawled_at = times.at(address)?;
             if gone_at.is_some_and(|gone_at| crawled_at > gone_at) {
@@ -294,11 +294,11 @@ impl Writer {
         }
         drop(times);
         drop(searcher);
-        self.known = Some(known);
+        self.filter = Some(filter);
         let now = Timestamp::now();
         let removed = urls.iter().map(String::as_str).filter(|url| !newer.contains(url));
         let removed = removed.map(|url| (url, tombstone(gone_at.unwrap_or(now), found.get(url).copied())));
-        // First, since a page that is gone must not come back, while one that is still there is removed by the next call.
+        // Before the deletion: a deleted page must not come back, while one that is not deleted yet can be removed again.
         self.parts.tombstones.add(removed, now, !found.is_empty())?;
         if found.is_empty() {
             return Ok(0);
@@ -314,20 +314,20 @@ impl Writer {
 
     fn commit(&mut self) -> tantivy::Result<()> {
         let Some(writer) = &mut self.inner else { return Ok(()) };
-        self.unsettled = true;
+        self.may_merge = true;
         writer.commit()?;
-        // The commit is a renamed file; only now the new name is on disk, too.
+        // A commit renames a file; syncing the directory makes the new name durable.
         self.parts.index.directory().sync_directory()?;
         self.parts.reader.reload()
     }
 
-    /// Waits for merges, and lets go of the files and the lock.
+    /// Waits for merges, and releases the files and the lock.
     fn close(mut self) -> Result<(), StoreError> {
         let Some(writer) = self.inner.take() else { return Ok(()) };
         let ended = writer.wait_merging_threads();
-        // What was merged can only be removed now, by a new writer; if that fails, the one of next time does it.
+        // Merged files can only be removed by a new writer; if that fails, the next opening removes them.
         if let Err(error) = self.open() {
-            tracing::debug!(%error, "files that were merged are not removed yet");
+            tracing::debug!(%error, "merged files are not removed yet");
         }
         ended.map_err(|error| unavailable("end merging", &error))
     }

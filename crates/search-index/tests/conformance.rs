@@ -1,11 +1,11 @@
-//! The index in a directory passes the suites of the page index.
+//! The conformance suites of the page index.
 
 use crawlway_search_index::{Options, TantivyIndex};
 use crawlway_store::PageIndex;
 use crawlway_store_conformance::{Backend, Harness};
 use std::sync::Arc;
 
-/// One handle at a time: the directory has one owner, so there is no second handle.
+/// There is no second handle, since the directory has one owner at a time.
 struct IndexHarness(tempfile::TempDir);
 
 impl IndexHarness {

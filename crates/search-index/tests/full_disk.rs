@@ -1,8 +1,7 @@
-//! A disk that is really full: writes fail cleanly, reading goes on, and so does writing once there is room.
+//! A full disk: writes fail cleanly, reads go on, and writes recover once there is room.
 //!
-//! The test starts itself in a mount namespace of its own with a small memory file system in it, which needs
-//! root or unprivileged user namespaces. Without a test harness, since the test starts itself.
-#![allow(clippy::print_stdout, reason = "it prints what a test harness would")]
+//! The test starts itself in a mount namespace with a small tmpfs, which needs root or unprivileged user namespaces.
+#![allow(clippy::print_stdout, reason = "it prints what libtest would")]
 
 use crawlway_search_index::{Options, TantivyIndex};
 use crawlway_store::{IndexedPage, PageIndex, StoreError, Timestamp, pages::Search};
@@ -18,7 +17,7 @@ fn main() {
         _ => {
             println!("\nrunning 1 test");
             in_a_namespace();
-            println!("test a_full_disk_loses_nothing_and_heals ... ok");
+            println!("test writes_recover_from_a_full_disk ... ok");
             println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
         }
     }
@@ -73,7 +72,7 @@ fn page(number: u64) -> IndexedPage {
 async fn fill_and_go_on(disk: &Path) {
     let directory = disk.join("index");
     let index = TantivyIndex::open(&directory, Options::default()).expect("the directory opens");
-    // Something to give back later.
+    // Space to free later.
     let spare = disk.join("spare");
     std::fs::write(&spare, vec![1; 8 << 20]).expect("there is room");
     let mut stored = 0;
@@ -85,12 +84,12 @@ async fn fill_and_go_on(disk: &Path) {
     };
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     assert!(stored >= 100, "the disk was filled, with {stored}");
-    // A failed write may be tried again, and fails again, for as long as the disk is full.
+    // Retries of a failed write fail for as long as the disk is full.
     let rest = disk.join("rest");
     let mut file = std::fs::File::create(&rest).expect("a file");
     let mut failed = 0;
     while failed < 5 {
-        // Again and again, since the next write first removes what the failed one has left.
+        // Refilled, since the next write first removes the files of the failed one.
         while std::io::Write::write_all(&mut file, &[1; 1024]).is_ok() {}
         match index.write((stored..stored + 50).map(page).collect()).await {
             Ok(()) => (stored, failed) = (stored + 50, 0),
@@ -99,14 +98,14 @@ async fn fill_and_go_on(disk: &Path) {
         }
     }
     println!("filled with {stored} pages: {error}");
-    // What was stored is found all the while.
+    // Searches go on.
     assert_eq!(index.search(&Search::new("host:a.org")).await.expect("searched").total, stored);
     assert!(index.get(&page(3).url).await.expect("read").is_some());
 
     drop(file);
     std::fs::remove_file(&rest).expect("removed");
     std::fs::remove_file(&spare).expect("removed");
-    index.write((stored..stored + 50).map(page).collect()).await.expect("writing goes on by itself");
+    index.write((stored..stored + 50).map(page).collect()).await.expect("writes recover by themselves");
     stored += 50;
     check(&index, stored).await;
     index.close().await.expect("closed");

@@ -1,10 +1,5 @@
-//! A process killed at any moment: what a write returned ok for is there afterwards, and nothing keeps the index shut.
-//!
-//! Without a test harness, since the test starts itself as the child that is killed.
-#![allow(
-    clippy::print_stdout,
-    reason = "it prints what a test harness would, and the child what it has stored"
-)]
+//! A writer is killed with SIGKILL at random times: every write that returned ok is stored, and the index can be opened.
+#![allow(clippy::print_stdout, reason = "it prints what libtest would")]
 
 use crawlway_search_index::{Options, TantivyIndex};
 use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::Search};
@@ -25,8 +20,8 @@ fn main() {
         Some("--list") => {}
         _ => {
             println!("\nrunning 1 test");
-            killed_again_and_again();
-            println!("test what_was_stored_survives_sigkill ... ok");
+            kill_many_times();
+            println!("test stored_pages_survive_sigkill ... ok");
             println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
         }
     }
@@ -69,7 +64,7 @@ fn child(directory: &Path, round: u64) {
     });
 }
 
-fn killed_again_and_again() {
+fn kill_many_times() {
     let directory = tempfile::tempdir().expect("a folder");
     let mut stored: BTreeMap<u64, u64> = BTreeMap::new();
     for round in 0..ROUNDS {
@@ -82,26 +77,26 @@ fn killed_again_and_again() {
             .expect("the child starts");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         assert_eq!(lines.next().expect("a line").expect("a line"), "open");
-        let mut told = |line: &str| {
+        let mut confirm = |line: &str| {
             let number = |text: &str| text.parse::<u64>().ok();
             let pair =
                 line.split_once(' ').and_then(|(page, version)| Some((number(page)?, number(version)?)));
             stored.extend(pair);
         };
-        // By what it has done, and a moment later, so that each round ends elsewhere in its work.
+        // After a number of writes and a moment more, so that each round is killed at another point.
         for line in lines.by_ref().map_while(Result::ok).take(24 + 40 * round) {
-            told(&line);
+            confirm(&line);
         }
         std::thread::sleep(Duration::from_millis(7 * round as u64));
         child.kill().expect("killed");
         child.wait().expect("ended");
-        lines.map_while(Result::ok).for_each(|line| told(&line));
+        lines.map_while(Result::ok).for_each(|line| confirm(&line));
         check(directory.path(), &stored);
     }
 }
 
 fn check(directory: &Path, stored: &BTreeMap<u64, u64>) {
-    let index = TantivyIndex::open(directory, Options::default()).expect("no stale lock keeps it shut");
+    let index = TantivyIndex::open(directory, Options::default()).expect("no stale lock prevents opening");
     runtime().block_on(async {
         for (number, version) in stored {
             let url = page(*number, 0).url;

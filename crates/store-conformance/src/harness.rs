@@ -1,20 +1,20 @@
-//! What a backend supplies: how to open it, and its clock.
+//! Traits that a backend implements in its tests: opening a store, and its clock.
 
 use crawlway_store::{
     Frontier, FrontierPolicy, Gate, ManualClock, PageIndex, Policy, SeenUrls, Timestamp, Trails, UrlRecords,
 };
 use std::{sync::Arc, time::Duration};
 
-/// A contract that has a suite.
+/// A contract with a suite.
 pub trait Contract: Send + Sync + 'static {
-    /// What a store of this contract is opened with.
+    /// Policy that a store is opened with.
     type Policy: Clone + Send;
 
-    /// What the cases open it with that name nothing else.
-    fn usual() -> Self::Policy;
+    /// Policy of cases that need no other.
+    fn default_policy() -> Self::Policy;
 
-    /// Whether an open store states this policy.
-    fn states(&self, _policy: &Self::Policy) -> bool {
+    /// Whether an open store reports this policy.
+    fn has_policy(&self, _policy: &Self::Policy) -> bool {
         true
     }
 }
@@ -22,11 +22,11 @@ pub trait Contract: Send + Sync + 'static {
 impl Contract for dyn Frontier {
     type Policy = FrontierPolicy;
 
-    fn usual() -> FrontierPolicy {
-        crate::frontier::USUAL
+    fn default_policy() -> FrontierPolicy {
+        crate::frontier::POLICY
     }
 
-    fn states(&self, policy: &FrontierPolicy) -> bool {
+    fn has_policy(&self, policy: &FrontierPolicy) -> bool {
         self.policy() == *policy
     }
 }
@@ -34,51 +34,51 @@ impl Contract for dyn Frontier {
 impl Contract for dyn Gate {
     type Policy = Policy;
 
-    fn usual() -> Policy {
-        crate::gate::usual()
+    fn default_policy() -> Policy {
+        crate::gate::default_policy()
     }
 
-    fn states(&self, policy: &Policy) -> bool {
+    fn has_policy(&self, policy: &Policy) -> bool {
         self.policy() == policy
     }
 }
 
-/// These are opened without a policy.
+/// Contracts without a policy.
 macro_rules! without_policy {
     ($($contract:ty),*) => {
         $(impl Contract for $contract {
             type Policy = ();
 
-            fn usual() {}
+            fn default_policy() {}
         })*
     };
 }
 
 without_policy!(dyn PageIndex, dyn SeenUrls, dyn Trails, dyn UrlRecords);
 
-/// What is the same for all contracts of a backend: its clock, and what it can.
+/// Clock and capabilities of a backend, for all its contracts.
 ///
-/// Cases let hours pass. A backend that goes by a server's clock adds to it, in tests, what the harness was told to
-/// let pass. Lower bounds ("not before") are strict; upper bounds allow for [`slack`](Self::slack).
+/// Cases let hours pass. A backend that uses a server's clock adds an offset to it in tests. Lower bounds ("not before") are
+/// strict; upper bounds allow for [`slack`](Self::slack).
 #[async_trait::async_trait]
 pub trait Backend: Send {
-    /// The clock that the store goes by, if it stands still until it is moved. The suites of trails, inventory records
-    /// and pages need none, since their times are the caller's.
+    /// The manual clock of the store, if it has one. The suites of trails, inventory records and pages need none, since the
+    /// caller passes their times.
     fn clock(&self) -> Option<&ManualClock> {
         None
     }
 
-    /// The time that the store goes by.
+    /// The time of the store.
     fn now(&self) -> Timestamp {
         self.clock().map_or_else(Timestamp::now, ManualClock::now)
     }
 
-    /// Lets this much time pass.
+    /// Advances the clock.
     async fn pass(&mut self, time: Duration) {
         self.clock().expect("a clock that can be moved").advance(time);
     }
 
-    /// Sets the clock back, and says whether it can.
+    /// Sets the clock back; false if that is not possible.
     async fn set_back(&mut self, by: Duration) -> bool {
         self.clock().is_some_and(|clock| {
             clock.set(clock.now() - by);
@@ -86,38 +86,36 @@ pub trait Backend: Send {
         })
     }
 
-    /// By how much an upper bound may be missed because the clock goes on by itself; 5 s at most, and none for a
-    /// frontier.
+    /// Tolerance of upper bounds for a clock that runs by itself; 5 s at most, and none for a frontier.
     fn slack(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether records whose time is over vanish by themselves, so that there is nothing to sweep.
+    /// Whether expired records disappear by themselves, so that there is nothing to sweep.
     fn vanishes(&self) -> bool {
         false
     }
 
-    /// How many groups a gate is asked to keep in mind at once. A backend with a network in between asks for fewer.
+    /// Number of groups in the case of many groups; less for a backend behind a network.
     fn many_groups(&self) -> usize {
         1_000_000
     }
 }
 
-/// How a backend opens a store of a contract. Each case makes its own harness and calls [`fresh`](Self::fresh) once,
-/// first.
+/// Opens stores of a contract. Each case creates its own harness and first calls [`fresh`](Self::fresh), once.
 #[async_trait::async_trait]
 pub trait Harness<C: Contract + ?Sized>: Backend {
-    /// Opens an empty store. On a shared server it has a name space of its own.
+    /// Opens an empty store. On a shared server it has a namespace of its own.
     async fn fresh(&mut self, policy: C::Policy) -> Arc<C>;
 
-    /// A further handle on the same state, where the backend can have several at once.
+    /// A further handle on the same state, if the backend supports several.
     async fn second_handle(&mut self) -> Option<Arc<C>> {
         None
     }
 
-    /// Loses all handles, of which the suite has none left, and opens the same state again with the same policy. A handle
-    /// may be lost without having been closed; what was in flight stays so until its lease ends or it is taken back.
+    /// Drops all handles and opens the same state again with the same policy. A handle may be dropped without being closed;
+    /// leases stay until they end or are taken back.
     async fn reopen(&mut self) -> Arc<C> {
-        self.second_handle().await.expect("a backend with one handle at a time says how it is opened again")
+        self.second_handle().await.expect("a backend with one handle at a time implements `reopen`")
     }
 }

@@ -1,13 +1,14 @@
-//! The conformance suites of the store contracts: for each contract the one list of cases that every backend passes.
+//! Conformance suites of the store contracts: one list of cases for each contract, which every backend passes.
 //!
-//! A backend implements [`Backend`] and [`Harness`] for a type of its tests and names the suites it passes, such as
-//! `crawlway_store_conformance::frontier!(SqliteHarness::new())`. That becomes one test per case, so that none can be
-//! forgotten. Each suite is a module with its table of cases, [`frontier::CASES`] for instance.
+//! A backend implements [`Backend`] and [`Harness`] for a type in its tests and invokes the macros of its suites, such as
+//! `crawlway_store_conformance::frontier!(SqliteHarness::new())`, which expand to one test per case. Each suite is a module
+//! with its table of cases, for instance [`frontier::CASES`].
 
 #[macro_use]
 mod suite;
 
 pub mod finding;
+mod fixture;
 pub mod frontier;
 pub mod gate;
 mod harness;
@@ -17,6 +18,5 @@ mod prelude;
 pub mod seen;
 mod texts;
 pub mod trails;
-mod trial;
 
 pub use harness::{Backend, Contract, Harness};

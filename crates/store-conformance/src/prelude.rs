@@ -1,7 +1,7 @@
-//! What cases of most suites use.
+//! Common imports of the suites.
 
+pub(crate) use crate::fixture::{Begin, at, expect_ok};
 pub(crate) use crate::texts::{WITH_NUL, odd_texts, odd_urls};
-pub(crate) use crate::trial::{Begin, at, works};
 pub(crate) use crawlway_store::{StoreError, Timestamp, gate::Jitter};
 pub(crate) use serde_json::{Map, Value, json};
 pub(crate) use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,7 +1,7 @@
-//! What a list of cases becomes: the suite's table, and a macro of the suite's name that writes a backend's tests.
+//! Macro that expands a list of cases to the suite's table and to a macro for the tests of a backend.
 
-/// The list of a suite. The macro it makes takes an expression for a harness, which may `await` and is evaluated once
-/// per case, and writes one test per case in modules by theme. The `$` is for that macro's own argument.
+/// The list of a suite. The macro that it defines takes an expression for a harness, which may `await` and is evaluated once
+/// per case, and expands to one test per case. The `$` is for that macro's own argument.
 macro_rules! suite {
     (($d:tt) $suite:ident for $contract:ty: $($module:ident { $($case:ident,)* })*) => {
         /// Every case, in the order of the list.
@@ -9,10 +9,10 @@ macro_rules! suite {
             &[$($(crawlway_conformance::Case {
                 module: stringify!($module),
                 name: stringify!($case),
-                start: |harness| $crate::trial::start(harness, $module::$case),
+                start: |harness| $crate::fixture::start(harness, $module::$case),
             },)*)*];
 
-        /// Runs one case on its own runtime and panics, saying what was expected, if it fails.
+        /// Runs one case on its own runtime; panics if it fails.
         pub fn run<H>(module: &str, name: &str, make: impl AsyncFnOnce() -> H)
         where
             H: $crate::Harness<$contract> + 'static,
@@ -21,7 +21,7 @@ macro_rules! suite {
             crawlway_conformance::run(CASES, module, name, make);
         }
 
-        /// Writes one test per case of the suite of the same name, for the harness that the expression makes.
+        /// Expands to one test per case of the suite of the same name, for the harness of the expression.
         #[macro_export]
         macro_rules! $suite {
             ($d make:expr) => {

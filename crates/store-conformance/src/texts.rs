@@ -1,6 +1,6 @@
-//! Texts that stores stumble over.
+//! Texts that are hard to store.
 
-/// URLs that a careless store takes for one another, or cannot store at all. All of them are different.
+/// Different URLs that a careless store confuses or cannot store.
 pub(super) fn odd_urls() -> Vec<String> {
     let long = format!("https://a.example/{}", "long/".repeat(800));
     let plain = [
@@ -29,11 +29,11 @@ pub(super) fn odd_urls() -> Vec<String> {
         "https://a.example/a:b:c",
         "https://a.example/a,b|c;d",
     ];
-    // Two of 4 KB that differ in their last letter only, since some stores look at a part of a long key.
+    // Two of 4 KB that differ in their last letter only, since some stores truncate long keys.
     plain.iter().map(|url| (*url).to_owned()).chain([format!("{long}1"), format!("{long}2")]).collect()
 }
 
-/// Texts of errors, outcomes and the like, all of which come back as they were.
+/// Texts of errors, outcomes and the like, which have to be stored unchanged.
 pub(super) fn odd_texts() -> Vec<String> {
     let plain = [
         "",
@@ -48,5 +48,5 @@ pub(super) fn odd_texts() -> Vec<String> {
     plain.iter().map(|text| (*text).to_owned()).chain(["long ".repeat(13_000)]).collect()
 }
 
-/// A text with a NUL in it, which some databases refuse. It need not come back, but it must not fail the call.
+/// A text with a NUL, which some databases refuse. It may be stored changed, but must not fail the call.
 pub(super) const WITH_NUL: &str = "before\0after";

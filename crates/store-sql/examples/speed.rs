@@ -1,4 +1,4 @@
-//! How fast the stores are, empty and with many URLs known:
+//! Benchmark of the stores with few and with many known URLs:
 //! `cargo run --release -p crawlway-store-sql --example speed [-- known batch hosts [postgres-address]]`.
 #![allow(
     clippy::print_stdout,
@@ -14,7 +14,7 @@ use crawlway_store::{
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use std::time::{Duration, Instant};
 
-/// How many are measured at each size.
+/// Calls measured at each size.
 const MEASURED: usize = 20_000;
 
 struct Bench {

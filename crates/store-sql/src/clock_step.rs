@@ -1,4 +1,4 @@
-//! A clock that was set while the file was closed: what waits in it keeps its distance from now.
+//! Clock steps: due times in the file keep their distance from now when the clock was set while it was closed.
 
 use crate::{
     dialect::Sql,
@@ -7,12 +7,12 @@ use crate::{
 };
 use crawlway_clock::Anchor;
 
-/// Moves all times that something waits for by as much as the clock was set since the file was last open.
-pub(crate) async fn follow(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
+/// Shifts all due times by the clock step since the file was last open.
+pub(crate) async fn adjust(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
     static READ: Sql = Sql::new("SELECT boot, stood FROM clock_anchor");
     static FORGET: Sql = Sql::new("DELETE FROM clock_anchor");
     static NOTE: Sql = Sql::new("INSERT INTO clock_anchor (boot, stood) VALUES ($1, $2)");
-    // Zero is before all others, and what is beyond any time is for ever.
+    // 0 means "first", very large times mean "for ever"; both stay.
     static MOVE: [Sql; 4] = [
         Sql::new("UPDATE entries SET due = max(due + $1, 1) WHERE state IN (0, 1) AND due > 0"),
         Sql::new("UPDATE hosts SET next_at = max(next_at + $1, 1) WHERE next_at > 0"),
@@ -32,7 +32,7 @@ pub(crate) async fn follow(tx: &mut Tx, anchor: &Anchor) -> Result<(), Fault> {
     if step != 0 {
         tracing::warn!(
             by_ms = step,
-            "the clock was set since the records were last open; what waits is moved with it"
+            "the clock was set since the database was last open; due times are shifted with it"
         );
         for statement in &MOVE {
             tx.run(statement, vec![Arg::Int(step)]).await?;

@@ -1,34 +1,32 @@
-//! Where SQLite and PostgreSQL speak differently: statements are written once, with names for the differences.
+//! Differences between the dialects of SQLite and PostgreSQL, as placeholders in statements that are written once.
 //!
-//! Not the `Any` driver of sqlx, which was read and not run: it leaves the SQL as different as it is, and
-//! copies every row into types of its own, of which there are few. What is needed instead is this file and two
-//! enums in `link.rs`. Both databases take `$1`, upserts, `RETURNING`, `UPDATE … FROM`,
-//! partial indexes, `value ->> 0` on JSON arrays and recursive queries as they are.
+//! The `Any` driver of sqlx is not used: it does not translate SQL, and copies every row into a few types of its own. Both
+//! databases share `$1`, upserts, `RETURNING`, `UPDATE … FROM`, partial indexes, `value ->> 0` on JSON arrays and recursive
+//! queries.
 
 use std::sync::OnceLock;
 
-/// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Sqlite,
     Postgres,
 }
 
-/// A statement for both. In its text stands
+/// A statement for both dialects. Its placeholders:
 ///
-/// | for | SQLite | PostgreSQL |
+/// | placeholder | SQLite | PostgreSQL |
 /// |---|---|---|
 /// | `{rows a int, b text, c key}` | the batch `$1` as a table | the same |
-/// | `{locked}` | nothing: there is one writer | `FOR UPDATE` |
-/// | `{unlocked}` | nothing | `FOR UPDATE SKIP LOCKED` |
-/// | `{greatest}` | `max` | `greatest`; both only of what is not null |
-/// | `{number}` | `INTEGER PRIMARY KEY` | a number that counts up |
+/// | `{for update}` | nothing: there is one writer | `FOR UPDATE` |
+/// | `{skip locked}` | nothing | `FOR UPDATE SKIP LOCKED` |
+/// | `{greatest}` | `max` | `greatest`; neither may get nulls |
+/// | `{number}` | `INTEGER PRIMARY KEY` | an identity column |
 /// | `{bytes}` | `BLOB` | `BYTEA` |
-/// | `{octets}` | nothing: texts are in the order of their octets | `COLLATE "C"` |
-/// | `{limit $2}` | `LIMIT $2 + 0`: of a bare parameter it would make a new plan for each value | `LIMIT $2` |
-/// | `{hashed seen s x}` | the row `s` of `seen` has the hash `x`, by way of the keys | `s.hash = x` |
-/// | `{told new}` | nothing: there is one writer, who has looked | conflicts do nothing, and the hashes of the rest are returned |
-/// | `{by key}` | `WITHOUT ROWID`: the key is the table | nothing |
+/// | `{octets}` | nothing: the default collation is bytewise | `COLLATE "C"` |
+/// | `{limit $2}` | `LIMIT $2 + 0`: a bare parameter is planned anew for each value | `LIMIT $2` |
+/// | `{hashed seen s x}` | row `s` of `seen` has the hash `x`, through the key index | `s.hash = x` |
+/// | `{returning new}` | nothing: the one writer has looked before | conflicts do nothing; the hashes of new rows |
+/// | `{by key}` | `WITHOUT ROWID` | nothing |
 #[derive(Debug)]
 pub(crate) struct Sql {
     sqlite: &'static str,
@@ -41,7 +39,7 @@ impl Sql {
         Self::pair(text, text)
     }
 
-    /// A statement that has to be written twice.
+    /// A statement that differs more than placeholders can express.
     pub(crate) const fn pair(sqlite: &'static str, postgres: &'static str) -> Self {
         Self { sqlite, postgres, expanded: [OnceLock::new(), OnceLock::new()] }
     }
@@ -54,8 +52,7 @@ impl Sql {
     }
 }
 
-/// A statement that fails is the end of its transaction here. So SQLite need not copy each page that a statement
-/// changes in order to undo that statement alone, which it does unless it is told how to fail.
+/// Adds `OR FAIL`, so that SQLite keeps no statement journal: a failed statement ends its transaction anyway.
 fn or_fail(text: String) -> String {
     for (plain, failing) in [("INSERT INTO ", "INSERT OR FAIL INTO "), ("UPDATE ", "UPDATE OR FAIL ")] {
         if let Some(rest) = text.strip_prefix(plain) {
@@ -65,38 +62,38 @@ fn or_fail(text: String) -> String {
     text
 }
 
-/// Puts the dialect's words in. A name that is not known stays, and the database refuses the statement.
+/// Expands the placeholders. An unknown one stays, so that the database refuses the statement.
 pub(crate) fn expand(text: &str, dialect: Dialect) -> String {
     let mut expanded = String::with_capacity(text.len() * 2);
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').unwrap_or((after, ""));
         expanded.push_str(before);
-        expanded.push_str(&word(name, dialect));
+        expanded.push_str(&placeholder(name, dialect));
         rest = after;
     }
     expanded.push_str(rest);
     expanded
 }
 
-fn word(name: &str, dialect: Dialect) -> String {
+fn placeholder(name: &str, dialect: Dialect) -> String {
     if let Some(columns) = name.strip_prefix("rows ") {
         return rows(columns, dialect);
     }
     if let Some(parameter) = name.strip_prefix("limit ") {
-        let plus_nothing = if dialect == Dialect::Sqlite { " + 0" } else { "" };
-        return format!("LIMIT {parameter}{plus_nothing}");
+        let plus_zero = if dialect == Dialect::Sqlite { " + 0" } else { "" };
+        return format!("LIMIT {parameter}{plus_zero}");
     }
     if let Some(rest) = name.strip_prefix("hashed ") {
         return hashed(rest, dialect);
     }
     let [sqlite, postgres] = match name {
-        "locked" => ["", "FOR UPDATE"],
-        "unlocked" => ["", "FOR UPDATE SKIP LOCKED"],
+        "for update" => ["", "FOR UPDATE"],
+        "skip locked" => ["", "FOR UPDATE SKIP LOCKED"],
         "greatest" => ["max", "greatest"],
         "number" => ["INTEGER PRIMARY KEY", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"],
         "bytes" => ["BLOB", "BYTEA"],
-        "told new" => ["", "ON CONFLICT (hash, crawl) DO NOTHING RETURNING hash"],
+        "returning new" => ["", "ON CONFLICT (hash, crawl) DO NOTHING RETURNING hash"],
         "octets" => ["", "COLLATE \"C\""],
         "by key" => ["WITHOUT ROWID", ""],
         _ => return format!("{{{name}}}"),
@@ -124,7 +121,7 @@ fn rows(columns: &str, dialect: Dialect) -> String {
     }
 }
 
-/// That a row has this hash; see `keys` for how SQLite finds it.
+/// Condition that a row has this hash; SQLite finds it through the key index, see `keys`.
 fn hashed(what: &str, dialect: Dialect) -> String {
     let words: Vec<&str> = what.split(' ').collect();
     let [table, row, hash] = words[..] else { return format!("{{hashed {what}}}") };
@@ -149,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_statement_is_written_once() {
-        static STATEMENT: Sql = Sql::new("SELECT a FROM {rows a int, b key} r {unlocked}");
+        static STATEMENT: Sql = Sql::new("SELECT a FROM {rows a int, b key} r {skip locked}");
         assert_eq!(
             STATEMENT.text(Dialect::Sqlite),
             "SELECT a FROM (SELECT value ->> 0 AS a, unhex(value ->> 1) AS b FROM jsonb_each($1)) r "

@@ -1,11 +1,11 @@
-//! The inventory records: a row for each URL, and one more for the source of its page.
+//! Inventory records: one row for each URL, and a row of another table for the source of its page.
 
 use crate::{
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Lasts, Row, Tx},
+    link::{Arg, Durability, Row, Tx},
     store::{SqlStore, read, transact},
-    time::{millis, timestamp, whole},
+    time::{millis, saturating_i64, timestamp},
 };
 use crawlway_store::{
     StoreError, Timestamp, UrlRecords,
@@ -16,7 +16,7 @@ use crawlway_store::{
 };
 use serde_json::{Map, Value};
 
-/// What [`record`] reads; the source comes after it.
+/// Columns for [`record`], which the page source may follow.
 macro_rules! columns {
     () => {
         "r.id, r.url, r.status, r.retry_count, r.last_attempt_at, r.created_at, r.updated_at, r.message_id, \
@@ -31,7 +31,7 @@ impl UrlRecords for SqlStore {
         for request in requests {
             queued.push((RecordId::of_url(&request.url).to_string(), request.storable(now)?));
         }
-        // In one order, so that two gateways do not wait for each other's rows.
+        // In the order of ids, against deadlocks between gateways.
         queued.sort_by(|(one, _), (other, _)| one.cmp(other));
         transact!(self, tx, mark_queued(tx, &queued, millis(now)))
     }
@@ -50,18 +50,18 @@ impl UrlRecords for SqlStore {
     ) -> Result<Ended, StoreError> {
         let fetched = fetched.storable()?;
         let texts = Texts::of(&fetched)?;
-        transact!(Lasts::PowerCut, self, tx, complete(tx, attempt, &texts, millis(now)))
+        transact!(Durability::PowerLoss, self, tx, complete(tx, attempt, &texts, millis(now)))
     }
 
     async fn fail(
         &self,
         attempt: &Attempt,
         error: &str,
-        most_tries: u32,
+        max_attempts: u32,
         now: Timestamp,
     ) -> Result<Ended, StoreError> {
         let error = error_text(error);
-        transact!(Lasts::PowerCut, self, tx, fail(tx, attempt, &error, most_tries, millis(now)))
+        transact!(Durability::PowerLoss, self, tx, fail(tx, attempt, &error, max_attempts, millis(now)))
     }
 
     async fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
@@ -86,7 +86,7 @@ impl UrlRecords for SqlStore {
                 Arg::Int(before),
                 Arg::Text(&before_id),
                 Arg::Int(wanted.from.map_or(0, millis)),
-                Arg::Int(whole(most as u64 + 1)),
+                Arg::Int(saturating_i64(most as u64 + 1)),
             ];
             args.extend(wanted.status.map(|status| Arg::Text(status.as_str())));
             tx.run(list_statement(wanted), args).await
@@ -106,13 +106,13 @@ impl UrlRecords for SqlStore {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
-        static ASK: Sql = Sql::new("SELECT 1");
-        read!(self, tx, tx.run(&ASK, vec![])).map(drop)
+        static ONE: Sql = Sql::new("SELECT 1");
+        read!(self, tx, tx.run(&ONE, vec![])).map(drop)
     }
 }
 
 async fn mark_queued(tx: &mut Tx, queued: &[(String, Request)], now: i64) -> Result<(), Fault> {
-    // A worker whose clock is behind may have noted an earlier time for the same message, so the id decides first.
+    // The id decides first: a worker with a slow clock may have stored an earlier time for the same message.
     static QUEUE: Sql = Sql::new(
         "INSERT INTO url_records
              (id, url, status, retry_count, created_at, updated_at, message_id, requested_at, attempt)
@@ -128,21 +128,25 @@ async fn mark_queued(tx: &mut Tx, queued: &[(String, Request)], now: i64) -> Res
              AND url_records.message_id <> excluded.message_id
              AND (url_records.requested_at, url_records.message_id) < (excluded.requested_at, excluded.message_id)",
     );
-    for (key, Request { url, message_id, requested_at }) in queued {
-        let args = vec![
-            Arg::Text(key),
-            Arg::Text(url),
-            Arg::Int(now),
-            Arg::Text(message_id),
-            Arg::Int(millis(*requested_at)),
-        ];
-        tx.run(&QUEUE, args).await?;
+    for (key, request) in queued {
+        tx.run(&QUEUE, request_args(key, request, now)).await?;
     }
     Ok(())
 }
 
+fn request_args<'a>(key: &'a str, request: &'a Request, now: i64) -> Vec<Arg<'a>> {
+    let Request { url, message_id, requested_at } = request;
+    vec![
+        Arg::Text(key),
+        Arg::Text(url),
+        Arg::Int(now),
+        Arg::Text(message_id),
+        Arg::Int(millis(*requested_at)),
+    ]
+}
+
 async fn begin(tx: &mut Tx, id: RecordId, request: &Request, now: i64) -> Result<Begun, Fault> {
-    // A row is returned if it was made or taken over, and none if it was left alone.
+    // Returns the row if it was inserted or updated.
     static BEGIN: Sql = Sql::new(
         "INSERT INTO url_records
              (id, url, status, retry_count, last_attempt_at, created_at, updated_at, message_id, requested_at, attempt)
@@ -166,26 +170,19 @@ async fn begin(tx: &mut Tx, id: RecordId, request: &Request, now: i64) -> Result
          RETURNING attempt, retry_count",
     );
     let key = id.to_string();
-    let Request { url, message_id, requested_at } = request;
-    let args = vec![
-        Arg::Text(&key),
-        Arg::Text(url),
-        Arg::Int(now),
-        Arg::Text(message_id),
-        Arg::Int(millis(*requested_at)),
-    ];
-    if let Some(row) = tx.run(&BEGIN, args).await?.first() {
+    let message_id = &request.message_id;
+    if let Some(row) = tx.run(&BEGIN, request_args(&key, request, now)).await?.first() {
         let attempt = Attempt { id, message_id: message_id.clone(), number: row.count(0)? };
         return Ok(Begun::Yours { attempt, retry_count: row.small(1)? });
     }
-    // On PostgreSQL the upsert has locked the row that it left alone, so it is still what it was.
-    let Some(held) = held(tx, &key).await? else {
-        return Err(Fault::InTheWay("a record was deleted while it was begun".to_owned()));
+    // On PostgreSQL the upsert has locked the row that it did not change, so this reads the same version.
+    let Some(current) = current(tx, &key).await? else {
+        return Err(Fault::Conflict("a record was deleted while it was begun".to_owned()));
     };
-    Ok(if held.message_id == *message_id {
-        Begun::Finished { status: held.status, retry_count: held.retry_count }
+    Ok(if current.message_id == *message_id {
+        Begun::Finished { status: current.status, retry_count: current.retry_count }
     } else {
-        Begun::Superseded { by: held.message_id }
+        Begun::Superseded { by: current.message_id }
     })
 }
 
@@ -205,14 +202,14 @@ async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -
     let args = vec![
         Arg::Text(&key),
         Arg::Text(&attempt.message_id),
-        Arg::Int(whole(attempt.number)),
+        Arg::Int(saturating_i64(attempt.number)),
         Arg::Int(now),
         Arg::OptText(texts.headers.as_deref()),
         Arg::OptText(texts.cookies.as_deref()),
         Arg::OptText(texts.additional_details.as_deref()),
     ];
     let rows = tx.run(&COMPLETE, args).await?;
-    let Some(row) = rows.first() else { return not_ended_now(tx, attempt, &key).await };
+    let Some(row) = rows.first() else { return not_ended(tx, attempt, &key).await };
     match texts.page_source {
         Some(source) => tx.run(&KEEP, vec![Arg::Text(&key), Arg::Text(source)]).await?,
         None => tx.run(&FORGET, vec![Arg::Text(&key)]).await?,
@@ -220,7 +217,13 @@ async fn complete(tx: &mut Tx, attempt: &Attempt, texts: &Texts<'_>, now: i64) -
     Ok(Ended::As { status: Status::Completed, retry_count: row.small(0)? })
 }
 
-async fn fail(tx: &mut Tx, attempt: &Attempt, error: &str, most: u32, now: i64) -> Result<Ended, Fault> {
+async fn fail(
+    tx: &mut Tx,
+    attempt: &Attempt,
+    error: &str,
+    max_attempts: u32,
+    now: i64,
+) -> Result<Ended, Fault> {
     static FAIL: Sql = Sql::new(
         "UPDATE url_records SET retry_count = retry_count + 1, error_message = $4, updated_at = $5,
              status = CASE WHEN retry_count + 1 < $6 THEN 'FAILED_RETRYABLE' ELSE 'FAILED_PERMANENT' END
@@ -231,52 +234,52 @@ async fn fail(tx: &mut Tx, attempt: &Attempt, error: &str, most: u32, now: i64) 
     let args = vec![
         Arg::Text(&key),
         Arg::Text(&attempt.message_id),
-        Arg::Int(whole(attempt.number)),
+        Arg::Int(saturating_i64(attempt.number)),
         Arg::Text(error),
         Arg::Int(now),
-        Arg::Int(i64::from(most)),
+        Arg::Int(i64::from(max_attempts)),
     ];
     let rows = tx.run(&FAIL, args).await?;
-    let Some(row) = rows.first() else { return not_ended_now(tx, attempt, &key).await };
+    let Some(row) = rows.first() else { return not_ended(tx, attempt, &key).await };
     Ok(Ended::As { status: status(row, 0)?, retry_count: row.small(1)? })
 }
 
-/// Why an attempt could not be ended.
-async fn not_ended_now(tx: &mut Tx, attempt: &Attempt, key: &str) -> Result<Ended, Fault> {
-    let Some(held) = held(tx, key).await? else { return Ok(Ended::Lost) };
-    if held.message_id != attempt.message_id || held.attempt != attempt.number {
+/// Answer for an attempt that could not be ended.
+async fn not_ended(tx: &mut Tx, attempt: &Attempt, key: &str) -> Result<Ended, Fault> {
+    let Some(current) = current(tx, key).await? else { return Ok(Ended::Lost) };
+    if current.message_id != attempt.message_id || current.attempt != attempt.number {
         return Ok(Ended::Overtaken);
     }
-    Ok(Ended::As { status: held.status, retry_count: held.retry_count })
+    Ok(Ended::As { status: current.status, retry_count: current.retry_count })
 }
 
-/// Who has a record, and how far it is.
-struct Held {
+/// Current attempt at a record.
+struct CurrentAttempt {
     status: Status,
     retry_count: u32,
     message_id: String,
     attempt: u64,
 }
 
-async fn held(tx: &mut Tx, key: &str) -> Result<Option<Held>, Fault> {
-    static HELD: Sql = Sql::new(
+async fn current(tx: &mut Tx, key: &str) -> Result<Option<CurrentAttempt>, Fault> {
+    static CURRENT: Sql = Sql::new(
         "SELECT r.status, r.retry_count, r.message_id, r.attempt FROM url_records r WHERE r.id = $1",
     );
-    let rows = tx.run(&HELD, vec![Arg::Text(key)]).await?;
-    let held = |row: &Row| {
-        Ok(Held {
+    let rows = tx.run(&CURRENT, vec![Arg::Text(key)]).await?;
+    let current = |row: &Row| {
+        Ok(CurrentAttempt {
             status: status(row, 0)?,
             retry_count: row.small(1)?,
             message_id: row.text(2)?,
             attempt: row.count(3)?,
         })
     };
-    rows.first().map(held).transpose()
+    rows.first().map(current).transpose()
 }
 
-/// The time and the id that all of a page come before.
+/// Exclusive upper bound of a page: time and id.
 fn bound(wanted: &Wanted) -> (i64, String) {
-    // What follows every id, and what follows none.
+    // After and before every id, which is hexadecimal.
     const LAST: &str = "g";
     const FIRST: &str = "";
     let after = wanted.after.map(|cursor| (millis(cursor.created_at), cursor.id.to_string()));
@@ -310,7 +313,7 @@ fn list_statement(wanted: &Wanted) -> &'static Sql {
     }
 }
 
-/// What was fetched as the texts of columns.
+/// Columns of a fetched page, as JSON texts.
 struct Texts<'a> {
     headers: Option<String>,
     cookies: Option<String>,
@@ -339,7 +342,7 @@ fn record(row: &Row, with_source: bool) -> Result<Record, Fault> {
     let page_source = if with_source { row.opt_text(14)?.into() } else { PageSource::LeftOut };
     let id = row.text(0)?;
     Ok(Record {
-        id: id.parse().map_err(|error| Fault::Refused(format!("a record is damaged: {error}")))?,
+        id: id.parse().map_err(|error| Fault::Failed(format!("a record is damaged: {error}")))?,
         url: row.text(1)?,
         status: status(row, 2)?,
         metadata: Metadata { headers: object(row, 11)?, cookies: object(row, 12)?, page_source },
@@ -361,14 +364,13 @@ fn record(row: &Row, with_source: bool) -> Result<Record, Fault> {
 
 fn status(row: &Row, place: usize) -> Result<Status, Fault> {
     let word = row.text(place)?;
-    Status::from_word(&word)
-        .ok_or_else(|| Fault::Refused(format!("a record has the unknown status `{word}`")))
+    Status::from_word(&word).ok_or_else(|| Fault::Failed(format!("a record has the unknown status `{word}`")))
 }
 
 fn object(row: &Row, place: usize) -> Result<Option<Map<String, Value>>, Fault> {
     let read = |text: String| {
         serde_json::from_str(&text).map_err(|error| {
-            Fault::Refused(format!("a record is damaged, what should be a JSON object is not: {error}"))
+            Fault::Failed(format!("a record is damaged, a JSON object was expected: {error}"))
         })
     };
     row.opt_text(place)?.map(read).transpose()

@@ -1,9 +1,9 @@
-//! Long texts as 16 bytes, so that no index holds a URL.
+//! Hash keys of 16 bytes, so that no index contains a whole URL.
 
 use sha2::{Digest, Sha256};
 
-/// The first 128 bits of a text's SHA-256. A hash that is merely quick would let a site make up URLs that collide
-/// with those of another, and so hide them; this one costs a fraction of a microsecond.
+/// The first 128 bits of a text's SHA-256. With a non-cryptographic hash a site could construct URLs that collide with
+/// another site's and so hide them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(pub(crate) [u8; 16]);
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_once_is_found_by_every_later_version() {
+    fn keys_are_stable_across_versions() {
         let mut hex = Vec::new();
         Key::of("https://example.org/").hex(&mut hex);
         assert_eq!(String::from_utf8(hex).unwrap(), "8198d1bac40a1033653a78e48800cefc");

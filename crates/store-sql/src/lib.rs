@@ -1,28 +1,27 @@
-//! The store contracts on SQL: one implementation for SQLite in a file of ours and for PostgreSQL.
+//! The store contracts on SQL: one implementation for SQLite and PostgreSQL.
 //!
 //! ```text
-//! seen.rs  trails.rs  frontier/
-//! inventory.rs                       what is asked, in SQL that is written once
-//! pages/  gate/                      the page index and the gate, on PostgreSQL alone
+//! seen/  trails.rs  frontier/
+//! inventory.rs                       the contracts, in SQL that is written once
+//! pages/  gate/                      page index and rate limiter, PostgreSQL only
 //!         │
-//!     dialect.rs                     where the two speak differently, and nowhere else
+//!     dialect.rs                     the differences between the two dialects
 //!         │
 //!     store.rs ─ link.rs             transactions, retries, connections
 //! ```
 //!
-//! # What survives
+//! # Durability
 //!
-//! What a call did survives the end of the process, however that comes. A power cut, or the end of the operating
-//! system, is another matter on SQLite, whose commits are written at once and synced together later: it may undo the
-//! latest of them, in order, and so set the store back in time by some moments. That costs work and nothing else: URLs
-//! are fetched again (a page is never done without its links, which were added before), claims and notes of seen
-//! URLs are missing, and so may be entries of trails. What somebody asked for is synced before the call returns,
-//! with everything before it: `open_crawl`, `set_state`, `reopen`, `insist`, `replay`, `drop_dead`, `alone`,
-//! `forget`, `add` when there is a seed among the URLs that it adds, and the ends of attempts at inventory
-//! records (`complete`, `fail`), after which their messages are acknowledged. On PostgreSQL every commit is
-//! as durable as the server makes it.
+//! A call that returned survives a crash of the process. On PostgreSQL every commit is as durable as the server makes it.
+//! On SQLite commits are written to the write-ahead log at once and synced together later, so a power loss may undo the
+//! latest ones, in order. Lost commits only cost repeated work: URLs are fetched again (a page's links are added before
+//! the page is settled), and claims, marks of seen URLs and trail entries may be missing.
 //!
-//! Texts are kept as they are, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
+//! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `set_terms`,
+//! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead`, `alone`, `forget`, `add` of new seeds, and the
+//! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next.
+//!
+//! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.
 
 mod clock_step;
 mod dialect;
@@ -31,13 +30,13 @@ mod frontier;
 mod gate;
 mod inventory;
 mod key;
+mod key_cache;
 mod keys;
-mod known;
+mod lease_grace;
 mod link;
 mod migrate;
 mod options;
 mod pages;
-mod patience;
 mod rows;
 mod seen;
 mod store;

@@ -1,14 +1,14 @@
-//! Connections to either database, and statements on them.
+//! Connections to either database, transactions and statements.
 //!
-//! A connection whose transaction is given up half-way, be it by an error, a time-out or a caller who went away, is
-//! closed rather than used again: the database then undoes the rest by itself, and a connection that hangs is gone. The
-//! one that writes to SQLite has keys in its memory and cannot hang, so whoever comes next undoes the rest.
+//! A connection whose transaction was abandoned (by an error, a timeout or a dropped future) is closed, so that the database
+//! rolls back and no hanging connection is reused. The SQLite writer is kept, because it cannot hang and has keys in its
+//! memory; the next caller rolls back.
 
 use crate::{
     dialect::{Dialect, Sql},
     fault::Fault,
     key::Key,
-    keys::{self, Inserted, Keys, Kind},
+    keys::{self, KeyFilter, KeyIndex, Kind},
     rows::{Rows, storable},
 };
 use sqlx::{
@@ -27,33 +27,32 @@ use std::{
 };
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// As a writer is opened, see `pools` in `store.rs`.
-const RELAXED: &str = "PRAGMA synchronous = NORMAL";
-/// Undoes what somebody gave up, and leaves the connection as the next one expects it.
-const UNDO: &str = "ROLLBACK; PRAGMA synchronous = NORMAL";
+/// Default of the writer, see `pools` in `store.rs`.
+const SYNC_NORMAL: &str = "PRAGMA synchronous = NORMAL";
+/// Rolls back an abandoned transaction and restores the default.
+const ROLL_BACK: &str = "ROLLBACK; PRAGMA synchronous = NORMAL";
 
-/// The one connection that writes to a SQLite file.
+/// The only write connection to a SQLite file, behind a lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     options: SqliteConnectOptions,
     slot: Slot,
-    /// Whether the tables are there, which the keys are read off.
+    /// Whether the schema is migrated; the key index is read from its tables.
     has_tables: Arc<AtomicBool>,
     keys_at_once: usize,
 }
 
-type Slot = Arc<Mutex<Option<Writing>>>;
+type Slot = Arc<Mutex<Option<WriteConnection>>>;
 
-/// A connection that writes.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct WriteConnection {
     connection: SqliteConnection,
-    /// As of the last commit; none before the tables are there.
-    keys: Option<Keys>,
-    /// Somebody went away in the middle of a transaction.
-    given_up: bool,
-    /// The keys that this connection has inserted, those of transactions that were given up included.
-    inserted: Inserted,
+    /// Key index as of the last commit; none before the schema is migrated.
+    keys: Option<KeyIndex>,
+    /// Whether the last transaction was dropped without commit or rollback.
+    abandoned: bool,
+    /// Keys that this connection has inserted, including those of abandoned transactions.
+    inserted: KeyFilter,
 }
 
 impl Writer {
@@ -61,7 +60,7 @@ impl Writer {
         Self { options, slot: Arc::default(), has_tables: Arc::default(), keys_at_once }
     }
 
-    /// To be called once the tables are there.
+    /// To be called once the schema is migrated.
     pub(crate) fn has_tables(&self) {
         self.has_tables.store(true, Ordering::Relaxed);
     }
@@ -69,48 +68,48 @@ impl Writer {
     pub(crate) async fn take(&self, within: Duration) -> Result<Link, Fault> {
         let waited = tokio::time::timeout(within, self.slot.clone().lock_owned()).await;
         let mut slot =
-            waited.map_err(|_| Fault::Gone("the writer did not become free in time".to_owned()))?;
-        // Out of its place until it can be used, so that one that is given up half-way is closed.
+            waited.map_err(|_| Fault::Disconnected("the writer did not become free in time".to_owned()))?;
+        // Outside the slot until it is usable, so that cancelling this call closes it.
         let mut writing = match slot.take() {
             Some(writing) => writing,
             None => self.connect().await?,
         };
-        if writing.given_up {
-            writing.given_up = false;
-            // It fails, too, if there is nothing to undo.
-            if writing.connection.execute(sqlx::raw_sql(UNDO)).await.is_err() {
+        if writing.abandoned {
+            writing.abandoned = false;
+            // This also fails if no transaction is open.
+            if writing.connection.execute(sqlx::raw_sql(ROLL_BACK)).await.is_err() {
                 writing = self.connect().await?;
             }
-            writing.keys = writing.keys.map(Keys::again);
+            writing.keys = writing.keys.map(KeyIndex::invalidated);
         }
         if writing.keys.is_none() && self.has_tables.load(Ordering::Relaxed) {
             keys::attach(&mut writing.connection).await?;
-            writing.keys = Some(Keys::new(self.keys_at_once));
+            writing.keys = Some(KeyIndex::new(self.keys_at_once));
         }
         *slot = Some(writing);
         Ok(Link::Writer(slot))
     }
 
-    async fn connect(&self) -> Result<Writing, Fault> {
+    async fn connect(&self) -> Result<WriteConnection, Fault> {
         let connection = SqliteConnection::connect_with(&self.options).await?;
-        Ok(Writing { connection, keys: None, given_up: false, inserted: Inserted::default() })
+        Ok(WriteConnection { connection, keys: None, abandoned: false, inserted: KeyFilter::default() })
     }
 
     pub(crate) async fn close(&self) {
         if let Some(writing) = self.slot.lock().await.take() {
-            // What cannot be closed well is closed by the end of the process.
+            // A failed close is harmless: the process is about to end.
             let _ = writing.connection.close().await;
         }
     }
 }
 
 pub(crate) enum Link {
-    Writer(OwnedMutexGuard<Option<Writing>>),
+    Writer(OwnedMutexGuard<Option<WriteConnection>>),
     Reader(PoolConnection<Sqlite>),
     Postgres(PoolConnection<Postgres>),
 }
 
-/// A parameter.
+/// Parameter of a statement.
 pub(crate) enum Arg<'a> {
     Int(i64),
     OptInt(Option<i64>),
@@ -120,86 +119,115 @@ pub(crate) enum Arg<'a> {
     Rows(Rows),
 }
 
-/// A transaction, or a connection to read from.
+/// A transaction, or a connection for reading in autocommit mode.
 pub(crate) struct Tx {
     link: Option<Link>,
     answer_within: Duration,
-    /// Whether it may be used by somebody else as it is now.
+    /// Whether the connection can be reused in its present state.
     clean: bool,
-    lasts: Lasts,
-    /// What is known of the keys if this is committed.
-    keys: Option<Keys>,
+    durability: Durability,
+    /// Key index after this transaction commits.
+    keys: Option<KeyIndex>,
     /// Whether keys in memory may have changed.
     wrote: bool,
 }
 
-/// What a transaction on SQLite outlives. On PostgreSQL every one outlives what its server does.
+/// What a committed SQLite transaction survives. On PostgreSQL the server decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasts {
-    /// The end of the process. A power cut may undo the latest of these, and none without all that came after it.
-    Process,
-    /// A power cut, with all that was committed before it.
-    PowerCut,
+pub(crate) enum Durability {
+    /// A crash of the process. A power loss may undo the latest commits, in order.
+    ProcessCrash,
+    /// A power loss, together with all earlier commits.
+    PowerLoss,
+}
+
+/// A query with its parameters; both drivers bind the same types.
+macro_rules! bind {
+    ($database:ty, $text:expr, $keep:expr, $args:expr) => {{
+        let mut query = sqlx::query::<$database>($text).persistent($keep);
+        for arg in $args {
+            query = match arg {
+                Arg::Int(int) => query.bind(int),
+                Arg::OptInt(int) => query.bind(int),
+                Arg::Text(text) => query.bind(storable(text).into_owned()),
+                Arg::OptText(text) => query.bind(text.map(|text| storable(text).into_owned())),
+                Arg::Key(key) => query.bind(key.0.to_vec()),
+                Arg::Rows(rows) => query.bind(rows.into_json()),
+            };
+        }
+        query
+    }};
 }
 
 impl Tx {
     /// Begins a transaction that may write.
-    pub(crate) async fn begin(link: Link, answer_within: Duration, lasts: Lasts) -> Result<Self, Fault> {
+    pub(crate) async fn begin(
+        link: Link,
+        answer_within: Duration,
+        durability: Durability,
+    ) -> Result<Self, Fault> {
         static BEGIN: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN");
         let keys = match &link {
             Link::Writer(slot) => slot.as_ref().and_then(|writing| writing.keys),
             Link::Reader(_) | Link::Postgres(_) => None,
         };
-        let mut tx = Self { link: Some(link), answer_within, clean: false, lasts, keys, wrote: false };
-        if lasts == Lasts::PowerCut {
+        let mut tx = Self { link: Some(link), answer_within, clean: false, durability, keys, wrote: false };
+        if durability == Durability::PowerLoss {
             tx.sync_commits("PRAGMA synchronous = FULL").await?;
         }
         tx.run(&BEGIN, vec![]).await?;
         if let Some(mut keys) = tx.keys {
-            keys.follow(&mut tx).await?;
+            keys.refresh(&mut tx).await?;
             tx.keys = Some(keys);
         }
         Ok(tx)
     }
 
-    /// Takes note of new rows that can be found by their hash.
-    pub(crate) async fn added(&mut self, many: usize) -> Result<(), Fault> {
+    /// Counts new rows that are found by their hash.
+    pub(crate) async fn rows_added(&mut self, count: usize) -> Result<(), Fault> {
         if let Some(mut keys) = self.keys {
-            keys.added(self, many).await?;
+            keys.rows_added(self, count).await?;
             self.keys = Some(keys);
         }
         Ok(())
     }
 
-    /// What was seen to be in the database stays there, but for what we remove ourselves, while this is the same number.
-    /// None if others may write at any time.
-    pub(crate) fn alone_since(&self) -> Option<u64> {
-        self.keys.map(|keys| keys.alone_since())
+    /// Number of the period in which no other connection has written; rows stay as they were while it is the same. None if
+    /// others may write at any time.
+    pub(crate) fn exclusive_epoch(&self) -> Option<u64> {
+        self.keys.map(|keys| keys.exclusive_epoch())
     }
 
-    /// To be called with the keys of rows that are inserted.
-    pub(crate) fn inserts(&mut self, kind: Kind, keys: impl IntoIterator<Item = Key>) {
-        if self.keys.is_some_and(|keys| keys.are_all_ours())
+    /// To be called with the keys of inserted rows.
+    pub(crate) fn note_inserted(&mut self, kind: Kind, keys: impl IntoIterator<Item = Key>) {
+        if self.keys.is_some_and(|keys| keys.is_complete())
             && let Some(Link::Writer(slot)) = self.link.as_mut()
             && let Some(writing) = slot.as_mut()
         {
-            keys.into_iter().for_each(|key| writing.inserted.note(kind, key));
+            keys.into_iter().for_each(|key| writing.inserted.insert(kind, key));
         }
     }
 
-    /// Whether there may be a row with this key. If not, it need not be looked for.
-    pub(crate) fn may_have(&self, kind: Kind, key: Key) -> bool {
+    /// Whether a row with this key may exist; false saves the look-up.
+    pub(crate) fn may_contain(&self, kind: Kind, key: Key) -> bool {
         match &self.link {
-            Some(Link::Writer(slot)) if self.keys.is_some_and(|keys| keys.are_all_ours()) => {
-                slot.as_ref().is_none_or(|writing| writing.inserted.may_have(kind, key))
+            Some(Link::Writer(slot)) if self.keys.is_some_and(|keys| keys.is_complete()) => {
+                slot.as_ref().is_none_or(|writing| writing.inserted.may_contain(kind, key))
             }
             _ => true,
         }
     }
 
-    /// Only reads, each statement for itself.
+    /// Connection for reading, in autocommit mode.
     pub(crate) fn reading(link: Link, answer_within: Duration) -> Self {
-        Self { link: Some(link), answer_within, clean: true, lasts: Lasts::Process, keys: None, wrote: false }
+        Self {
+            link: Some(link),
+            answer_within,
+            clean: true,
+            durability: Durability::ProcessCrash,
+            keys: None,
+            wrote: false,
+        }
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), Fault> {
@@ -220,19 +248,20 @@ impl Tx {
             if let (true, Some(Link::Writer(slot))) = (self.wrote, self.link.as_mut())
                 && let Some(writing) = slot.as_mut()
             {
-                writing.keys = writing.keys.map(Keys::again);
+                writing.keys = writing.keys.map(KeyIndex::invalidated);
             }
             self.end().await;
         }
     }
 
-    /// Leaves the connection as the next one expects it.
+    /// Restores the connection's defaults for the next caller.
     async fn end(&mut self) {
-        self.clean = self.lasts == Lasts::Process || self.sync_commits(RELAXED).await.is_ok();
+        self.clean =
+            self.durability == Durability::ProcessCrash || self.sync_commits(SYNC_NORMAL).await.is_ok();
     }
 
-    /// Sets how commits are synced; cannot be done within a transaction. As raw SQL, because such a statement does
-    /// its work while it is prepared, and one that is kept prepared would do nothing the second time.
+    /// Sets how commits are synced, outside of a transaction. Raw SQL, because a pragma takes effect while it is prepared,
+    /// so a cached statement would do nothing the second time.
     async fn sync_commits(&mut self, pragma: &'static str) -> Result<(), Fault> {
         if let Some(Link::Writer(slot)) = self.link.as_mut()
             && let Some(writing) = slot.as_mut()
@@ -249,7 +278,7 @@ impl Tx {
         }
     }
 
-    /// Whether others write at the same time, so that rows have to be locked.
+    /// Whether other connections write concurrently, so that rows have to be locked.
     pub(crate) fn is_shared(&self) -> bool {
         self.dialect() == Dialect::Postgres
     }
@@ -268,8 +297,7 @@ impl Tx {
         self.answer(text, true, args).await
     }
 
-    /// Runs a statement that was made for this one time, so that no plan of it is kept. Whatever was typed by
-    /// somebody belongs into its parameters.
+    /// Runs a statement that is built at run time, without caching its plan. User input belongs into parameters.
     pub(crate) async fn run_once(&mut self, text: String, args: Vec<Arg<'_>>) -> Result<Vec<Row>, Fault> {
         self.answer(AssertSqlSafe(text), false, args).await
     }
@@ -281,7 +309,7 @@ impl Tx {
         args: Vec<Arg<'_>>,
     ) -> Result<Vec<Row>, Fault> {
         let was_clean = std::mem::replace(&mut self.clean, false);
-        let closed = || Fault::Gone("the connection is closed".to_owned());
+        let closed = || Fault::Disconnected("the connection is closed".to_owned());
         let rows = match self.link.as_mut() {
             Some(Link::Writer(slot)) => {
                 let writing = slot.as_mut().ok_or_else(closed)?;
@@ -289,21 +317,11 @@ impl Tx {
             }
             Some(Link::Reader(connection)) => run_sqlite(connection, text, keep, args).await?,
             Some(Link::Postgres(connection)) => {
-                let mut query = sqlx::query::<Postgres>(text).persistent(keep);
-                for arg in args {
-                    query = match arg {
-                        Arg::Int(int) => query.bind(int),
-                        Arg::OptInt(int) => query.bind(int),
-                        Arg::Text(text) => query.bind(storable(text).into_owned()),
-                        Arg::OptText(text) => query.bind(text.map(|text| storable(text).into_owned())),
-                        Arg::Key(key) => query.bind(key.0.to_vec()),
-                        Arg::Rows(rows) => query.bind(rows.into_json()),
-                    };
-                }
-                // A server that is cut off does not say so; SQLite is in our own process and always answers.
+                let query = bind!(Postgres, text, keep, args);
+                // A broken network is silent. SQLite runs in this process and always answers.
                 let answer =
                     tokio::time::timeout(self.answer_within, query.fetch_all(&mut **connection)).await;
-                let late = |_| Fault::Gone(format!("no answer within {:?}", self.answer_within));
+                let late = |_| Fault::Disconnected(format!("no answer within {:?}", self.answer_within));
                 answer.map_err(late)??.into_iter().map(Row::Postgres).collect()
             }
             None => return Err(closed()),
@@ -319,17 +337,7 @@ async fn run_sqlite(
     keep: bool,
     args: Vec<Arg<'_>>,
 ) -> Result<Vec<Row>, Fault> {
-    let mut query = sqlx::query::<Sqlite>(text).persistent(keep);
-    for arg in args {
-        query = match arg {
-            Arg::Int(int) => query.bind(int),
-            Arg::OptInt(int) => query.bind(int),
-            Arg::Text(text) => query.bind(storable(text).into_owned()),
-            Arg::OptText(text) => query.bind(text.map(|text| storable(text).into_owned())),
-            Arg::Key(key) => query.bind(key.0.to_vec()),
-            Arg::Rows(rows) => query.bind(rows.into_json()),
-        };
-    }
+    let query = bind!(Sqlite, text, keep, args);
     Ok(query.fetch_all(connection).await?.into_iter().map(Row::Sqlite).collect())
 }
 
@@ -341,7 +349,7 @@ impl Drop for Tx {
         match self.link.take() {
             Some(Link::Writer(mut slot)) => {
                 if let Some(writing) = slot.as_mut() {
-                    writing.given_up = true;
+                    writing.abandoned = true;
                 }
             }
             Some(Link::Reader(connection)) => drop(connection.detach()),
@@ -351,68 +359,69 @@ impl Drop for Tx {
     }
 }
 
-/// A row of an answer.
+/// Row of a result; columns are numbered from 0.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),
 }
 
 impl Row {
-    pub(crate) fn int(&self, place: usize) -> Result<i64, Fault> {
-        self.opt_int(place)?
-            .ok_or_else(|| Fault::Refused(format!("column {place} of an answer has no number")))
+    pub(crate) fn int(&self, column: usize) -> Result<i64, Fault> {
+        self.opt_int(column)?.ok_or_else(|| {
+            Fault::Failed(format!("column {column} of a result is null, a number was expected"))
+        })
     }
 
-    pub(crate) fn opt_int(&self, place: usize) -> Result<Option<i64>, Fault> {
+    pub(crate) fn opt_int(&self, column: usize) -> Result<Option<i64>, Fault> {
         Ok(match self {
-            Self::Sqlite(row) => row.try_get(place)?,
-            Self::Postgres(row) => match row.try_column(place)?.type_info().name() {
-                "INT2" => row.try_get::<Option<i16>, _>(place)?.map(i64::from),
-                "INT4" => row.try_get::<Option<i32>, _>(place)?.map(i64::from),
-                _ => row.try_get(place)?,
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => match row.try_column(column)?.type_info().name() {
+                "INT2" => row.try_get::<Option<i16>, _>(column)?.map(i64::from),
+                "INT4" => row.try_get::<Option<i32>, _>(column)?.map(i64::from),
+                _ => row.try_get(column)?,
             },
         })
     }
 
-    pub(crate) fn real(&self, place: usize) -> Result<f32, Fault> {
+    pub(crate) fn real(&self, column: usize) -> Result<f32, Fault> {
         Ok(match self {
-            Self::Sqlite(row) => row.try_get(place)?,
-            Self::Postgres(row) => row.try_get(place)?,
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
         })
     }
 
-    pub(crate) fn text(&self, place: usize) -> Result<String, Fault> {
+    pub(crate) fn text(&self, column: usize) -> Result<String, Fault> {
         Ok(match self {
-            Self::Sqlite(row) => row.try_get(place)?,
-            Self::Postgres(row) => row.try_get(place)?,
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
         })
     }
 
-    pub(crate) fn opt_text(&self, place: usize) -> Result<Option<String>, Fault> {
+    pub(crate) fn opt_text(&self, column: usize) -> Result<Option<String>, Fault> {
         Ok(match self {
-            Self::Sqlite(row) if row.try_get_raw(place)?.is_null() => None,
-            Self::Sqlite(row) => row.try_get(place)?,
-            Self::Postgres(row) => row.try_get(place)?,
+            Self::Sqlite(row) if row.try_get_raw(column)?.is_null() => None,
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
         })
     }
 
-    pub(crate) fn key(&self, place: usize) -> Result<Key, Fault> {
+    pub(crate) fn key(&self, column: usize) -> Result<Key, Fault> {
         let bytes: &[u8] = match self {
-            Self::Sqlite(row) => row.try_get(place)?,
-            Self::Postgres(row) => row.try_get(place)?,
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
         };
         bytes
             .try_into()
             .map(Key)
-            .map_err(|_| Fault::Refused(format!("a key of {} bytes is stored", bytes.len())))
+            .map_err(|_| Fault::Failed(format!("a key of {} bytes is stored", bytes.len())))
     }
 
-    /// A count or a number that is never negative.
-    pub(crate) fn count(&self, place: usize) -> Result<u64, Fault> {
-        Ok(u64::try_from(self.int(place)?).unwrap_or(0))
+    /// A number that is never negative.
+    pub(crate) fn count(&self, column: usize) -> Result<u64, Fault> {
+        Ok(u64::try_from(self.int(column)?).unwrap_or(0))
     }
 
-    pub(crate) fn small(&self, place: usize) -> Result<u32, Fault> {
-        Ok(u32::try_from(self.int(place)?).unwrap_or(u32::MAX))
+    pub(crate) fn small(&self, column: usize) -> Result<u32, Fault> {
+        Ok(u32::try_from(self.int(column)?).unwrap_or(u32::MAX))
     }
 }

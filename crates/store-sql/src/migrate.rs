@@ -1,4 +1,4 @@
-//! The tables, step by step: each step is numbered, made once, and never changed after.
+//! Schema migrations: numbered steps, each applied once and never changed after.
 
 use crate::{
     dialect::{Dialect, Sql, expand},
@@ -6,7 +6,7 @@ use crate::{
     link::{Arg, Tx},
 };
 
-/// Step 1 is the first. A change to the tables is a new step at the end.
+/// Step 1 is the first. A change of the schema is a new step at the end.
 const STEPS: &[Step] = &[
     Step { text: include_str!("schema/0001.sql"), only: None },
     Step { text: include_str!("schema/0002.sql"), only: None },
@@ -27,45 +27,43 @@ const STEPS: &[Step] = &[
 
 struct Step {
     text: &'static str,
-    /// The database that it is for; the other counts it as made.
+    /// The only dialect that it applies to; the other one counts it as applied.
     only: Option<Dialect>,
 }
 
-/// Brings the database to the last step. The transaction holds off everyone else who tries the same.
+/// Migrates the database to the last step, under a lock against concurrent migrations.
 pub(crate) async fn run(tx: &mut Tx) -> Result<(), Fault> {
-    // On SQLite the transaction is the only one that writes. The number is of no meaning but ours.
+    // On SQLite there is one write transaction. The number of the advisory lock is arbitrary.
     static LOCK: Sql = Sql::pair("SELECT 1", "SELECT 1 FROM (SELECT pg_advisory_xact_lock(7239452018446)) l");
     static TABLE: Sql = Sql::new(
         "CREATE TABLE IF NOT EXISTS crawlway_schema (step BIGINT PRIMARY KEY, made_with TEXT NOT NULL)",
     );
     static LAST: Sql = Sql::new("SELECT max(step) FROM crawlway_schema");
-    static MADE: Sql = Sql::new("INSERT INTO crawlway_schema (step, made_with) VALUES ($1, $2)");
+    static APPLIED: Sql = Sql::new("INSERT INTO crawlway_schema (step, made_with) VALUES ($1, $2)");
     tx.run(&LOCK, vec![]).await?;
     tx.run(&TABLE, vec![]).await?;
     let rows = tx.run(&LAST, vec![]).await?;
-    let made = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten().unwrap_or(0);
-    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
-    if made > known {
+    let applied = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten().unwrap_or(0);
+    let latest = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    if applied > latest {
         return Err(Fault::invalid(format!(
-            "the database has schema step {made}, this version knows {known} at most; use a newer version"
+            "the database has schema step {applied}, this version supports {latest} at most; use a newer version"
         )));
     }
     for (step, Step { text, only }) in (1..).zip(STEPS) {
-        if step <= made {
+        if step <= applied {
             continue;
         }
-        let ours = only.is_none_or(|only| only == tx.dialect());
-        for statement in statements(text).into_iter().filter(|_| ours) {
-            // Once in the life of a database, and a statement's text has to live as long as the program.
-            let statement: &'static str = expand(&statement, tx.dialect()).leak();
-            tx.run_text(statement, vec![]).await?;
+        let applies = only.is_none_or(|only| only == tx.dialect());
+        for statement in statements(text).into_iter().filter(|_| applies) {
+            tx.run_once(expand(&statement, tx.dialect()), vec![]).await?;
         }
-        tx.run(&MADE, vec![Arg::Int(step), Arg::Text(env!("CARGO_PKG_VERSION"))]).await?;
+        tx.run(&APPLIED, vec![Arg::Int(step), Arg::Text(env!("CARGO_PKG_VERSION"))]).await?;
     }
     Ok(())
 }
 
-/// The statements of a step, without its comments.
+/// The statements of a step without comments.
 fn statements(text: &str) -> Vec<String> {
     let bare: Vec<&str> = text.lines().map(|line| line.split("--").next().unwrap_or("")).collect();
     let bare = bare.join("\n");

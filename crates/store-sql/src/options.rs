@@ -1,21 +1,20 @@
-//! What a store is opened with.
+//! Options of a store.
 
 use crawlway_clock::{Anchor, Clock};
 use crawlway_store::{FrontierPolicy, StoreError};
 use sqlx::postgres::PgConnectOptions;
 use std::{path::PathBuf, time::Duration};
 
-/// Where the database is.
+/// Location of the database.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A file of ours, made if it is missing. One process at a time.
+    /// SQLite file, created if missing. One process at a time.
     Sqlite(PathBuf),
-    /// The address of a PostgreSQL database, such as `postgres://user:password@host/database`. Any number of
-    /// processes.
+    /// Address of a PostgreSQL database, such as `postgres://user:password@host/database`. Any number of processes.
     Postgres(String),
 }
 
-/// Never shows the address, which may hold a password.
+/// Hides the address, which may contain a password.
 impl std::fmt::Debug for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -25,35 +24,34 @@ impl std::fmt::Debug for Place {
     }
 }
 
-/// What a store is opened with.
+/// Options of a store.
 #[derive(Debug, Clone)]
 pub struct SqlOptions {
-    /// Where the database is.
+    /// Location of the database.
     pub place: Place,
-    /// How the frontier treats all URLs alike.
+    /// Leases and limits of the frontier.
     pub policy: FrontierPolicy,
-    /// Where the time comes from. On PostgreSQL the system's clock is set by the server's, so that all
-    /// processes agree; a manual clock counts as it is.
+    /// Source of time. On PostgreSQL the system clock is corrected to the server's, so that all processes agree; a manual
+    /// clock is used as it is.
     pub clock: Clock,
-    /// How the clock stands now, to see at opening whether it was set since a file was last open.
+    /// Clock anchor of this process, to detect on opening whether the clock was set since the file was last open.
     pub anchor: Anchor,
-    /// How many connections there may be: to PostgreSQL in all, to SQLite for reading, beside the one that writes.
+    /// Size of the connection pool. On SQLite it is for readers; one more connection writes.
     pub connections: u32,
-    /// How long opening waits for a server that is not there yet.
+    /// Timeout for opening while the server cannot be reached.
     pub open_within: Duration,
-    /// How long one call waits for a connection, and one statement for its answer, before the store counts as
-    /// unavailable.
+    /// Timeout for a connection from the pool and for the answer to a statement.
     pub answer_within: Duration,
-    /// How many URLs known to be in the frontier are remembered in memory, 8 bytes each, so that links to
-    /// them cost no statement. 0 for none.
+    /// Capacity of the cache of URLs that are known to be in the frontier, 8 bytes each. Links to cached URLs cost no
+    /// statement. 0 disables the cache.
     pub remembered: usize,
-    /// After so many new URLs and subjects a part of their keys moves from memory to the file of SQLite. About eight
-    /// times as many wait in memory, 50 bytes each.
+    /// Batch of new keys (URLs and subjects) after which one sixteenth of the keys in memory moves to the SQLite file. About
+    /// eight batches stay in memory, 50 bytes a key.
     pub keys_at_once: usize,
 }
 
 impl SqlOptions {
-    /// Refuses an address that cannot be, and no connections. Asks no server.
+    /// Checks the address and the pool size without connecting.
     pub fn check(&self) -> Result<(), StoreError> {
         if self.connections == 0 {
             let problem = "a store needs at least 1 connection; 0 were allowed".to_owned();
@@ -65,7 +63,7 @@ impl SqlOptions {
         }
     }
 
-    /// The defaults, for a database there.
+    /// Defaults for the database at `place`.
     pub fn new(place: Place) -> Self {
         Self {
             place,
@@ -81,7 +79,7 @@ impl SqlOptions {
     }
 }
 
-/// Reads the address of a database.
+/// Parses the address of a PostgreSQL database.
 pub(crate) fn postgres(address: &str) -> Result<PgConnectOptions, StoreError> {
     address.parse().map_err(|error| StoreError::Invalid {
         problem: format!(

@@ -1,4 +1,4 @@
-//! A batch as one parameter: an array of arrays in JSON, which both databases can read as rows.
+//! A batch of rows as one parameter: a JSON array of arrays, which both databases read as a table.
 
 use crate::key::Key;
 use std::borrow::Cow;
@@ -7,12 +7,12 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub(crate) struct Rows {
     json: Vec<u8>,
-    many: usize,
+    len: usize,
 }
 
 impl Rows {
     pub(crate) fn new() -> Self {
-        Self { json: vec![b'['], many: 0 }
+        Self { json: vec![b'['], len: 0 }
     }
 
     /// Rows of one number each.
@@ -24,19 +24,37 @@ impl Rows {
         rows
     }
 
+    /// Rows of one text each.
+    pub(crate) fn of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+        let mut rows = Self::new();
+        for text in texts {
+            rows.row().text(text);
+        }
+        rows
+    }
+
+    /// Rows of one key each.
+    pub(crate) fn of_keys(keys: impl IntoIterator<Item = Key>) -> Self {
+        let mut rows = Self::new();
+        for key in keys {
+            rows.row().key(key);
+        }
+        rows
+    }
+
     /// Begins the next row.
     pub(crate) fn row(&mut self) -> &mut Self {
-        self.json.extend_from_slice(if self.many == 0 { b"[" } else { b"],[" });
-        self.many += 1;
+        self.json.extend_from_slice(if self.len == 0 { b"[" } else { b"],[" });
+        self.len += 1;
         self
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.many
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.many == 0
+        self.len == 0
     }
 
     pub(crate) fn int(&mut self, int: i64) -> &mut Self {
@@ -95,8 +113,8 @@ impl Rows {
     }
 
     pub(crate) fn into_json(mut self) -> String {
-        self.json.extend_from_slice(if self.many == 0 { b"]" } else { b"]]" });
-        // Made of whole texts and ASCII, so this copies nothing away.
+        self.json.extend_from_slice(if self.len == 0 { b"]" } else { b"]]" });
+        // Always valid UTF-8: it consists of `str`s and ASCII.
         String::from_utf8(self.json)
             .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
     }
@@ -114,7 +132,7 @@ impl Rows {
     }
 }
 
-/// The text as it is stored.
+/// The text with U+0000 replaced, as it is stored.
 pub(crate) fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }

@@ -1,18 +1,18 @@
-//! The store: opening, transactions, and trying again.
+//! The store: opening, transactions and retries.
 
 use crate::{
     clock_step,
     dialect::{Dialect, Sql},
     fault::Fault,
-    known::Known,
-    link::{Arg, Lasts, Link, Row, Tx, Writer},
+    key_cache::KeyCache,
+    lease_grace::LeaseGrace,
+    link::{Arg, Durability, Link, Row, Tx, Writer},
     migrate,
     options::{self, Place, SqlOptions},
-    patience::Patience,
-    seen::Claims,
+    seen::ClaimCache,
     time::Time,
 };
-use crawlway_clock::{Anchor, Clock};
+use crawlway_clock::{Anchor, Backoff, Clock};
 use crawlway_store::{
     FrontierPolicy, StoreError,
     outage::{Outage, chance},
@@ -29,23 +29,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The frontier, the seen URLs, the trails and the inventory records in one SQL database. Cheap to clone; all clones share their
-/// connections.
+/// The frontier, seen URLs, trails and inventory records in one SQL database. Clones are cheap and share connections.
 #[derive(Clone)]
 pub struct SqlStore(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) policy: FrontierPolicy,
     pub(crate) time: Time,
-    pub(crate) known: Known,
-    pub(crate) claims: Claims,
-    /// Which items are known to be about what.
-    pub(crate) subjects: Known,
-    /// The numbers of crawls by name, and since when each is known.
+    /// URLs that are known to be in the frontier.
+    pub(crate) known_urls: KeyCache,
+    pub(crate) claims: ClaimCache,
+    /// Subjects that are known to be stored for their items.
+    pub(crate) subjects: KeyCache,
+    /// Row numbers of crawls by name, and when each was read.
     pub(crate) crawls: Mutex<HashMap<String, (i64, Instant)>>,
-    /// How many of one host the last `next` allowed.
+    /// Concurrency per host that the last `next` allowed.
     pub(crate) per_host: AtomicU32,
-    pub(crate) patience: Patience,
+    pub(crate) lease_grace: LeaseGrace,
     answer_within: Duration,
     pools: Pools,
     outage: Outage,
@@ -56,14 +56,18 @@ enum Pools {
     Postgres(PgPool),
 }
 
-/// How often a transaction is tried again when others are in its way.
-const TRIES: u32 = 12;
+/// Retries of a transaction that conflicts with others.
+const MAX_RETRIES: u32 = 12;
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(4), Duration::from_millis(256));
 
-/// How long the first connection to a server may take.
-const GREETING: Duration = Duration::from_secs(5);
+/// Back-off between attempts to open a database.
+const OPEN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+
+/// Timeout of a single connection attempt beside the pool.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl SqlStore {
-    /// Opens the database, makes or updates its tables, and waits for a server that is not there yet.
+    /// Opens the database and migrates its schema. Waits for a server that cannot be reached yet.
     pub async fn open(options: SqlOptions) -> Result<Self, StoreError> {
         options.check()?;
         let pools = pools(&options)?;
@@ -71,58 +75,58 @@ impl SqlStore {
         let store = Self(Arc::new(Shared {
             policy: options.policy,
             time: Time::new(options.clock),
-            known: Known::new(options.remembered),
-            claims: Claims::default(),
-            // As many as may be on their way from one stage to the next.
-            subjects: Known::new(options.remembered.min(1 << 16)),
+            known_urls: KeyCache::new(options.remembered),
+            claims: ClaimCache::default(),
+            // Enough for the items between two stages.
+            subjects: KeyCache::new(options.remembered.min(1 << 16)),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
-            patience: Patience::new(matches!(pools, Pools::Postgres(_)), is_real),
+            lease_grace: LeaseGrace::new(matches!(pools, Pools::Postgres(_)), is_real),
             answer_within: options.answer_within,
             pools,
             outage: Outage::default(),
         }));
         let deadline = Instant::now() + options.open_within;
-        let mut pause = Duration::from_millis(50);
+        let mut delays = OPEN_BACKOFF.delays();
         loop {
-            match store.begin_migrated(&options.anchor).await {
+            let delay = delays.next().unwrap_or_default();
+            match store.migrate(&options.anchor).await {
                 Ok(()) => return Ok(store),
-                Err(Fault::Gone(detail)) if Instant::now() + pause >= deadline => {
+                Err(Fault::Disconnected(detail)) if Instant::now() + delay >= deadline => {
                     let waited = options.open_within;
                     let waited = if waited.is_zero() { String::new() } else { format!(" within {waited:?}") };
                     let detail = format!("it could not be opened{waited}, is it running? {detail}");
                     return Err(StoreError::Unavailable { detail });
                 }
-                Err(Fault::Gone(_) | Fault::InTheWay(_)) if Instant::now() < deadline => {
-                    tokio::time::sleep(pause.mul_f64(chance(0.5, 1.0))).await;
-                    pause = (pause * 2).min(Duration::from_secs(2));
+                Err(Fault::Disconnected(_) | Fault::Conflict(_)) if Instant::now() < deadline => {
+                    tokio::time::sleep(delay.mul_f64(chance(0.5, 1.0))).await;
                 }
                 Err(fault) => return Err(fault.into()),
             }
         }
     }
 
-    /// Asks the database whether it answers, once, and waits for no connection of others: for health checks.
+    /// Health check: one statement, on an idle or a new connection, so that it does not queue behind other calls.
     pub async fn reachable(&self) -> Result<(), StoreError> {
         static ASK: Sql = Sql::new("SELECT 1");
         match &self.0.pools {
             Pools::Sqlite { .. } => self.reading().await?.run(&ASK, vec![]).await?,
             Pools::Postgres(pool) if pool.is_closed() => return Err(StoreError::Closed),
             Pools::Postgres(pool) => {
-                // A connection that has been idle may have been cut meanwhile, which says nothing about the server.
+                // An idle connection may have been cut while the server is fine.
                 if let Some(idle) = pool.try_acquire() {
-                    let mut asking = Tx::reading(Link::Postgres(idle), self.0.answer_within);
-                    if asking.run(&ASK, vec![]).await.is_ok() {
+                    let mut ping = Tx::reading(Link::Postgres(idle), self.0.answer_within);
+                    if ping.run(&ASK, vec![]).await.is_ok() {
                         return Ok(());
                     }
                 }
-                return Ok(self.greet(pool).await?);
+                return Ok(self.connect_once(pool).await?);
             }
         };
         Ok(())
     }
 
-    /// Closes all connections. Calls that are under way end first; later ones fail.
+    /// Closes all connections. Running calls end first; later ones fail.
     pub async fn close(&self) {
         match &self.0.pools {
             Pools::Sqlite { writer, readers } => {
@@ -133,33 +137,33 @@ impl SqlStore {
         }
     }
 
-    /// Whether other processes use the database, too.
+    /// Whether other processes may use the database as well.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.0.pools, Pools::Postgres(_))
     }
 
-    /// Connects once, beside the pool: a pool asks again and again until its time is up, and then says only that it is.
-    async fn greet(&self, pool: &PgPool) -> Result<(), Fault> {
-        let within = self.0.answer_within.min(GREETING);
+    /// Connects once, beside the pool, since a pool retries until its timeout and hides the cause.
+    async fn connect_once(&self, pool: &PgPool) -> Result<(), Fault> {
+        let within = self.0.answer_within.min(CONNECT_TIMEOUT);
         let connecting = pool.connect_options();
         let Ok(connected) = tokio::time::timeout(within, connecting.connect()).await else {
-            return Err(Fault::Gone(format!("no connection was made within {within:?}")));
+            return Err(Fault::Disconnected(format!("no connection was made within {within:?}")));
         };
-        // That the server is told farewell matters to its log alone.
+        // A failed close only shows in the server's log.
         let _ = connected?.close().await;
         Ok(())
     }
 
-    async fn begin_migrated(&self, anchor: &Anchor) -> Result<(), Fault> {
+    async fn migrate(&self, anchor: &Anchor) -> Result<(), Fault> {
         if let Pools::Postgres(pool) = &self.0.pools {
-            self.greet(pool).await?;
+            self.connect_once(pool).await?;
         }
-        let mut tx = self.begin_new(Lasts::PowerCut).await?;
+        let mut tx = self.begin_new(Durability::PowerLoss).await?;
         let begun = async {
             migrate::run(&mut tx).await?;
             match self.is_shared() {
                 true => Ok(()),
-                false => clock_step::follow(&mut tx, anchor).await,
+                false => clock_step::adjust(&mut tx, anchor).await,
             }
         };
         match begun.await {
@@ -175,13 +179,13 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Begins a transaction, on another connection if the first one turns out to be gone.
-    pub(crate) async fn begin(&self, lasts: Lasts) -> Result<Tx, Fault> {
-        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Gone)?;
-        let begun = self.begin_new(lasts).await;
+    /// Begins a transaction, on another connection if the first one is broken.
+    pub(crate) async fn begin(&self, durability: Durability) -> Result<Tx, Fault> {
+        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Disconnected)?;
+        let begun = self.begin_new(durability).await;
         match &begun {
             Ok(_) => self.0.outage.answered(),
-            Err(Fault::Gone(detail)) => self.0.outage.failed(detail),
+            Err(Fault::Disconnected(detail)) => self.0.outage.failed(detail),
             Err(_) => {}
         }
         let mut tx = begun?;
@@ -191,21 +195,21 @@ impl SqlStore {
         Ok(tx)
     }
 
-    async fn begin_new(&self, lasts: Lasts) -> Result<Tx, Fault> {
+    async fn begin_new(&self, durability: Durability) -> Result<Tx, Fault> {
         let within = self.0.answer_within;
         match &self.0.pools {
             Pools::Sqlite { writer, readers } => {
                 if readers.is_closed() {
-                    return Err(Fault::Answer(StoreError::Closed));
+                    return Err(Fault::Contract(StoreError::Closed));
                 }
-                Tx::begin(writer.take(within).await?, within, lasts).await
+                Tx::begin(writer.take(within).await?, within, durability).await
             }
             Pools::Postgres(pool) => {
-                // After a cut every idle connection is dead, and each says so only when it is used.
+                // After a network failure every idle connection may be broken, which shows only when it is used.
                 let mut stale = pool.options().get_max_connections();
                 loop {
-                    match Tx::begin(Link::Postgres(pool.acquire().await?), within, lasts).await {
-                        Err(Fault::Gone(_)) if stale > 0 => stale -= 1,
+                    match Tx::begin(Link::Postgres(pool.acquire().await?), within, durability).await {
+                        Err(Fault::Disconnected(_)) if stale > 0 => stale -= 1,
                         begun => return begun,
                     }
                 }
@@ -213,34 +217,34 @@ impl SqlStore {
         }
     }
 
-    /// A connection to read from: on SQLite one that no writer holds up, on PostgreSQL a transaction as any other.
+    /// Connection for reading: on SQLite one that does not wait for the writer, on PostgreSQL an ordinary transaction.
     pub(crate) async fn reading(&self) -> Result<Tx, Fault> {
         match &self.0.pools {
             Pools::Sqlite { readers, .. } => {
                 Ok(Tx::reading(Link::Reader(readers.acquire().await?), self.0.answer_within))
             }
-            Pools::Postgres(_) => self.begin(Lasts::Process).await,
+            Pools::Postgres(_) => self.begin(Durability::ProcessCrash).await,
         }
     }
 
-    /// Runs one statement on PostgreSQL that is a transaction by itself, in one round trip. It may be run twice, if the
-    /// connection is lost before the answer has come.
-    pub(crate) async fn run_alone<'a>(
+    /// Runs one PostgreSQL statement in autocommit mode, in one round trip. It may run twice, if the connection breaks before
+    /// the answer arrives.
+    pub(crate) async fn run_autocommit<'a>(
         &self,
         text: &'static str,
         args: impl Fn() -> Vec<Arg<'a>>,
     ) -> Result<Vec<Row>, Fault> {
         let Pools::Postgres(pool) = &self.0.pools else {
-            return Err(Fault::invalid("only PostgreSQL runs statements alone"));
+            return Err(Fault::invalid("only PostgreSQL runs statements in autocommit mode"));
         };
-        let (mut stale, mut tries) = (pool.options().get_max_connections(), 0);
+        let (mut stale, mut retries) = (pool.options().get_max_connections(), 0);
         let deadline = Instant::now() + self.0.answer_within;
-        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Gone)?;
+        self.0.outage.may_ask(self.0.answer_within).map_err(Fault::Disconnected)?;
         loop {
             let done = match pool.acquire().await {
                 Ok(connection) => {
-                    let mut alone = Tx::reading(Link::Postgres(connection), self.0.answer_within);
-                    alone.run_text(text, args()).await
+                    let mut link = Tx::reading(Link::Postgres(connection), self.0.answer_within);
+                    link.run_text(text, args()).await
                 }
                 Err(error) => Err(error.into()),
             };
@@ -249,13 +253,13 @@ impl SqlStore {
                     self.0.outage.answered();
                     return Ok(rows);
                 }
-                // After a cut every idle connection is dead, and each says so only when it is used.
-                Err(Fault::Gone(_)) if stale > 0 && Instant::now() < deadline => stale -= 1,
-                Err(Fault::Gone(detail)) => {
+                // As in `begin_new`.
+                Err(Fault::Disconnected(_)) if stale > 0 && Instant::now() < deadline => stale -= 1,
+                Err(Fault::Disconnected(detail)) => {
                     self.0.outage.failed(&detail);
-                    return Err(Fault::Gone(detail));
+                    return Err(Fault::Disconnected(detail));
                 }
-                Err(fault) if self.again(&fault, &mut tries).await => {}
+                Err(fault) if self.should_retry(&fault, &mut retries).await => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -273,40 +277,38 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Whether a failed transaction should be made again, after a little while.
-    pub(crate) async fn again(&self, fault: &Fault, tries: &mut u32) -> bool {
-        if !matches!(fault, Fault::InTheWay(_)) || *tries >= TRIES {
+    /// Whether a failed transaction should be retried; waits for the back-off first.
+    pub(crate) async fn should_retry(&self, fault: &Fault, retries: &mut u32) -> bool {
+        if !matches!(fault, Fault::Conflict(_)) || *retries >= MAX_RETRIES {
             return false;
         }
-        *tries += 1;
-        let pause = Duration::from_millis(2 << (*tries).min(7));
-        tokio::time::sleep(pause.mul_f64(chance(0.1, 1.0))).await;
+        *retries += 1;
+        tokio::time::sleep(RETRY_BACKOFF.delay(*retries).mul_f64(chance(0.1, 1.0))).await;
         true
     }
 
-    /// Notes that a call failed for want of the database, and says so to the caller.
-    pub(crate) fn noticed(&self, fault: Fault) -> StoreError {
-        if let Fault::Gone(detail) = &fault {
+    /// The error for the caller. An unavailable database restarts the grace period of leases.
+    pub(crate) fn store_error(&self, fault: Fault) -> StoreError {
+        if let Fault::Disconnected(detail) = &fault {
             tracing::debug!(error = %detail, "a transaction lost its connection");
         }
         let error = fault.into();
         if matches!(error, StoreError::Unavailable { .. }) {
-            self.0.patience.failed();
+            self.0.lease_grace.restart();
         }
         error
     }
 }
 
-/// Runs an expression in a transaction, again if others were in its way, and commits. On SQLite a power cut may
-/// undo it unless it is said to last longer.
+/// Runs an expression in a transaction and commits; retries after conflicts. The durability defaults to `ProcessCrash`.
 macro_rules! transact {
     ($store:expr, $tx:ident, $work:expr) => {
-        $crate::store::transact!($crate::link::Lasts::Process, $store, $tx, $work)
+        $crate::store::transact!($crate::link::Durability::ProcessCrash, $store, $tx, $work)
     };
-    ($lasts:expr, $store:expr, $tx:ident, $work:expr) => {{
-        let mut tries = 0;
+    ($durability:expr, $store:expr, $tx:ident, $work:expr) => {{
+        let mut retries = 0;
         loop {
-            let done = match $store.begin($lasts).await {
+            let done = match $store.begin($durability).await {
                 Ok(mut begun) => {
                     let $tx = &mut begun;
                     match $work.await {
@@ -321,8 +323,8 @@ macro_rules! transact {
             };
             match done {
                 Ok(answer) => break Ok(answer),
-                Err(fault) if $store.again(&fault, &mut tries).await => {}
-                Err(fault) => break Err($store.noticed(fault)),
+                Err(fault) if $store.should_retry(&fault, &mut retries).await => {}
+                Err(fault) => break Err($store.store_error(fault)),
             }
         }
     }};
@@ -338,9 +340,9 @@ macro_rules! read {
                 if begun.is_shared() {
                     begun.roll_back().await;
                 }
-                answer.map_err(|fault| $store.noticed(fault))
+                answer.map_err(|fault| $store.store_error(fault))
             }
-            Err(fault) => Err($store.noticed(fault)),
+            Err(fault) => Err($store.store_error(fault)),
         }
     }};
 }
@@ -353,14 +355,14 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
             let common = SqliteConnectOptions::new()
                 .filename(path)
                 .journal_mode(SqliteJournalMode::Wal)
-                // Each commit syncing for itself is what most of the time would go to; see the crate's documentation.
+                // A sync per commit would take most of the time; see the crate's documentation.
                 .synchronous(SqliteSynchronous::Normal)
                 .busy_timeout(options.answer_within)
                 .pragma("temp_store", "memory")
                 .statement_cache_capacity(200)
                 .disable_statement_logging();
-            // A page that changes often is written back once per checkpoint, so larger steps write less. The cache is no
-            // larger than what helps: after each commit in which pages changed places, SQLite goes through all of it.
+            // Fewer checkpoints write hot pages less often. A larger cache would cost more than it saves: SQLite walks all
+            // of it after each commit in which pages moved.
             let writing = common
                 .clone()
                 .create_if_missing(true)
@@ -377,7 +379,7 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
         }
         Place::Postgres(address) => {
             let connect = options::postgres(address)?;
-            // A plan that was made while a table was small is kept, and must not read the whole of it once it is large.
+            // Cached plans outlive the time when a table was small, so none may rely on a sequential scan.
             const SETTINGS: &str =
                 "SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning";
             let pool = PgPoolOptions::new()
@@ -412,49 +414,53 @@ mod tests {
     use crate::{key::Key, link::Arg};
 
     #[tokio::test]
-    async fn only_what_must_outlast_a_power_cut_syncs_its_commit() {
+    async fn only_transactions_that_survive_a_power_loss_sync_their_commit() {
         static LEVEL: Sql = Sql::new("SELECT synchronous FROM pragma_synchronous");
         let folder = tempfile::tempdir().unwrap();
         let place = Place::Sqlite(folder.path().join("store.db"));
         let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
-        // Each several times, since it is the second time that a statement may do nothing.
-        for (lasts, expected) in [(Lasts::Process, 1), (Lasts::PowerCut, 2), (Lasts::Process, 1)].repeat(3) {
-            let mut tx = store.begin(lasts).await.unwrap();
-            assert_eq!(tx.run(&LEVEL, vec![]).await.unwrap()[0].int(0).unwrap(), expected, "{lasts:?}");
+        // Repeated, because a cached pragma statement would do nothing the second time.
+        for (durability, expected) in
+            [(Durability::ProcessCrash, 1), (Durability::PowerLoss, 2), (Durability::ProcessCrash, 1)]
+                .repeat(3)
+        {
+            let mut tx = store.begin(durability).await.unwrap();
+            assert_eq!(tx.run(&LEVEL, vec![]).await.unwrap()[0].int(0).unwrap(), expected, "{durability:?}");
             tx.commit().await.unwrap();
-            let mut tx = store.begin(lasts).await.unwrap();
-            assert_eq!(tx.run(&LEVEL, vec![]).await.unwrap()[0].int(0).unwrap(), expected, "{lasts:?}");
+            let mut tx = store.begin(durability).await.unwrap();
+            assert_eq!(tx.run(&LEVEL, vec![]).await.unwrap()[0].int(0).unwrap(), expected, "{durability:?}");
             tx.roll_back().await;
         }
     }
+
     #[tokio::test]
-    async fn what_is_undone_leaves_no_key() {
+    async fn a_rolled_back_transaction_leaves_no_key() {
         static SEEN: Sql =
-            Sql::new("INSERT INTO seen (hash, until, crawled, owner) VALUES ($1, 1, 1, 'somebody')");
+            Sql::new("INSERT INTO seen (hash, until, crawled, owner) VALUES ($1, 1, 1, 'owner')");
         static FOUND: Sql = Sql::new("SELECT owner FROM seen s WHERE {hashed seen s $1}");
         let folder = tempfile::tempdir().unwrap();
         let place = Place::Sqlite(folder.path().join("store.db"));
         let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();
-        let [kept, undone, given_up, other] = ["kept", "undone", "given up", "other"].map(Key::of);
-        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        let [kept, undone, abandoned, other] = ["kept", "undone", "abandoned", "other"].map(Key::of);
+        let mut tx = store.begin(Durability::ProcessCrash).await.unwrap();
         tx.run(&SEEN, vec![Arg::Key(kept)]).await.unwrap();
         tx.commit().await.unwrap();
-        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        let mut tx = store.begin(Durability::ProcessCrash).await.unwrap();
         tx.run(&SEEN, vec![Arg::Key(undone)]).await.unwrap();
         tx.roll_back().await;
-        // Its row has the number of the one that was undone.
-        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        // Its row gets the number of the one that was rolled back.
+        let mut tx = store.begin(Durability::ProcessCrash).await.unwrap();
         tx.run(&SEEN, vec![Arg::Key(other)]).await.unwrap();
         let many = |rows: Vec<_>| rows.len();
         assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(undone)]).await.unwrap()), 0);
         assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(kept)]).await.unwrap()), 1);
         tx.commit().await.unwrap();
-        let mut tx = store.begin(Lasts::Process).await.unwrap();
-        tx.run(&SEEN, vec![Arg::Key(given_up)]).await.unwrap();
+        let mut tx = store.begin(Durability::ProcessCrash).await.unwrap();
+        tx.run(&SEEN, vec![Arg::Key(abandoned)]).await.unwrap();
         drop(tx);
-        let mut tx = store.begin(Lasts::Process).await.unwrap();
+        let mut tx = store.begin(Durability::ProcessCrash).await.unwrap();
         tx.run(&SEEN, vec![Arg::Key(undone)]).await.unwrap();
-        assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(given_up)]).await.unwrap()), 0);
+        assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(abandoned)]).await.unwrap()), 0);
         for key in [kept, other, undone] {
             assert_eq!(many(tx.run(&FOUND, vec![Arg::Key(key)]).await.unwrap()), 1);
         }

@@ -1,4 +1,4 @@
-//! The time that all processes on one database agree on.
+//! Database time: the local clock, corrected to the server's, so that all processes agree.
 
 use crawlway_clock::{Clock, Timestamp};
 use parking_lot::Mutex;
@@ -7,75 +7,75 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a measurement of the server's clock is good for.
-const GOOD_FOR: Duration = Duration::from_secs(60);
+/// Time between two measurements of the server's clock.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A clock, set by the server's where there is one.
+/// Local clock with its offset to the server's.
 #[derive(Debug)]
 pub(crate) struct Time {
     clock: Clock,
-    /// How many milliseconds the server is ahead of us.
-    ahead: AtomicI64,
+    /// Server time minus local time, in milliseconds.
+    offset: AtomicI64,
     measured: Mutex<Option<Instant>>,
 }
 
 impl Time {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, ahead: AtomicI64::new(0), measured: Mutex::new(None) }
+        Self { clock, offset: AtomicI64::new(0), measured: Mutex::new(None) }
     }
 
-    /// Now, in milliseconds.
+    /// Database time in milliseconds.
     pub(crate) fn now(&self) -> i64 {
-        millis(self.clock.now()).saturating_add(self.ahead.load(Ordering::Relaxed))
+        self.local().saturating_add(self.offset.load(Ordering::Relaxed))
     }
 
-    /// Whether the server should be asked again; says so once per measurement. A manual clock counts as it is.
+    /// Whether the offset should be measured; true once per interval, never for a manual clock.
     pub(crate) fn is_stale(&self) -> bool {
         if matches!(self.clock, Clock::Manual(_)) {
             return false;
         }
         let mut measured = self.measured.lock();
-        if measured.is_some_and(|at| at.elapsed() < GOOD_FOR) {
+        if measured.is_some_and(|at| at.elapsed() < MEASURE_INTERVAL) {
             return false;
         }
         *measured = Some(Instant::now());
         true
     }
 
-    /// The server said this when asked between these two times of ours. A slow answer says too little to replace
-    /// an earlier one that agrees with it.
+    /// Takes a measurement: the server's time, asked between two local times. It replaces the offset only if it differs by
+    /// more than its error, half the round trip.
     pub(crate) fn measured(&self, before: i64, server: i64, after: i64) {
-        let ahead = server - (before + after) / 2;
-        let unsure = (after - before) / 2;
-        if (ahead - self.ahead.load(Ordering::Relaxed)).abs() > unsure {
-            self.ahead.store(ahead, Ordering::Relaxed);
+        let offset = server - (before + after) / 2;
+        let error = (after - before) / 2;
+        if (offset - self.offset.load(Ordering::Relaxed)).abs() > error {
+            self.offset.store(offset, Ordering::Relaxed);
         }
     }
 
-    /// The time, where it is not the server's to say.
-    pub(crate) fn told(&self) -> Option<i64> {
+    /// Time of a manual clock, which replaces the server's in tests.
+    pub(crate) fn manual_now(&self) -> Option<i64> {
         match &self.clock {
             Clock::Manual(clock) => Some(millis(clock.now())),
             _ => None,
         }
     }
 
-    /// Our own clock, in milliseconds.
+    /// Local time in milliseconds.
     pub(crate) fn local(&self) -> i64 {
         millis(self.clock.now())
     }
 }
 
 pub(crate) fn millis(time: Timestamp) -> i64 {
-    whole(time.as_millis())
+    saturating_i64(time.as_millis())
 }
 
-/// A number as the database stores it; those that are too large all mean "for ever".
-pub(crate) fn whole(number: u64) -> i64 {
+/// A number as the database stores it; `i64::MAX` stands for every larger one.
+pub(crate) fn saturating_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The end of a span from now, rounded up.
+/// The end of a time span from now, rounded up.
 pub(crate) fn after(now: i64, span: Duration) -> i64 {
     millis(timestamp(now) + span)
 }

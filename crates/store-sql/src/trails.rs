@@ -1,15 +1,15 @@
-//! The trails: entries by item and by age, and which items were about what.
+//! Trails: entries by item, by subject and by age.
 
 use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
+    key_cache::KeyCache,
     keys::Kind,
-    known::Known,
     link::{Arg, Row, Tx},
     rows::{Rows, storable},
     store::{SqlStore, read, transact},
-    time::{millis, timestamp, whole},
+    time::{millis, saturating_i64, timestamp},
 };
 use crawlway_store::{End, StoreError, Timestamp, TrailEntry, Trails};
 use std::{
@@ -17,8 +17,8 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-/// Done and dead are the ends at 0 and 5 of `End::ALL`. What may be open is few, and its entries are found by its item: two who
-/// record at the same time, or a late report, may leave something there that has ended.
+/// Open trails. 0 and 5 are done and dead in `End::ALL`. `open_trails` may contain ended ones, after concurrent or late
+/// records, so each of the few candidates is checked by its entries.
 static OPEN: Sql = Sql::new(
     "SELECT o.item FROM open_trails o
      WHERE EXISTS (SELECT 1 FROM trails t WHERE t.item = o.item AND t.at >= o.at)
@@ -32,14 +32,14 @@ impl Trails for SqlStore {
         if entries.is_empty() {
             return Ok(());
         }
-        let known = &self.0.subjects;
-        let stored = transact!(self, tx, record(tx, entries, known))?;
-        stored.into_iter().for_each(|(part, key)| known.note(part, key));
+        let cache = &self.0.subjects;
+        let stored = transact!(self, tx, record(tx, entries, cache))?;
+        stored.into_iter().for_each(|(part, key)| cache.insert(part, key));
         Ok(())
     }
 
     async fn of_item(&self, item: &str) -> Result<Vec<TrailEntry>, StoreError> {
-        // Where new keys are known on SQLite, as for those of a subject.
+        // On the writer, whose memory has the newest keys on SQLite; likewise below.
         transact!(self, tx, of_item(tx, item))
     }
 
@@ -48,7 +48,8 @@ impl Trails for SqlStore {
             "SELECT s.item, max(t.at) FROM (SELECT DISTINCT b.item FROM subjects b WHERE {hashed subjects b $1} AND b.text = $2) s
              JOIN trails t ON t.item = s.item GROUP BY s.item ORDER BY max(t.at) DESC, max(t.num) DESC LIMIT $3",
         );
-        let args = || vec![Arg::Key(Key::of(subject)), Arg::Text(subject), Arg::Int(whole(most as u64))];
+        let args =
+            || vec![Arg::Key(Key::of(subject)), Arg::Text(subject), Arg::Int(saturating_i64(most as u64))];
         transact!(self, tx, async {
             let mut trails = Vec::new();
             for row in tx.run(&ITEMS, args()).await? {
@@ -59,17 +60,17 @@ impl Trails for SqlStore {
     }
 
     async fn open(&self, most: usize) -> Result<Vec<String>, StoreError> {
-        let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(whole(most as u64))]))?;
+        let rows = read!(self, tx, tx.run(&OPEN, vec![Arg::Int(saturating_i64(most as u64))]))?;
         Ok(rows.iter().map(|row| row.text(0)).collect::<Result<_, Fault>>()?)
     }
 
     async fn expire(&self, before: Timestamp, most: usize) -> Result<u64, StoreError> {
         static EXPIRE: Sql = Sql::new(
             "DELETE FROM trails WHERE num IN
-             (SELECT t.num FROM trails t WHERE t.at < $1 ORDER BY t.at LIMIT $2 {unlocked})
+             (SELECT t.num FROM trails t WHERE t.at < $1 ORDER BY t.at LIMIT $2 {skip locked})
              RETURNING item",
         );
-        // The text stays while the item has any entry, whichever that is about.
+        // The text of a subject stays while its item has any entry.
         static FORGET: Sql = Sql::new(
             "DELETE FROM subjects WHERE num IN
              (SELECT s.num FROM {rows item text, hash key} r CROSS JOIN subjects s
@@ -85,7 +86,7 @@ impl Trails for SqlStore {
              WHERE t.num IN (SELECT o.num FROM trails o WHERE o.at < $1 ORDER BY o.at LIMIT $2)
              AND t.subject IS NOT NULL",
         );
-        let args = || vec![Arg::Int(millis(before)), Arg::Int(whole(most as u64))];
+        let args = || vec![Arg::Int(millis(before)), Arg::Int(saturating_i64(most as u64))];
         let gone = transact!(self, tx, async {
             let mut about = Rows::new();
             for row in tx.run(&ABOUT, args()).await? {
@@ -95,15 +96,12 @@ impl Trails for SqlStore {
             if !gone.is_empty() {
                 let items =
                     gone.iter().map(|row| row.text(0)).collect::<Result<BTreeSet<String>, Fault>>()?;
-                let mut rows = Rows::new();
-                for item in &items {
-                    rows.row().text(item);
-                }
+                let rows = Rows::of_texts(items.iter().map(String::as_str));
                 tx.run(&NO_LONGER_OPEN, vec![Arg::Rows(rows)]).await?;
             }
             let gone = gone.len();
             if !about.is_empty() {
-                self.0.subjects.forget();
+                self.0.subjects.clear();
                 tx.run(&FORGET, vec![Arg::Rows(about)]).await?;
             }
             Ok::<_, Fault>(gone)
@@ -112,20 +110,20 @@ impl Trails for SqlStore {
     }
 }
 
-/// By which the subjects of one item are told from those of another, and from what was so before others wrote.
-fn part(alone: u64, item: &str) -> i64 {
+/// Part of the cache for the subjects of one item, until another connection writes.
+fn cache_part(epoch: u64, item: &str) -> i64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    (alone, item).hash(&mut hasher);
+    (epoch, item).hash(&mut hasher);
     hasher.finish().cast_signed()
 }
 
-/// Answers which subjects are stored once this is committed, as far as that may be remembered.
-async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Vec<(i64, Key)>, Fault> {
+/// Answers the subjects that can be cached once this is committed.
+async fn record(tx: &mut Tx, entries: &[TrailEntry], cache: &KeyCache) -> Result<Vec<(i64, Key)>, Fault> {
     static NEW: Sql = Sql::new(
         "INSERT INTO subjects (hash, item, text)
          SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r",
     );
-    // Two workers may both add the row of one item; it is then there twice, which readers do not notice.
+    // Two workers may both insert the row of one item; readers do not notice the duplicate.
     static ABOUT: Sql = Sql::new(
         "INSERT INTO subjects (hash, item, text)
          SELECT r.hash, r.item, r.text FROM {rows hash key, item text, text text} r
@@ -144,10 +142,10 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
     for (place, entry) in (0..).zip(entries) {
         let subject = entry.subject.as_deref().map(Key::of);
         if let (Some(key), Some(text)) = (subject, &entry.subject)
-            && !tx.alone_since().is_some_and(|alone| known.has(part(alone, &entry.item), key))
+            && !tx.exclusive_epoch().is_some_and(|epoch| cache.contains(cache_part(epoch, &entry.item), key))
             && subjects.insert((key, entry.item.as_str()))
         {
-            let rows = if tx.may_have(Kind::Subject, key) { &mut unsure } else { &mut new };
+            let rows = if tx.may_contain(Kind::Subject, key) { &mut unsure } else { &mut new };
             rows.row().key(key).text(&entry.item).text(text);
         }
         let ended = End::ALL.iter().position(|end| *end == entry.end).unwrap_or_default();
@@ -158,32 +156,32 @@ async fn record(tx: &mut Tx, entries: &[TrailEntry], known: &Known) -> Result<Ve
             .text(&entry.flow)
             .text(&entry.stage)
             .int(millis(entry.at))
-            .int(whole(ended as u64))
+            .int(saturating_i64(ended as u64))
             .text(&entry.outcome)
             .int(i64::from(entry.attempt))
-            .int(whole(entry.took_ms))
+            .int(saturating_i64(entry.took_ms))
             .text(&entry.worker)
             .opt_text(entry.error.as_deref())
             .opt_text(entry.note.as_deref())
             .int(i64::from(entry.replays));
     }
-    tx.inserts(Kind::Subject, subjects.iter().map(|(key, _)| *key));
+    tx.note_inserted(Kind::Subject, subjects.iter().map(|(key, _)| *key));
     for (sql, rows) in [(&NEW, new), (&ABOUT, unsure)] {
         if !rows.is_empty() {
-            let many = rows.len();
+            let count = rows.len();
             tx.run(sql, vec![Arg::Rows(rows)]).await?;
-            tx.added(many).await?;
+            tx.rows_added(count).await?;
         }
     }
     tx.run(&ADD, vec![Arg::Rows(rows)]).await?;
-    note_open(tx, entries).await?;
-    let alone = tx.alone_since();
-    Ok(subjects.iter().filter_map(|(key, item)| alone.map(|alone| (part(alone, item), *key))).collect())
+    update_open(tx, entries).await?;
+    let epoch = tx.exclusive_epoch();
+    Ok(subjects.iter().filter_map(|(key, item)| epoch.map(|epoch| (cache_part(epoch, item), *key))).collect())
 }
 
-/// Notes whose trail may be open by these entries, and whose is not any more.
-async fn note_open(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
-    // On PostgreSQL this locks the row, so that the transaction that removes it sees the later time.
+/// Updates `open_trails` for these entries.
+async fn update_open(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
+    // On PostgreSQL this locks the row, so that a transaction that deletes it sees the later time.
     static OPENED: Sql = Sql::new(
         "INSERT INTO open_trails (item, at) SELECT r.item, r.at FROM {rows item text, at int} r WHERE true
          ON CONFLICT (item) DO UPDATE SET at = {greatest}(open_trails.at, excluded.at)",
@@ -201,7 +199,7 @@ async fn note_open(tx: &mut Tx, entries: &[TrailEntry]) -> Result<(), Fault> {
         *latest = (*latest).max(millis(entry.at));
     }
     opened.retain(|item, at| closed.get(item).is_none_or(|closed| *closed < *at));
-    // Items in one order, as all who record have it, so that no two wait for each other.
+    // In the order of items, against deadlocks.
     for (sql, times) in [(&OPENED, opened), (&CLOSED, closed)] {
         if !times.is_empty() {
             let mut rows = Rows::new();
@@ -227,13 +225,12 @@ async fn of_item(tx: &mut Tx, item: &str) -> Result<Vec<TrailEntry>, Fault> {
 
 fn entry(row: &Row, item: &str) -> Result<TrailEntry, Fault> {
     let ended = usize::try_from(row.int(4)?).unwrap_or(usize::MAX);
-    let unknown =
-        || Fault::Refused(format!("an entry of the trail of {item} ends in a way that is not known"));
+    let unknown = || Fault::Failed(format!("the trail of {item} has an entry with an unknown end"));
     let end = *End::ALL.get(ended).ok_or_else(unknown)?;
     let replays = row.opt_int(11)?;
     let (note, error) = match replays {
         Some(_) => (row.opt_text(10)?, row.opt_text(9)?),
-        // Rows of earlier versions have one text for both.
+        // Rows of earlier versions have one column for both.
         None => end.note_or_error(row.opt_text(9)?),
     };
     Ok(TrailEntry {
@@ -259,7 +256,7 @@ mod tests {
     use crate::{Place, SqlOptions, dialect::Dialect};
 
     #[tokio::test]
-    async fn who_asks_what_is_open_does_not_look_through_all_trails() {
+    async fn open_trails_are_found_without_a_scan_of_all_trails() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::Sqlite(folder.path().join("store.db"));
         let store = SqlStore::open(SqlOptions::new(place)).await.unwrap();

@@ -1,5 +1,5 @@
-//! The seen URLs, the trails, the frontier and the inventory records pass their suites, on SQLite and on PostgreSQL; the page
-//! index and the gate on PostgreSQL.
+//! The conformance suites: frontier, seen URLs, trails and inventory records on both databases, page index and rate limiter on
+//! PostgreSQL.
 
 mod harness;
 mod suites;

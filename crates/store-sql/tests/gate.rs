@@ -1,18 +1,21 @@
-//! The gate on PostgreSQL by the server's own clock, after a crash of the server, and from many connections at once.
-#![allow(clippy::unwrap_used, reason = "a failure of a gate fails the test, wherever it is noticed")]
+//! The rate limiter on PostgreSQL by the server's own clock, after a crash of the server, and from many connections.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failure of the rate limiter fails the test, wherever it is noticed"
+)]
 
 mod harness;
 
 use crawlway_clock::Clock;
 use crawlway_store::{Gate, GateError, Group, Limits, Outcome, Permit, Policy, Ticket, Timestamp, Turn};
 use crawlway_store_sql::{SqlGate, SqlOptions, SqlStore};
-use harness::Ground;
+use harness::TestDatabase;
 use std::{sync::Arc, time::Duration};
 
 const GAP: Duration = Duration::from_millis(400);
 
-async fn by_the_server(ground: &Ground) -> SqlGate {
-    let options = SqlOptions { clock: Clock::System, ..ground.options() };
+async fn by_the_server(database: &TestDatabase) -> SqlGate {
+    let options = SqlOptions { clock: Clock::System, ..database.options() };
     SqlStore::open(options).await.unwrap().gate(Policy::default()).await.unwrap()
 }
 
@@ -20,7 +23,7 @@ fn group(name: &str) -> Group {
     Group::new(name).unwrap()
 }
 
-/// Asks until it may go, and says how often it was told to wait.
+/// Reserves until a permit is granted, and counts the waits.
 async fn go(gate: &dyn Gate, group: &Group, ticket: Ticket, limits: &Limits) -> (Permit, usize) {
     let mut waits = 0;
     loop {
@@ -28,7 +31,7 @@ async fn go(gate: &dyn Gate, group: &Group, ticket: Ticket, limits: &Limits) -> 
             Turn::Go(permit) => return (permit, waits),
             Turn::NotBefore { at, .. } => {
                 waits += 1;
-                // The server runs on this machine, so that its clock is ours.
+                // The server runs on this machine and has the same clock.
                 tokio::time::sleep(at.since(Timestamp::now()) + Duration::from_millis(1)).await;
             }
         }
@@ -36,13 +39,13 @@ async fn go(gate: &dyn Gate, group: &Group, ticket: Ticket, limits: &Limits) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_servers_clock_holds_the_gap_between_all_who_ask() {
-    let ground = Ground::postgres().await;
+async fn all_processes_keep_the_minimum_delay_by_the_servers_clock() {
+    let database = TestDatabase::postgres().await;
     let limits = Limits::one_at_a_time(GAP);
     let g = group("example.org");
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..4 {
-        let gate = by_the_server(&ground).await;
+        let gate = by_the_server(&database).await;
         let g = g.clone();
         tasks.spawn(async move {
             let (permit, _) = go(&gate, &g, Ticket::from_u128(number), &limits).await;
@@ -55,16 +58,16 @@ async fn the_servers_clock_holds_the_gap_between_all_who_ask() {
     requests.sort();
     for pair in requests.windows(2) {
         let apart = pair[1].0.since(pair[0].0);
-        // The end of a request is noted somewhere between our two looks at the clock.
+        // The end of a request is stored between the two looks at the clock.
         assert!(apart + Duration::from_millis(2) >= GAP, "{apart:?} apart: {requests:?}");
     }
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_ask_for_new_groups_at_once_get_in_nobodys_way() {
-    let ground = Ground::postgres().await;
-    let gates = [by_the_server(&ground).await, by_the_server(&ground).await];
+async fn concurrent_requests_for_new_groups_do_not_block_each_other() {
+    let database = TestDatabase::postgres().await;
+    let gates = [by_the_server(&database).await, by_the_server(&database).await];
     let limits = Limits { in_flight: 8, gap: Duration::ZERO };
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..240u32 {
@@ -80,25 +83,27 @@ async fn many_who_ask_for_new_groups_at_once_get_in_nobodys_way() {
     }
     tasks.join_all().await;
     assert_eq!(gates[0].tracked().await, Ok(30));
-    ground.execute("UPDATE gate_life SET lanes = lanes - (SELECT count(*) FROM gate_lanes)").await;
-    ground.execute("DO $$ BEGIN ASSERT (SELECT lanes FROM gate_life) = 0, 'lanes are counted'; END $$").await;
-    ground.clear().await;
+    database.execute("UPDATE gate_life SET lanes = lanes - (SELECT count(*) FROM gate_lanes)").await;
+    database
+        .execute("DO $$ BEGIN ASSERT (SELECT lanes FROM gate_life) = 0, 'lanes are counted'; END $$")
+        .await;
+    database.clear().await;
 }
 
-/// A crash of the server empties tables that are not logged; here somebody else does.
+/// A crash of the server empties unlogged tables; the test truncates them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_that_was_emptied_lets_every_group_wait_one_gap() {
-    let ground = Ground::postgres().await;
+async fn after_a_crash_every_group_waits_its_minimum_delay() {
+    let database = TestDatabase::postgres().await;
     let gate: Arc<dyn Gate> =
-        Arc::new(SqlStore::open(ground.options()).await.unwrap().gate(Policy::default()).await.unwrap());
+        Arc::new(SqlStore::open(database.options()).await.unwrap().gate(Policy::default()).await.unwrap());
     let limits = Limits::one_at_a_time(Duration::from_secs(10));
-    ground.clock.advance(limits.gap);
+    database.clock.advance(limits.gap);
     let g = group("example.org");
     let (held, _) = go(&*gate, &g, Ticket::from_u128(1), &limits).await;
-    ground.clock.advance(Duration::from_secs(1));
-    ground.execute("TRUNCATE gate_life, gate_lanes, gate_flight, gate_line").await;
+    database.clock.advance(Duration::from_secs(1));
+    database.execute("TRUNCATE gate_life, gate_lanes, gate_flight, gate_line").await;
 
-    let new_life = ground.clock.now();
+    let new_life = database.clock.now();
     for name in ["example.org", "example.com"] {
         let turn = gate.reserve(&group(name), Ticket::from_u128(2), &limits).await.unwrap();
         assert!(
@@ -106,23 +111,23 @@ async fn a_gate_that_was_emptied_lets_every_group_wait_one_gap() {
             "{name}: {turn:?}"
         );
     }
-    ground.clock.advance(Duration::from_secs(5));
+    database.clock.advance(Duration::from_secs(5));
     let extended = gate.extend(std::slice::from_ref(&held)).await;
     assert_eq!(
         extended,
-        [Ok(ground.clock.now() + gate.policy().lease)],
-        "a permit of the life before counts on"
+        [Ok(database.clock.now() + gate.policy().lease)],
+        "a permit from before the crash counts on"
     );
-    ground.clock.advance(Duration::from_secs(20));
+    database.clock.advance(Duration::from_secs(20));
     let turn = gate.reserve(&g, Ticket::from_u128(2), &limits).await.unwrap();
     assert!(matches!(turn, Turn::NotBefore { .. }), "its request is still on its way: {turn:?}");
     assert_eq!(gate.finish(&held, Outcome::Success).await, Ok(()));
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test]
-async fn sqlite_has_no_gate() {
-    let ground = Ground::sqlite().await;
-    let refused = ground.open().await.gate(Policy::default()).await.unwrap_err().to_string();
-    assert!(refused.contains("SQLite holds no gate"), "{refused}");
+async fn sqlite_has_no_rate_limiter() {
+    let database = TestDatabase::sqlite().await;
+    let refused = database.open().await.gate(Policy::default()).await.unwrap_err().to_string();
+    assert!(refused.contains("SQLite has no rate limiter"), "{refused}");
 }

@@ -1,30 +1,24 @@
-//! A worker on SQLite is killed with SIGKILL at random times; what it was told must be there, and be counted once.
-//!
-//! Without a test harness, since the test starts itself.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what a test harness would")]
+//! A worker on SQLite is killed with SIGKILL at random times; everything it confirmed must be stored, and counted once.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what libtest would")]
+
+mod harness;
 
 use crawlway_store_conformance::inventory::killed::{Told, work};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
-use std::{io::Write, path::Path, process::Command};
+use std::{io::Write, path::Path};
 
 const KILLS: u64 = 40;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    match arguments.get(1).map(String::as_str) {
-        Some("--child") => child(Path::new(&arguments[2]), arguments[3].parse().unwrap()),
-        Some("--list") => {}
-        _ => {
-            println!("\nrunning 1 test");
-            kill_many_times();
-            println!("test a_killed_worker_counts_every_failure_once ... ok");
-            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
-        }
-    }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    harness::run_or_be_child(
+        "a_killed_worker_counts_every_failure_once",
+        async || kill_many_times().await,
+        async |arguments| {
+            let store = open(Path::new(&arguments[0])).await;
+            let print = |line| std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
+            work(&store, arguments[1].parse().unwrap(), print).await;
+        },
+    );
 }
 
 async fn open(path: &Path) -> SqlStore {
@@ -32,22 +26,11 @@ async fn open(path: &Path) -> SqlStore {
     SqlStore::open(options).await.expect("what a kill leaves can be opened")
 }
 
-fn kill_many_times() {
+async fn kill_many_times() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    let told = Told::by_killed(KILLS, |from| {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--child".as_ref(), path.as_os_str(), from.to_string().as_ref()]);
-        child
-    });
+    let child = |from: u64| harness::child(&[path.to_str().unwrap(), &from.to_string()]);
+    let told = Told::by_killed(KILLS, child);
     println!("{KILLS} kills, {} messages", told.acknowledged());
-    runtime().block_on(async { told.check(&open(&path).await).await });
-}
-
-fn child(path: &Path, from: u64) {
-    runtime().block_on(async {
-        let store = open(path).await;
-        let tell = |line| std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
-        work(&store, from, tell).await;
-    });
+    told.check(&open(&path).await).await;
 }

@@ -1,5 +1,4 @@
-//! The keys on SQLite: whatever is done through several connections, each finds what is there, and an older database
-//! is taken over with all that is in it.
+//! The key index on SQLite: several connections find what each of them stored, and an older database is migrated.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -10,7 +9,7 @@ use crawlway_store::{
     seen::{Claim, Claimed, Seen},
 };
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
-use harness::{Ground, crawl, id, url};
+use harness::{TestDatabase, crawl, id, trail_entry, url};
 use proptest::prelude::*;
 use sqlx::{Connection, Executor, SqliteConnection};
 use std::{
@@ -18,9 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// At most.
-const HANDLES: usize = 3;
-/// Any URL has the trail of one item that several entries are about.
+const MAX_HANDLES: usize = 3;
+/// Prefix of the item that gets several entries about one URL.
 const SAME_ITEM: &str = "same";
 const TERM: Duration = Duration::from_secs(60);
 
@@ -33,13 +31,13 @@ enum Step {
     Forget(u8),
     Sweep,
     Record(u8),
-    /// Of an item that may have entries.
+    /// For an item that may have entries.
     RecordMore(u8),
-    /// All trails end.
+    /// All trails.
     Expire,
     Pass(u64),
-    /// The connection is closed, and its memory with it.
-    OpenAgain,
+    /// Closes the connection, and its memory with it.
+    Reopen,
 }
 
 fn step() -> impl Strategy<Value = (usize, Step)> {
@@ -56,28 +54,28 @@ fn step() -> impl Strategy<Value = (usize, Step)> {
         3 => url.prop_map(Step::RecordMore),
         1 => Just(Step::Expire),
         1 => (0..50u64).prop_map(Step::Pass),
-        1 => Just(Step::OpenAgain),
+        1 => Just(Step::Reopen),
     ];
-    (0..HANDLES, step)
+    (0..MAX_HANDLES, step)
 }
 
 fn page(number: u8) -> String {
     url("h", &number.to_string()).url
 }
 
-/// What should be there.
+/// Expected contents.
 #[derive(Default)]
 struct Model {
     known: BTreeSet<u8>,
-    /// Until when, and whether it was crawled rather than claimed.
+    /// The end, and whether it is a mark rather than a claim.
     seen: BTreeMap<u8, (Timestamp, bool)>,
-    /// Which items are about it.
+    /// Items by subject.
     about: BTreeMap<u8, BTreeSet<String>>,
     items: usize,
 }
 
 struct Trial {
-    ground: Ground,
+    database: TestDatabase,
     stores: Vec<SqlStore>,
     model: Model,
     remembered: usize,
@@ -85,17 +83,17 @@ struct Trial {
 
 impl Trial {
     async fn open(handles: usize, remembered: usize) -> Self {
-        let ground = Ground::sqlite().await;
+        let database = TestDatabase::sqlite().await;
         let mut stores = Vec::new();
         for _ in 0..handles {
-            stores.push(open(&ground, remembered).await);
+            stores.push(open(&database, remembered).await);
         }
         crawl(&stores[0], "c", None).await;
-        Self { ground, stores, model: Model::default(), remembered }
+        Self { database, stores, model: Model::default(), remembered }
     }
 
     async fn take(&mut self, handle: usize, step: &Step) {
-        let now = self.ground.clock.now();
+        let now = self.database.clock.now();
         let store = self.stores[handle].clone();
         match step {
             Step::Add(pages) => {
@@ -154,22 +152,22 @@ impl Trial {
                 store.expire(now + TERM, 10_000).await.unwrap();
                 self.model.about.clear();
             }
-            Step::Pass(seconds) => self.ground.clock.advance(Duration::from_secs(*seconds)),
-            Step::OpenAgain => {
+            Step::Pass(seconds) => self.database.clock.advance(Duration::from_secs(*seconds)),
+            Step::Reopen => {
                 store.close().await;
-                self.stores[handle] = open(&self.ground, self.remembered).await;
+                self.stores[handle] = open(&self.database, self.remembered).await;
             }
         }
     }
 
     async fn record(&mut self, store: &SqlStore, number: u8, item: String) {
-        store.record(&[entry(&item, &page(number), self.ground.clock.now())]).await.unwrap();
+        store.record(&[entry(&item, &page(number), self.database.clock.now())]).await.unwrap();
         self.model.about.entry(number).or_default().insert(item);
     }
 
-    /// Every connection finds all of it, and nothing is kept twice.
+    /// Every connection finds all of it, and nothing is stored twice.
     async fn check(&self) {
-        let Place::Sqlite(file) = self.ground.options().place else { panic!("a file") };
+        let Place::Sqlite(file) = self.database.options().place else { panic!("a file") };
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
         let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
         let subjects: i64 =
@@ -189,34 +187,20 @@ impl Trial {
     }
 }
 
-async fn open(ground: &Ground, remembered: usize) -> SqlStore {
-    let options = SqlOptions { remembered, keys_at_once: 4, connections: 1, ..ground.options() };
+async fn open(database: &TestDatabase, remembered: usize) -> SqlStore {
+    let options = SqlOptions { remembered, keys_at_once: 4, connections: 1, ..database.options() };
     SqlStore::open(options).await.unwrap()
 }
 
 fn entry(item: &str, subject: &str, at: Timestamp) -> TrailEntry {
-    TrailEntry {
-        item: item.to_owned(),
-        subject: Some(subject.to_owned()),
-        flow: "search".to_owned(),
-        stage: "crawl".to_owned(),
-        at,
-        end: End::Done,
-        outcome: "published".to_owned(),
-        attempt: 1,
-        took_ms: 1,
-        worker: "w".to_owned(),
-        replays: 0,
-        note: None,
-        error: None,
-    }
+    trail_entry(item, Some(subject), at.as_millis(), End::Done)
 }
 
 #[tokio::test]
 async fn what_another_connection_removed_is_stored_again() {
-    let ground = Ground::sqlite().await;
-    let (ours, theirs) = (open(&ground, 1 << 10).await, open(&ground, 1 << 10).await);
-    let now = ground.clock.now();
+    let database = TestDatabase::sqlite().await;
+    let (ours, theirs) = (open(&database, 1 << 10).await, open(&database, 1 << 10).await);
+    let now = database.clock.now();
     let entries = [entry("item", "https://h/", now)];
     ours.record(&entries).await.unwrap();
     assert_eq!(theirs.expire(now + TERM, 10).await, Ok(1));
@@ -230,7 +214,7 @@ proptest! {
 
     #[test]
     fn every_connection_finds_what_another_stored(
-        handles in 1..=HANDLES,
+        handles in 1..=MAX_HANDLES,
         remembered in prop_oneof![Just(0), Just(1 << 10)],
         steps in proptest::collection::vec(step(), 1..80),
     ) {
@@ -245,55 +229,54 @@ proptest! {
     }
 }
 
-/// Each life adds too few for a step, but not all of them together.
+/// Each session adds fewer keys than a batch.
 #[tokio::test]
-async fn many_short_lives_move_their_keys_too() {
-    let ground = Ground::sqlite().await;
+async fn many_short_sessions_move_their_keys_too() {
+    let database = TestDatabase::sqlite().await;
     for life in 0..60 {
-        let store = open(&ground, 0).await;
+        let store = open(&database, 0).await;
         crawl(&store, "c", None).await;
         let urls: Vec<_> = (0..3).map(|n| url("h", &format!("{life}-{n}"))).collect();
         store.add(&id("c"), &urls).await.unwrap();
         store.close().await;
     }
-    let Place::Sqlite(path) = &ground.place else { panic!("it is a file") };
+    let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     let moved: i64 =
         sqlx::query_scalar("SELECT count(*) FROM keys").fetch_one(&mut connection).await.unwrap();
-    // All but those of the last sixteen steps of four, since a part waits for its turn.
+    // All but those of the last sixteen batches of four, since ranges take turns.
     assert!((180 - 16 * 4..=180).contains(&moved), "{moved} of 180 keys are in the file");
     let furthest: i64 =
         sqlx::query_scalar("SELECT min(entries) FROM keys_upto").fetch_one(&mut connection).await.unwrap();
     assert!(furthest >= 180 - 17 * 4, "an opening reads all rows from {furthest} of 180 on");
 }
 
-/// Whoever asks may go away at any moment, without harm to those who come after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_who_goes_away_leaves_the_keys_as_they_were() {
-    let ground = Ground::sqlite().await;
-    let store = open(&ground, 0).await;
+async fn a_cancelled_call_leaves_the_keys_as_they_were() {
+    let database = TestDatabase::sqlite().await;
+    let store = open(&database, 0).await;
     crawl(&store, "c", None).await;
     for round in 0..150u64 {
         let urls: Vec<_> = (0..5).map(|n| url("h", &format!("{round}-{n}"))).collect();
-        let patience = Duration::from_micros(round * 17 % 1500);
-        let first = tokio::time::timeout(patience, store.add(&id("c"), &urls)).await;
+        let limit = Duration::from_micros(round * 17 % 1500);
+        let first = tokio::time::timeout(limit, store.add(&id("c"), &urls)).await;
         let answers = store.add(&id("c"), &urls).await.unwrap();
         let known = answers.iter().filter(|answer| **answer == Added::Known).count();
-        // All or nothing; and whoever was answered can rely on it.
+        // All or nothing; and all, if the call returned.
         assert!(known == 5 || (known == 0 && first.is_err()), "round {round}: {first:?}, then {answers:?}");
-        let _ = tokio::time::timeout(patience / 2, store.find(&urls[0].url)).await;
+        let _ = tokio::time::timeout(limit / 2, store.find(&urls[0].url)).await;
         for url in &urls {
             assert_eq!(store.find(&url.url).await.unwrap().len(), 1, "round {round}: {}", url.url);
         }
     }
 }
 
-/// A database as it was before there were keys.
+/// A database from before the key index.
 #[tokio::test]
-async fn an_older_database_is_taken_over() {
-    let ground = Ground::sqlite().await;
-    let Place::Sqlite(path) = &ground.place else { panic!("it is a file") };
+async fn an_older_database_is_migrated() {
+    let database = TestDatabase::sqlite().await;
+    let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let mut old = SqliteConnection::connect_with(&options).await.unwrap();
     for text in [include_str!("../src/schema/0001.sql"), include_str!("../src/schema/0002.sql")] {
@@ -319,7 +302,7 @@ async fn an_older_database_is_taken_over() {
     old.execute(sqlx::raw_sql(rows)).await.unwrap();
     old.close().await.unwrap();
 
-    let store = open(&ground, 0).await;
+    let store = open(&database, 0).await;
     let known = "https://example.org/";
     let mut again = url("example.org", "");
     again.url = known.to_owned();
@@ -330,8 +313,8 @@ async fn an_older_database_is_taken_over() {
     let trails = store.of_subject(known, 9).await.unwrap();
     assert_eq!(trails[0][0].subject.as_deref(), Some(known));
     // It had one column for notes and for errors.
-    let said: Vec<_> =
+    let notes: Vec<_> =
         trails[0].iter().map(|entry| (entry.note.as_deref(), entry.error.as_deref())).collect();
-    assert_eq!(said, [(Some("3 links"), None), (None, Some("no title"))]);
+    assert_eq!(notes, [(Some("3 links"), None), (None, Some("no title"))]);
     assert_eq!(store.add(&id("c"), &[url("example.org", "new")]).await.unwrap(), [Added::New]);
 }

@@ -1,4 +1,4 @@
-//! Many workers at once, each with connections of its own: nothing is handed out twice, and all counts are right.
+//! Concurrent workers with connections of their own: nothing is handed out twice, and all counts are right.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -7,7 +7,7 @@ use crawlway_store::{
     Frontier,
     frontier::{CrawlState, Ending, PageFacts},
 };
-use harness::{Ground, crawl, look, url};
+use harness::{TestDatabase, crawl, look, url};
 use std::{
     collections::HashSet,
     sync::{
@@ -24,13 +24,13 @@ on_both!(
     a_budget_holds_for_all_workers,
 );
 
-/// So many handles on the same database; SQLite has one process, so they are clones there.
-async fn handles(ground: &Ground, many: usize) -> Vec<crawlway_store_sql::SqlStore> {
-    let first = ground.open().await;
+/// Handles on the same database; clones on SQLite, which has one process.
+async fn handles(database: &TestDatabase, count: usize) -> Vec<crawlway_store_sql::SqlStore> {
+    let first = database.open().await;
     let mut stores = vec![first.clone()];
-    while stores.len() < many {
-        let shared = matches!(ground.place, crawlway_store_sql::Place::Postgres(_));
-        stores.push(if shared { ground.open().await } else { first.clone() });
+    while stores.len() < count {
+        let shared = matches!(database.place, crawlway_store_sql::Place::Postgres(_));
+        stores.push(if shared { database.open().await } else { first.clone() });
     }
     stores
 }
@@ -40,10 +40,10 @@ fn done() -> Ending {
     Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
 }
 
-/// Each page links to some that are known and some that are new, until there are so many.
-async fn nothing_is_handed_out_twice(ground: &Ground) {
+/// Each page links to some known and some new pages.
+async fn nothing_is_handed_out_twice(database: &TestDatabase) {
     const PAGES: usize = 1500;
-    let stores = handles(ground, 4).await;
+    let stores = handles(database, 4).await;
     let c = crawl(&stores[0], "c", None).await;
     let page = |n: usize| url(&format!("h{}", n % 37), &n.to_string());
     stores[0].add(&c, &[page(0)]).await.unwrap();
@@ -79,8 +79,8 @@ async fn nothing_is_handed_out_twice(ground: &Ground) {
     assert_eq!(seen.lock().unwrap().len(), PAGES);
 }
 
-async fn a_page_limit_holds_for_all_workers(ground: &Ground) {
-    let stores = handles(ground, 4).await;
+async fn a_page_limit_holds_for_all_workers(database: &TestDatabase) {
+    let stores = handles(database, 4).await;
     let c = crawl(&stores[0], "c", Some(50)).await;
     let urls: Vec<_> = (0..200).map(|n| url(&format!("h{n}"), "")).collect();
     stores[0].add(&c, &urls).await.unwrap();
@@ -101,8 +101,8 @@ async fn a_page_limit_holds_for_all_workers(ground: &Ground) {
     assert_eq!(taken.load(Ordering::SeqCst), 50);
 }
 
-async fn one_host_is_never_asked_by_two(ground: &Ground) {
-    let stores = handles(ground, 4).await;
+async fn one_host_is_never_asked_by_two(database: &TestDatabase) {
+    let stores = handles(database, 4).await;
     let c = crawl(&stores[0], "c", None).await;
     let urls: Vec<_> = (0..60).map(|n| url("only", &n.to_string())).collect();
     stores[0].add(&c, &urls).await.unwrap();
@@ -128,8 +128,8 @@ async fn one_host_is_never_asked_by_two(ground: &Ground) {
     assert_eq!(look(&stores[0], &c).await.counts.done, 60);
 }
 
-async fn a_budget_holds_for_all_workers(ground: &Ground) {
-    let stores = handles(ground, 4).await;
+async fn a_budget_holds_for_all_workers(database: &TestDatabase) {
+    let stores = handles(database, 4).await;
     let c = crawl(&stores[0], "c", None).await;
     let tasks: Vec<_> = (0..8)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! A PostgreSQL server that goes away and comes back: calls fail soon while it is away and work again after.
+//! Outages of PostgreSQL: calls fail soon while the server is away, and work again after.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -6,28 +6,28 @@ mod harness;
 use crawlway_store::{Frontier, StoreError};
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
 use crawlway_testkit::proxy::{Mode, Proxy};
-use harness::{Ground, POLICY, crawl, url};
+use harness::{POLICY, TestDatabase, crawl, url};
 use std::time::{Duration, Instant};
 
 /// The user, the server and the rest of the address.
-fn parts(ground: &Ground) -> (&str, &str, &str) {
-    let Place::Postgres(address) = &ground.place else { panic!("this is about PostgreSQL") };
+fn parts(database: &TestDatabase) -> (&str, &str, &str) {
+    let Place::Postgres(address) = &database.place else { panic!("this is about PostgreSQL") };
     let (user, after) = address.split_once("@").expect("postgres://user@host:port/database");
     let (server, rest) = after.split_once('/').expect("a database");
     (user, server, rest)
 }
 
-async fn store_behind(proxy: &Proxy, ground: &Ground) -> SqlStore {
-    let (user, _, rest) = parts(ground);
+async fn store_behind(proxy: &Proxy, database: &TestDatabase) -> SqlStore {
+    let (user, _, rest) = parts(database);
     let place = Place::Postgres(format!("{user}@{}/{rest}", proxy.address()));
-    let options = SqlOptions { place, answer_within: Duration::from_millis(500), ..ground.options() };
+    let options = SqlOptions { place, answer_within: Duration::from_millis(500), ..database.options() };
     let options = SqlOptions { open_within: Duration::from_secs(20), ..options };
     SqlStore::open(options).await.expect("it opens")
 }
 
-async fn store_behind_a_proxy(ground: &Ground) -> (SqlStore, Proxy) {
-    let proxy = Proxy::before(parts(ground).1.to_owned()).await;
-    (store_behind(&proxy, ground).await, proxy)
+async fn store_behind_a_proxy(database: &TestDatabase) -> (SqlStore, Proxy) {
+    let proxy = Proxy::before(parts(database).1.to_owned()).await;
+    (store_behind(&proxy, database).await, proxy)
 }
 
 async fn works_again(store: &SqlStore) {
@@ -39,8 +39,8 @@ async fn works_again(store: &SqlStore) {
 }
 
 async fn survives(mode: Mode) {
-    let ground = Ground::postgres().await;
-    let (store, proxy) = store_behind_a_proxy(&ground).await;
+    let database = TestDatabase::postgres().await;
+    let (store, proxy) = store_behind_a_proxy(&database).await;
     let c = crawl(&store, "c", None).await;
     // Several connections are open, and all of them die.
     let tasks: Vec<_> = (0..8)
@@ -68,69 +68,72 @@ async fn survives(mode: Mode) {
         works_again(&store).await;
     }
     store.add(&c, &[url("b", "new")]).await.unwrap();
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_refuses_is_noticed_and_found_again() {
+async fn a_store_recovers_from_a_server_that_refuses() {
     survives(Mode::Down).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_falls_silent_is_noticed_and_found_again() {
+async fn a_store_recovers_from_a_server_that_is_silent() {
     survives(Mode::Silent).await;
 }
 
-/// The heartbeats of a worker come every third of a lease, so that it has had one by then.
+/// A worker sends heartbeats every third of a lease, so that one falls into the grace period.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_longer_than_a_lease_takes_nothing_from_who_lives() {
-    let ground = Ground::postgres().await;
-    let (holder, proxy) = store_behind_a_proxy(&ground).await;
+async fn an_outage_longer_than_a_lease_takes_nothing_from_live_workers() {
+    let database = TestDatabase::postgres().await;
+    let (holder, proxy) = store_behind_a_proxy(&database).await;
     let c = crawl(&holder, "c", None).await;
     holder.add(&c, &[url("a", "held"), url("b", "lost"), url("b", "waits")]).await.unwrap();
     let mut taken = holder.next(2, 1).await.unwrap();
     taken.sort_by(|one, other| one.url.cmp(&other.url));
-    // Another process, which notices the outage, too.
-    let other = store_behind(&proxy, &ground).await;
-    ground.clock.advance(POLICY.lease / 2);
+    // Another process, which has the same outage.
+    let other = store_behind(&proxy, &database).await;
+    database.clock.advance(POLICY.lease / 2);
     assert_eq!(other.next(1, 1).await, Ok(vec![]), "the one host is busy, the other has nothing");
     assert_eq!(holder.extend(&[taken[0].receipt, taken[1].receipt]).await, Ok(vec![true, true]));
 
     proxy.set(Mode::Down);
     assert!(other.next(1, 1).await.is_err() && holder.extend(&[taken[0].receipt]).await.is_err());
-    ground.clock.advance(POLICY.lease * 3);
+    database.clock.advance(POLICY.lease * 3);
     proxy.set(Mode::Up);
     works_again(&other).await;
     works_again(&holder).await;
     let due = other.due().await.unwrap();
-    assert!(due.is_some_and(|due| due > ground.clock.now()), "nobody looks in vain until then: {due:?}");
-    ground.clock.advance(POLICY.lease / 3);
+    assert!(
+        due.is_some_and(|due| due > database.clock.now()),
+        "nothing is due before the end of the grace period: {due:?}"
+    );
+    database.clock.advance(POLICY.lease / 3);
     assert_eq!(other.next(1, 1).await, Ok(vec![]));
-    assert_eq!(holder.extend(&[taken[0].receipt]).await, Ok(vec![true]), "it lives and has it still");
+    assert_eq!(holder.extend(&[taken[0].receipt]).await, Ok(vec![true]), "its worker lives and has it still");
 
-    // What nobody has extended by then comes back.
-    ground.clock.advance(POLICY.lease / 6);
+    // Leases that were not extended by then are lost.
+    database.clock.advance(POLICY.lease / 6);
     let again = other.next(5, 1).await.unwrap();
     assert_eq!(again.iter().map(|taken| taken.url.as_str()).collect::<Vec<_>>(), ["https://b/lost"]);
     assert_eq!(holder.extend(&[taken[0].receipt, taken[1].receipt]).await, Ok(vec![true, false]));
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_starts_after_an_outage_takes_nothing_from_who_lives() {
-    let ground = Ground::postgres().await;
-    let holder = ground.open().await;
+async fn a_process_started_after_an_outage_takes_nothing_from_live_workers() {
+    let database = TestDatabase::postgres().await;
+    let holder = database.open().await;
     let c = crawl(&holder, "c", None).await;
     holder.add(&c, &[url("a", "1")]).await.unwrap();
     let taken = holder.next(1, 1).await.unwrap();
-    ground.clock.advance(POLICY.lease * 3);
-    let new = ground.open().await;
-    assert_eq!(new.next(1, 1).await, Ok(vec![]), "its worker may have been as cut off as we were");
+    database.clock.advance(POLICY.lease * 3);
+    let new = database.open().await;
+    assert_eq!(new.next(1, 1).await, Ok(vec![]), "its worker may have been cut off");
     assert_eq!(holder.extend(&[taken[0].receipt]).await, Ok(vec![true]));
-    ground.clock.advance(POLICY.lease);
+    database.clock.advance(POLICY.lease);
     assert_eq!(new.next(1, 1).await.unwrap()[0].url, "https://a/1", "now its worker is lost");
-    // Who knows that there is no other need not wait.
-    let sole = ground.open().await;
+    // `take_back`, for a process that knows to be the only one, has no grace period.
+    let sole = database.open().await;
     assert_eq!(sole.take_back().await, Ok(1));
-    ground.clear().await;
+    database.clear().await;
 }

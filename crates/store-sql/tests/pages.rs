@@ -1,4 +1,4 @@
-//! The page index on PostgreSQL, beyond its suites: sizes, many writers, and what its index is used for.
+//! The page index on PostgreSQL beyond its suites: sizes, concurrent writers, use of the GIN index.
 #![allow(clippy::unwrap_used, reason = "a failure of the store fails the test, wherever it is noticed")]
 
 mod harness;
@@ -9,7 +9,7 @@ use crawlway_store::{
 };
 use crawlway_store_conformance::finding::page;
 use crawlway_store_sql::{Place, SqlPages};
-use harness::Ground;
+use harness::TestDatabase;
 use sqlx::{Connection, PgConnection, Row};
 use std::{
     sync::Arc,
@@ -22,9 +22,9 @@ async fn total(pages: &SqlPages, query: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn sqlite_has_no_pages_and_says_so() {
-    let ground = Ground::sqlite().await;
-    let refused = ground.open().await.pages().expect_err("SQLite");
+async fn sqlite_has_no_page_index() {
+    let database = TestDatabase::sqlite().await;
+    let refused = database.open().await.pages().expect_err("SQLite");
     assert!(
         matches!(&refused, StoreError::Invalid { problem } if problem.contains("PostgreSQL")),
         "{refused}"
@@ -33,8 +33,8 @@ async fn sqlite_has_no_pages_and_says_so() {
 
 #[tokio::test]
 async fn closing_the_pages_leaves_the_store_open() {
-    let ground = Ground::postgres().await;
-    let store = ground.open().await;
+    let database = TestDatabase::postgres().await;
+    let store = database.open().await;
     let pages = store.pages().unwrap();
     pages.write([page("http://a.org/1", "x", "word")].into()).await.unwrap();
     pages.close().await.unwrap();
@@ -43,14 +43,14 @@ async fn closing_the_pages_leaves_the_store_open() {
     assert_eq!(pages.write([].into()).await, Err(StoreError::Closed));
     assert_eq!(store.pages().unwrap().count().await, Ok(1), "others go on");
     store.claim(&[], Duration::from_secs(1)).await.unwrap();
-    ground.clear().await;
+    database.clear().await;
 }
 
-/// More than a `tsvector` takes: in octets, in places, and of one word.
+/// More bytes and positions than a `tsvector` takes.
 #[tokio::test]
-async fn a_page_of_megabytes_is_found_by_all_that_it_says() {
-    let ground = Ground::postgres().await;
-    let pages = ground.open().await.pages().unwrap();
+async fn a_page_of_megabytes_is_found_by_every_word() {
+    let database = TestDatabase::postgres().await;
+    let pages = database.open().await.pages().unwrap();
     let mut text = "beginning ".to_owned();
     for number in 0..60_000 {
         text.push_str(&format!("the number{number} 東京 "));
@@ -79,13 +79,13 @@ async fn a_page_of_megabytes_is_found_by_all_that_it_says() {
     let found = pages.search(&Search::new("number59999 last")).await.unwrap();
     assert!(found.hits[0].snippet.contains("<mark>last</mark>"), "{}", found.hits[0].snippet);
     assert_eq!(pages.get(&big.url).await.unwrap().unwrap().text.len(), text.len());
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test]
-async fn a_nul_is_no_obstacle() {
-    let ground = Ground::postgres().await;
-    let pages = ground.open().await.pages().unwrap();
+async fn a_nul_becomes_the_replacement_character() {
+    let database = TestDatabase::postgres().await;
+    let pages = database.open().await.pages().unwrap();
     let odd = IndexedPage {
         item: "i\0".into(),
         host: "a.\0org".into(),
@@ -97,17 +97,17 @@ async fn a_nul_is_no_obstacle() {
     assert_eq!((kept.title.as_str(), kept.text.as_str()), ("be\u{fffd}fore", "af\u{fffd}ter"));
     assert_eq!(total(&pages, "\"be fore\" \"af ter\"").await, 1);
     assert_eq!(pages.remove(&[odd.url], None).await, Ok(1));
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_of_the_same_pages_wait_for_each_other() {
     const WRITERS: usize = 6;
-    let ground = Ground::postgres().await;
+    let database = TestDatabase::postgres().await;
     let (mut writers, begun) = (Vec::new(), Timestamp::now());
     let last_round = Arc::new(Barrier::new(WRITERS));
     for writer in 0..WRITERS {
-        let (pages, last_round) = (Arc::new(ground.open().await.pages().unwrap()), last_round.clone());
+        let (pages, last_round) = (Arc::new(database.open().await.pages().unwrap()), last_round.clone());
         writers.push(tokio::spawn(async move {
             for round in 0..8 {
                 let is_last = round == 7;
@@ -133,37 +133,37 @@ async fn writers_of_the_same_pages_wait_for_each_other() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let pages = ground.open().await.pages().unwrap();
+    let pages = database.open().await.pages().unwrap();
     assert_eq!(pages.count().await, Ok(40));
     let mut counted = 0;
     for writer in 0..WRITERS {
         counted += total(&pages, &format!("\"writer{writer} round7\"")).await;
     }
     assert_eq!(counted, 40, "each is as one writer left it");
-    ground.clear().await;
+    database.clear().await;
 }
 
 #[tokio::test]
 async fn tombstones_are_swept_after_their_retention() {
-    let ground = Ground::postgres().await;
-    let pages = ground.open().await.pages().unwrap();
+    let database = TestDatabase::postgres().await;
+    let pages = database.open().await.pages().unwrap();
     let old = page("http://a.org/1", "x", "word");
     pages.write([old.clone(), page("http://a.org/2", "x", "word")].into()).await.unwrap();
     assert_eq!(pages.remove(std::slice::from_ref(&old.url), None).await, Ok(1));
     pages.write([old.clone()].into()).await.unwrap();
     assert_eq!(pages.get(&old.url).await, Ok(None), "its tombstone keeps it out");
     let month = i64::try_from(TOMBSTONE_RETENTION.as_millis()).unwrap() + 1000;
-    ground.execute(&format!("UPDATE pages SET crawled_at = crawled_at - {month} WHERE removed > 0")).await;
-    // A process sweeps with its first removal, and then now and again.
-    let another = ground.open().await.pages().unwrap();
+    database.execute(&format!("UPDATE pages SET crawled_at = crawled_at - {month} WHERE removed > 0")).await;
+    // A process sweeps with its first removal, and then once per interval.
+    let another = database.open().await.pages().unwrap();
     assert_eq!(another.remove(&["http://a.org/3".to_owned()], None).await, Ok(0));
     pages.write([old.clone()].into()).await.unwrap();
     assert_eq!(pages.get(&old.url).await, Ok(Some(old)), "it is past its retention");
     assert_eq!(pages.count().await, Ok(2));
-    ground.clear().await;
+    database.clear().await;
 }
 
-/// What the server has counted: uses of the index of words, entries read from the other indexes, scans of the whole.
+/// Statistics of the server: scans of the GIN index, entries read from other indexes, sequential scans.
 async fn uses(connection: &mut PgConnection) -> (i64, i64, i64) {
     let row = sqlx::query(
         "SELECT (sum(idx_scan) FILTER (WHERE indexrelname = 'pages_words'))::bigint,
@@ -178,8 +178,8 @@ async fn uses(connection: &mut PgConnection) -> (i64, i64, i64) {
 #[tokio::test]
 async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
     const MANY: usize = 10_000;
-    let ground = Ground::postgres().await;
-    let store = ground.open().await;
+    let database = TestDatabase::postgres().await;
+    let store = database.open().await;
     let pages = store.pages().unwrap();
     let all: Vec<IndexedPage> = (0..MANY)
         .map(|n| page(&format!("http://h{}.org/{n}", n % 100), &format!("title{n}"), &text(n)))
@@ -188,10 +188,10 @@ async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
         pages.write(part.into()).await.unwrap();
     }
     store.close().await;
-    ground.execute("ANALYZE pages").await;
-    let Place::Postgres(address) = &ground.place else { unreachable!("it is PostgreSQL") };
+    database.execute("ANALYZE pages").await;
+    let Place::Postgres(address) = &database.place else { unreachable!("it is PostgreSQL") };
     let mut connection = PgConnection::connect(address).await.unwrap();
-    // What was written counts until it is read: its counters come a moment after it.
+    // The statistics of the writes arrive late.
     let mut before = uses(&mut connection).await;
     let deadline = Instant::now() + Duration::from_secs(60);
     let settled = async |before: &mut (i64, i64, i64), connection: &mut PgConnection| loop {
@@ -203,7 +203,7 @@ async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
         *before = now;
     };
     settled(&mut before, &mut connection).await;
-    let store = ground.open().await;
+    let store = database.open().await;
     let pages = store.pages().unwrap();
     let queries = [
         ("title77", 1),
@@ -225,7 +225,7 @@ async fn words_are_found_by_the_index_and_not_by_reading_all_pages() {
     assert!(after.0 >= before.0 + queries.len() as i64, "the index of words: {before:?}, {after:?}");
     assert!(after.1 < before.1 + MANY as i64 / 10, "few pages are read: {before:?}, {after:?}");
     assert_eq!(after.2, before.2, "no scan of the whole table");
-    ground.clear().await;
+    database.clear().await;
 }
 
 fn text(number: usize) -> String {

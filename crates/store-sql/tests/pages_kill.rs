@@ -1,19 +1,17 @@
-//! Writers of pages on PostgreSQL are killed with SIGKILL amid their writes: what a write returned ok for is there, each
-//! batch is there whole or not at all, and nobody who comes after has to wait.
-//!
-//! Without a test harness, since the test starts itself.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "it prints what a test harness would")]
+//! Writers of pages on PostgreSQL are killed with SIGKILL amid their writes: a write that returned ok is stored, each batch is
+//! stored whole or not at all, and no lock is left behind.
+#![allow(clippy::unwrap_used, reason = "a failure of the index fails the test, wherever it is noticed")]
 
 mod harness;
 
 use crawlway_store::{IndexedPage, PageIndex, Timestamp, pages::Search};
 use crawlway_store_conformance::finding::page;
 use crawlway_store_sql::{Place, SqlOptions, SqlPages, SqlStore};
-use harness::Ground;
+use harness::TestDatabase;
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
-    process::{Command, Stdio},
+    process::Stdio,
     time::Duration,
 };
 
@@ -21,21 +19,11 @@ const ROUNDS: u64 = 8;
 const BATCH: u64 = 8;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    match arguments.get(1).map(String::as_str) {
-        Some("--child") => runtime().block_on(child(&arguments[2], arguments[3].parse().unwrap())),
-        Some("--list") => {}
-        _ => {
-            println!("\nrunning 1 test");
-            runtime().block_on(killed_again_and_again());
-            println!("test killed_writers_lose_no_page_that_was_confirmed ... ok");
-            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
-        }
-    }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    harness::run_or_be_child(
+        "killed_writers_lose_no_page_that_was_confirmed",
+        async || kill_many_times().await,
+        async |arguments| work(&arguments[0], arguments[1].parse().unwrap()).await,
+    );
 }
 
 async fn open(address: &str) -> SqlPages {
@@ -54,8 +42,8 @@ fn batch(round: u64, number: u64) -> Vec<IndexedPage> {
     made.collect()
 }
 
-/// Writes for ever, and says which batch was stored.
-async fn child(address: &str, round: u64) {
+/// The child: writes for ever, and prints which batch was stored.
+async fn work(address: &str, round: u64) {
     let pages = open(address).await;
     let mut out = std::io::stdout();
     for number in 0.. {
@@ -64,36 +52,33 @@ async fn child(address: &str, round: u64) {
     }
 }
 
-async fn killed_again_and_again() {
-    let ground = Ground::postgres().await;
-    let Place::Postgres(address) = ground.place.clone() else { unreachable!("it is PostgreSQL") };
-    // The version that each page has at least.
+async fn kill_many_times() {
+    let database = TestDatabase::postgres().await;
+    let Place::Postgres(address) = database.place.clone() else { unreachable!("it is PostgreSQL") };
+    // The confirmed version of each page.
     let mut stored: BTreeMap<String, u64> = BTreeMap::new();
     for round in 0..ROUNDS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--child", &address, &round.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            harness::child(&[&address, &round.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        // By what it has done, and a moment later, so that each round ends elsewhere in its work.
-        let mut told: Vec<String> = lines.by_ref().take(3 + 5 * round as usize).collect();
+        // After a number of batches and a moment more, so that each round is killed at another point.
+        let mut confirmed: Vec<String> = lines.by_ref().take(3 + 5 * round as usize).collect();
         std::thread::sleep(Duration::from_millis(3 * round));
         child.kill().unwrap();
         child.wait().unwrap();
-        told.extend(lines);
-        assert!(!told.is_empty(), "round {round}: the child got to work");
-        for number in told.iter().filter_map(|line| line.parse().ok()) {
+        confirmed.extend(lines);
+        assert!(!confirmed.is_empty(), "round {round}: the child got to work");
+        for number in confirmed.iter().filter_map(|line| line.parse().ok()) {
             stored
                 .extend(batch(round, number).into_iter().map(|page| (page.url, page.crawled_at.as_millis())));
         }
         check(&open(&address).await, &stored, round).await;
     }
-    ground.clear().await;
+    database.clear().await;
 }
 
 async fn check(pages: &SqlPages, stored: &BTreeMap<String, u64>, round: u64) {
-    // It goes on at once where the other was killed.
+    // No lock of the killed writer is in the way.
     pages.write([page("http://a.org/check", "x", "words")].into()).await.unwrap();
     for (url, version) in stored {
         let found = pages.get(url).await.unwrap().unwrap_or_else(|| panic!("round {round}: {url} is lost"));
@@ -103,7 +88,7 @@ async fn check(pages: &SqlPages, stored: &BTreeMap<String, u64>, round: u64) {
     let all = pages.scan(None, 100_000).await.unwrap();
     assert_eq!(all.len() as u64, pages.count().await.unwrap());
     assert_eq!(pages.search(&Search::new("words")).await.unwrap().total, all.len() as u64);
-    // The last batch that was begun is there whole or not at all.
+    // The last batch that was begun is stored whole or not at all.
     let latest = all.iter().map(|page| page.crawled_at.as_millis()).filter(|at| *at < 1_000_000_000).max();
     let of_latest = all.iter().filter(|page| Some(page.crawled_at.as_millis()) == latest).count();
     let last = latest.unwrap_or_default();

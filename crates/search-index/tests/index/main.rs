@@ -1,6 +1,6 @@
-//! The index in its directory: its life, and what it shows.
+//! The index in its directory beyond its suites: opening and closing, JSON of results, older versions.
 
-mod life;
+mod lifecycle;
 mod shape;
 mod support;
 mod versions;

@@ -1,4 +1,4 @@
-//! What results look like to programs, and snippets to people.
+//! Snapshots of results as JSON and of snippets.
 
 use crate::support::{page, with};
 use crawlway_store::{IndexedPage, pages::Search};
@@ -17,7 +17,7 @@ async fn results_as_json() {
     let third = page("http://b.org/3", "Other", "one more crawler, and many words that say other things");
     let set = with(vec![first, second, third]).await;
     let mut results = set.search(&Search { limit: 1, ..Search::new("crawler OR title:robots") }).await;
-    // Scores may change with the library.
+    // Scores may change with Tantivy.
     results.hits.iter_mut().for_each(|hit| hit.score = 1.5);
     insta::assert_snapshot!(serde_json::to_string_pretty(&results).unwrap());
 }

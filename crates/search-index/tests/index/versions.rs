@@ -1,4 +1,4 @@
-//! An index that an older program has made is built anew from what is stored in it.
+//! An index of an older version is rebuilt from the pages stored in it.
 
 use crate::support::page;
 use crawlway_search_index::{Options, TantivyIndex};
@@ -9,7 +9,7 @@ use tantivy::{
     schema::{STORED, STRING, Schema, TEXT},
 };
 
-/// Made with other fields: no column of URLs, no domains, words in other forms.
+/// An index with another schema: no column of URLs, no domains, another tokenizer.
 fn make_old(folder: &Path, pages: &[IndexedPage]) {
     let mut schema = Schema::builder();
     let url = schema.add_text_field("url", STRING | STORED);
@@ -42,7 +42,7 @@ async fn an_index_of_an_older_version_is_rebuilt() {
         vec![page("http://a.org/1", "Crème", "北京大学 word"), page("http://www.a.org/2", "x", "word")];
     make_old(&folder(4), &pages);
     fs::write(directory.path().join("index.json"), "{\"version\":0,\"folder\":4}").unwrap();
-    // Left by a rebuild that was killed.
+    // Left by a killed rebuild.
     fs::create_dir(folder(5)).unwrap();
     fs::write(folder(5).join("meta.json"), "half").unwrap();
 

@@ -1,8 +1,8 @@
-//! Text in many scripts is found by whatever part of it people type.
+//! Cases: texts in many scripts are found by any part of them.
 
-use super::set::*;
+use super::fixture::*;
 
-pub(super) async fn accents_do_not_count_either_way(t: Trial<'_>) {
+pub(super) async fn accents_do_not_count_either_way(t: Fixture<'_>) {
     t.write(&[
         page("http://a.org/1", "Crème brûlée", "une pâtisserie à la française"),
         page("http://a.org/2", "creme brulee", "the great street: große straße, Ørsted"),
@@ -21,7 +21,7 @@ pub(super) async fn accents_do_not_count_either_way(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn chinese_japanese_korean_and_thai_by_any_part(t: Trial<'_>) {
+pub(super) async fn chinese_japanese_korean_and_thai_by_any_part(t: Fixture<'_>) {
     t.write(&[
         page("http://a.org/zh", "北京大学", "我们在北京大学学习计算机科学，用iPhone15手机。"),
         page("http://a.org/ja", "東京タワー", "東京タワーは日本の首都にある電波塔です。ﾊﾟｿｺﾝも。"),
@@ -59,7 +59,7 @@ pub(super) async fn chinese_japanese_korean_and_thai_by_any_part(t: Trial<'_>) {
     assert_eq!(results.hits[0].snippet, "我们在北京大学学习<mark>计算机</mark>科学，用iPhone15手机。");
 }
 
-pub(super) async fn very_long_words_are_kept_and_found(t: Trial<'_>) {
+pub(super) async fn very_long_words_are_kept_and_found(t: Fixture<'_>) {
     let long = "x".repeat(70_000);
     t.write(&[page("http://a.org/1", &long, &format!("before {long} after {}", "y".repeat(300)))]).await;
     assert_eq!(t.found("before after").await, "1");

@@ -1,13 +1,13 @@
-//! The suite of the page index as a search: what is found by which query, in which order, and how it is shown.
+//! Suite of the page index as a search: queries, ranking, pagination and near-duplicates.
 
+mod fixture;
 mod languages;
 mod parts;
 mod queries;
-mod set;
 
-pub use set::page;
+pub use fixture::page;
 
-use crate::pages::Trial;
+use crate::pages::Fixture;
 use crawlway_store::PageIndex;
 
 suite! { ($) finding for dyn PageIndex:

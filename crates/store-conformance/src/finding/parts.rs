@@ -1,9 +1,9 @@
-//! Parts of a long list fit together, and near-duplicates are folded alike in each.
+//! Cases: pagination is consistent, and near-duplicates are folded alike on each page.
 
-use super::set::*;
+use super::fixture::*;
 
-/// Pages that all fit equally well, in three commits.
-async fn many(t: &Trial<'_>, count: usize, simhash: impl Fn(usize) -> u64) {
+/// Pages with equal scores, in three commits.
+async fn many(t: &Fixture<'_>, count: usize, simhash: impl Fn(usize) -> u64) {
     let pages: Vec<IndexedPage> = (0..count)
         .map(|n| IndexedPage {
             simhash: simhash(n),
@@ -15,8 +15,8 @@ async fn many(t: &Trial<'_>, count: usize, simhash: impl Fn(usize) -> u64) {
     }
 }
 
-/// Everything, in parts of this size.
-async fn in_parts(t: &Trial<'_>, search: &Search, limit: usize) -> Vec<String> {
+/// All hits, with this page size.
+async fn in_parts(t: &Fixture<'_>, search: &Search, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut offset = 0;
     loop {
@@ -35,7 +35,7 @@ fn spread(n: usize) -> u64 {
     (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-pub(super) async fn equal_scores_are_in_order_of_url_and_parts_fit_together(t: Trial<'_>) {
+pub(super) async fn equal_scores_are_in_order_of_url_and_parts_fit_together(t: Fixture<'_>) {
     many(&t, 300, spread).await;
     let expected: Vec<String> = (0..300).map(|n| format!("{n:04}")).collect();
     for query in ["same", "host:a.org"] {
@@ -52,7 +52,7 @@ pub(super) async fn equal_scores_are_in_order_of_url_and_parts_fit_together(t: T
     assert_eq!((beyond.total, beyond.hits.len(), beyond.next_offset), (300, 0, None));
 }
 
-pub(super) async fn near_duplicates_are_folded_alike_in_every_part(t: Trial<'_>) {
+pub(super) async fn near_duplicates_are_folded_alike_in_every_part(t: Fixture<'_>) {
     // Ten families of thirty: each page within a bit of its family's first.
     many(&t, 300, |n| spread(n % 10) ^ if n < 10 { 0 } else { 1 << (n % 64) }).await;
     let expected: Vec<String> = (0..10).map(|n| format!("{n:04}")).collect();
@@ -70,7 +70,7 @@ pub(super) async fn near_duplicates_are_folded_alike_in_every_part(t: Trial<'_>)
     assert_eq!(names(&plain)[9], "0009");
 }
 
-pub(super) async fn three_bits_are_near_four_are_not_and_no_text_is_like_no_other(t: Trial<'_>) {
+pub(super) async fn three_bits_are_near_four_are_not_and_no_text_is_like_no_other(t: Fixture<'_>) {
     let of = |url: &str, text: &str, simhash| IndexedPage { simhash, ..page(url, "word", text) };
     t.write(&[
         of("http://a.org/1", "some text", 0),
@@ -86,7 +86,7 @@ pub(super) async fn three_bits_are_near_four_are_not_and_no_text_is_like_no_othe
     assert_eq!(found, ["1", "3", "4", "5"]);
 }
 
-pub(super) async fn a_page_of_nothing_but_duplicates_ends(t: Trial<'_>) {
+pub(super) async fn a_page_of_nothing_but_duplicates_ends(t: Fixture<'_>) {
     many(&t, 400, |_| 42).await;
     let results = t.search(&Search { limit: 3, ..Search::new("same") }).await;
     assert_eq!((results.total, results.hits.len(), results.next_offset), (400, 1, None));

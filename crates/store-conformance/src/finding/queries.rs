@@ -1,8 +1,8 @@
-//! What queries find, and in which order.
+//! Cases: matching and ranking of queries.
 
-use super::set::*;
+use super::fixture::*;
 
-pub(super) async fn a_word_counts_more_in_the_title_and_when_it_is_rare(t: Trial<'_>) {
+pub(super) async fn a_word_counts_more_in_the_title_and_when_it_is_rare(t: Fixture<'_>) {
     let filler = "many other words stand here and make the text about as long";
     let mut pages = vec![
         page("http://a.org/text", "other things", &format!("crawler {filler}")),
@@ -19,7 +19,7 @@ pub(super) async fn a_word_counts_more_in_the_title_and_when_it_is_rare(t: Trial
     assert_eq!(results.total, 21);
 }
 
-pub(super) async fn words_phrases_operators_and_titles(t: Trial<'_>) {
+pub(super) async fn words_phrases_operators_and_titles(t: Fixture<'_>) {
     t.write(&[
         page("http://a.org/1", "Polite crawlers", "the quick brown fox"),
         page("http://a.org/2", "Crawlers", "polite is the brown quick fox"),
@@ -55,7 +55,7 @@ pub(super) async fn words_phrases_operators_and_titles(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn hosts_and_their_subdomains(t: Trial<'_>) {
+pub(super) async fn hosts_and_their_subdomains(t: Fixture<'_>) {
     t.write(&[
         page("http://example.org/1", "x", "word"),
         page("http://www.example.org/2", "x", "word"),
@@ -71,7 +71,7 @@ pub(super) async fn hosts_and_their_subdomains(t: Trial<'_>) {
     assert_eq!(t.found("word (host:notexample.org OR host:127.0.0.1)").await, "3 4");
 }
 
-pub(super) async fn dates_include_whole_days(t: Trial<'_>) {
+pub(super) async fn dates_include_whole_days(t: Fixture<'_>) {
     let at = |url: &str, millis: u64| {
         let mut page = page(url, "x", "word");
         page.crawled_at = Timestamp::from_millis(millis);
@@ -99,14 +99,14 @@ pub(super) async fn dates_include_whole_days(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_filter_says_nothing_of_how_well_a_page_fits(t: Trial<'_>) {
+pub(super) async fn a_filter_says_nothing_of_how_well_a_page_fits(t: Fixture<'_>) {
     t.write(&[page("http://a.org/1", "x", "word"), page("http://b.org/2", "x", "word")]).await;
     let plain = t.search(&Search::new("word")).await.hits[0].score;
     let filtered = t.search(&Search::new("word host:a.org date:2026-01-01")).await.hits[0].score;
     assert_eq!(plain, filtered);
 }
 
-pub(super) async fn a_query_that_cannot_be_asked_is_explained(t: Trial<'_>) {
+pub(super) async fn a_query_that_cannot_be_asked_is_explained(t: Fixture<'_>) {
     let ask = async |search: Search| t.refused(&search).await;
     assert!(matches!(ask(Search::new("\"open")).await, SearchError::Query { at: 1, .. }));
     for search in [

@@ -1,6 +1,60 @@
-//! Cases: adding is idempotent, and budgets hold.
+//! Cases: adding is idempotent, and limits hold.
 
-use super::trial::*;
+use super::fixture::*;
+use super::script::scripts;
+
+scripts! {
+    a_done_or_dead_url_is_known: "
+        add a b c d; next 3 1 -> p q r; done p; reject q; snapshot
+        add a b c d = known known known known; unchanged
+    ";
+    a_url_twice_in_a_batch_is_known_the_second_time: "
+        add a/1 a/2 a/1 = new new known; counts 2 0 0 0; entry a/1 state pending item a/1
+    ";
+    a_budget_lets_in_so_many: "
+        add a/1@calendar2 a/2@calendar2 a/3@calendar2 = new new over
+        add a/4@calendar2 a/5@shop1 a/6 = over new new       # each kind has its own budget
+        add a/4@calendar3 = new                              # a budget may grow
+        end_all; add a/7@shop1 = over                        # done URLs stay charged
+        crawl other; add other:a/7@shop1 = new               # a budget is of one crawl
+    ";
+    a_known_url_charges_no_budget: "
+        add a/1@calendar2
+        repeat 2: add a/1@calendar2 = known
+        add a/2@calendar2; add a/1@calendar2 = known; left_out
+    ";
+    a_url_over_budget_is_not_known: "
+        add a/1@calendar1 a/2@calendar1 = new over; counts 1 0 0 0; unknown a/2; add a/2
+    ";
+    urls_left_out_are_counted_by_reason: "
+        add a/1@calendar1 a/2@calendar1 a/3@calendar1 a/4@calendar1 a/5@shop2 = new over over over new
+        add a/6@shop2 a/7@shop2 = new over; left_out too_many_calendar 3 too_many_shop 1
+    ";
+    no_more_wait_than_a_crawl_may_have: "
+        policy pending 3
+        add a/0 a/1 a/2 a/3 a/4 = new new new over over; counts 3 0 0 0; left_out too_many_waiting 2
+        add a/0 = known; add a/seed+                         # a known URL needs no room, a seed is added in any case
+        crawl other; add other:a/0                           # the limit is of one crawl
+        next 3 2 = a/0 a/1 other:a/0; done a/0; done a/1; counts 2 0 2 0
+        add a/3@calendar0 a/3 a/4 = over new over; left_out too_many_calendar 1 too_many_waiting 3
+    ";
+    no_more_of_one_host_wait_than_it_may_have: "
+        policy host 2
+        add a/0 a/1 a/2 b/0 = new new over new; add a/3 = over
+        crawl other; add other:a/2; left_out too_many_waiting 2
+    ";
+    waiting_urls_are_counted_through_every_step: "
+        policy host 1
+        add a/0 a/1 = new over; take a/0; add a/1 a/2 = new over
+        retry a/0 0s; counts 2 0 0 0; add a/2 = over         # a URL that comes back is pending, whatever the limit
+        next 10 1 -> p; reject p; next 10 1 -> p; done p; add a/2 a/3 = new over
+        replay p~ = yes; add a/4 = over                      # replayed
+        next 2 2 = 2; pass 60s; back; add a/5 = over         # taken back
+        end_all; add a/6 a/7 = new over
+        reopen urls a/1 = 1; next 1 2 -> q; done q; add a/8 = over
+        end_all; insist a/1 = yes; add a/9 = over            # insisted on
+    ";
+}
 
 pub(super) async fn a_new_url_is_handed_out_as_it_was_added((t, id): Crawling<'_>) {
     let new = NewUrl {
@@ -39,84 +93,6 @@ pub(super) async fn a_known_url_stays_as_it_is((mut t, id): Crawling<'_>) {
     assert_eq!(taken.item, first.item, "the first item is the one");
 }
 
-pub(super) async fn a_done_or_dead_url_is_known((t, id): Crawling<'_>) {
-    t.seeds(&id, &["a.example", "b.example", "c.example", "d.example"]).await;
-    for taken in t.next(3, 1).await {
-        match taken.host.as_str() {
-            "a.example" => drop(t.settle(&taken, done()).await),
-            "b.example" => drop(t.settle(&taken, dead()).await),
-            _ => {}
-        }
-    }
-    let before = t.counts(&id).await;
-    let again = ["a.example", "b.example", "c.example", "d.example"].map(|host| url(host, ""));
-    assert_eq!(t.add(&id, &again).await, [Added::Known; 4], "whatever became of them");
-    assert_eq!(t.counts(&id).await, before, "nothing is counted");
-}
-
-pub(super) async fn a_url_twice_in_a_batch_is_known_the_second_time((t, id): Crawling<'_>) {
-    let batch = [url("a.example", "1"), url("a.example", "2"), url("a.example", "1")];
-    assert_eq!(t.add(&id, &batch).await, [Added::New, Added::New, Added::Known], "one after the other");
-    assert_eq!(t.four(&id).await, [2, 0, 0, 0], "two wait");
-    assert_eq!(t.find("https://a.example/1").await.item, batch[0].item, "the first one counts");
-}
-
-fn charged(path: &str, kind: &str, most: u64) -> NewUrl {
-    let budget = Budget { kind: kind.to_owned(), most, reason: format!("too_many_{kind}") };
-    NewUrl { budget: Some(budget), ..url("a.example", path) }
-}
-
-pub(super) async fn a_budget_lets_in_so_many((t, id): Crawling<'_>) {
-    let batch = ["1", "2", "3"].map(|path| charged(path, "calendar", 2));
-    assert_eq!(t.add(&id, &batch).await, [Added::New, Added::New, Added::OverBudget], "two and no more");
-    let more = [charged("4", "calendar", 2), charged("5", "shop", 1), url("a.example", "6")];
-    assert_eq!(t.add(&id, &more).await, [Added::OverBudget, Added::New, Added::New], "each kind has its own");
-    assert_eq!(t.add(&id, &[charged("4", "calendar", 3)]).await, [Added::New], "the budget may grow");
-    t.end_all(done).await;
-    assert_eq!(
-        t.add(&id, &[charged("7", "shop", 1)]).await,
-        [Added::OverBudget],
-        "what is done stays charged"
-    );
-    let other = t.start("other", None).await;
-    assert_eq!(t.add(&other, &[charged("7", "shop", 1)]).await, [Added::New], "a kind is of one crawl");
-}
-
-pub(super) async fn a_known_url_charges_no_budget((t, id): Crawling<'_>) {
-    for _ in 0..3 {
-        t.add(&id, &[charged("1", "calendar", 2)]).await;
-    }
-    assert_eq!(
-        t.add(&id, &[charged("2", "calendar", 2)]).await,
-        [Added::New],
-        "one was charged, however often"
-    );
-    assert_eq!(
-        t.add(&id, &[charged("1", "calendar", 2)]).await,
-        [Added::Known],
-        "known, though it is used up"
-    );
-    assert_eq!(t.counts(&id).await.left_out, BTreeMap::new(), "nothing was left out");
-}
-
-pub(super) async fn a_url_over_budget_is_not_known((t, id): Crawling<'_>) {
-    t.add(&id, &[charged("1", "calendar", 1), charged("2", "calendar", 1)]).await;
-    assert_eq!(t.four(&id).await, [1, 0, 0, 0], "one waits");
-    let found = works(t.store.find("https://a.example/2").await, "finding");
-    assert_eq!(found, [], "it is not known");
-    assert_eq!(t.add(&id, &[url("a.example", "2")]).await, [Added::New], "it may come another way");
-}
-
-pub(super) async fn urls_left_out_are_counted_by_reason((t, id): Crawling<'_>) {
-    let mut batch: Vec<NewUrl> = (0..4).map(|number| charged(&format!("c{number}"), "calendar", 1)).collect();
-    batch.extend((0..3).map(|number| charged(&format!("s{number}"), "shop", 2)));
-    t.add(&id, &batch[..5]).await;
-    t.add(&id, &batch[5..]).await;
-    let left_out = t.counts(&id).await.left_out;
-    let expected = [("too_many_calendar".to_owned(), 3), ("too_many_shop".to_owned(), 1)];
-    assert_eq!(left_out, BTreeMap::from(expected), "by reason");
-}
-
 pub(super) async fn an_unknown_crawl_is_refused((t, id): Crawling<'_>) {
     let unknown = CrawlId::new("unknown").expect("an allowed id");
     let answer = t.store.add(&unknown, &[url("a.example", "")]).await;
@@ -126,92 +102,7 @@ pub(super) async fn an_unknown_crawl_is_refused((t, id): Crawling<'_>) {
     t.settle(&taken, retry(Duration::ZERO)).await;
 }
 
-fn named(host: &str, paths: std::ops::Range<usize>) -> Vec<NewUrl> {
-    paths.map(|path| url(host, &path.to_string())).collect()
-}
-
-pub(super) async fn no_more_wait_than_a_crawl_may_have(h: Fresh<'_>) {
-    let t = Trial::with(h, FrontierPolicy { most_waiting: 3, ..USUAL }).await;
-    let id = t.start("crawl", None).await;
-    let batch = named("a.example", 0..5);
-    let two_too_many = [Added::New, Added::New, Added::New, Added::OverBudget, Added::OverBudget];
-    assert_eq!(t.add(&id, &batch).await, two_too_many, "three and no more");
-    assert_eq!(t.four(&id).await, [3, 0, 0, 0], "three wait");
-    assert_eq!(t.add(&id, &batch[..1]).await, [Added::Known], "what is known needs no room");
-    let left_out = t.counts(&id).await.left_out;
-    assert_eq!(left_out, BTreeMap::from([(TOO_MANY_WAITING.to_owned(), 2)]), "they are counted");
-    let in_any_case = NewUrl { in_any_case: true, ..url("a.example", "seed") };
-    assert_eq!(t.add(&id, &[in_any_case]).await, [Added::New], "it is wanted in any case");
-    let other = t.start("other", None).await;
-    assert_eq!(t.add(&other, &batch[..1]).await, [Added::New], "the room is of one crawl");
-    for taken in t.next(3, 2).await.iter().filter(|taken| taken.crawl == id) {
-        t.settle(taken, done()).await;
-    }
-    assert_eq!(t.four(&id).await, [2, 0, 2, 0], "two are done");
-    let spent = NewUrl { budget: charged("", "calendar", 0).budget, ..batch[3].clone() };
-    let more = [spent, batch[3].clone(), batch[4].clone()];
-    let one = [Added::OverBudget, Added::New, Added::OverBudget];
-    assert_eq!(t.add(&id, &more).await, one, "what was left out is not known, and there is room for one");
-    assert_eq!(t.counts(&id).await.left_out["too_many_calendar"], 1, "a budget has its own reason");
-}
-
-pub(super) async fn no_more_of_one_host_wait_than_it_may_have(h: Fresh<'_>) {
-    let t = Trial::with(h, FrontierPolicy { most_waiting_of_host: 2, ..USUAL }).await;
-    let id = t.start("crawl", None).await;
-    let mut batch = named("a.example", 0..3);
-    batch.extend(named("b.example", 0..1));
-    let added = [Added::New, Added::New, Added::OverBudget, Added::New];
-    assert_eq!(t.add(&id, &batch).await, added, "two of a host, and other hosts are not held up");
-    assert_eq!(t.add(&id, &named("a.example", 3..4)).await, [Added::OverBudget], "also in another batch");
-    let other = t.start("other", None).await;
-    assert_eq!(t.add(&other, &batch[2..3]).await, [Added::New], "a host is of one crawl");
-    let left_out = t.counts(&id).await.left_out;
-    assert_eq!(left_out, BTreeMap::from([(TOO_MANY_WAITING.to_owned(), 2)]), "they are counted");
-}
-
-pub(super) async fn waiting_urls_are_counted_through_every_step(h: Fresh<'_>) {
-    let policy = FrontierPolicy { most_waiting_of_host: 1, ..USUAL };
-    let mut t = Trial::with(h, policy).await;
-    let id = t.start("crawl", None).await;
-    let mut paths = 0..;
-    // There is room for one, or for none.
-    let mut new = || url("a.example", &paths.next().unwrap_or(0).to_string());
-    let [first, second, third] = [new(), new(), new()];
-    assert_eq!(t.add(&id, &[first, second.clone()]).await, [Added::New, Added::OverBudget], "one waits");
-    let taken = t.take("it waits").await;
-    assert_eq!(
-        t.add(&id, &[second.clone(), third.clone()]).await,
-        [Added::New, Added::OverBudget],
-        "it flies"
-    );
-    t.settle(&taken, retry(Duration::ZERO)).await;
-    assert_eq!(t.four(&id).await, [2, 0, 0, 0], "what comes back is taken back, whatever waits");
-    assert_eq!(t.add(&id, from_ref(&third)).await, [Added::OverBudget], "two wait");
-    for ending in [dead(), done()] {
-        let taken = t.take("two wait").await;
-        t.settle(&taken, ending).await;
-    }
-    assert_eq!(t.add(&id, &[third, new()]).await, [Added::New, Added::OverBudget], "none waited");
-    let dead: Vec<String> = t.dead(None, 10).await.into_iter().map(|dead| dead.item).collect();
-    assert_eq!(t.replay(&dead).await, [true], "one was dead");
-    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "it waits again");
-    let held = t.next(2, 2).await;
-    assert_eq!(held.len(), 2, "both fly");
-    t.pass(LEASE).await;
-    t.take_back().await;
-    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what was lost waits");
-    t.end_all(done).await;
-    assert_eq!(t.add(&id, &[new(), new()]).await, [Added::New, Added::OverBudget], "nothing waited");
-    let reopened = works(t.store.reopen(&id, &Reopen::Urls(vec![second.url.clone()])).await, "reopening");
-    assert_eq!(reopened, 1, "it was done");
-    t.settle(&t.next(1, 2).await[0], done()).await;
-    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "one waits of two");
-    t.end_all(done).await;
-    assert!(t.insist(&id, &second.url).await, "it was not wanted before");
-    assert_eq!(t.add(&id, &[new()]).await, [Added::OverBudget], "what is insisted on waits");
-}
-
-pub(super) async fn a_small_page_limit_keeps_few_waiting(t: Trial<'_>) {
+pub(super) async fn a_small_page_limit_keeps_few_waiting(t: Fixture<'_>) {
     const KEPT: usize = 10_000;
     let id = t.start("small", Some(5)).await;
     let batch: Vec<NewUrl> =

@@ -1,13 +1,13 @@
-//! Cases: batches are answered element by element, whatever is in them.
+//! Cases: batches of any size and content are answered element by element.
 
-use super::trial::*;
+use super::fixture::*;
 
 pub(super) async fn empty_batches_are_answered_empty((t, id): Crawling<'_>) {
     assert_eq!(t.add(&id, &[]).await, [], "nothing to add");
-    assert_eq!(works(t.store.settle(&[]).await, "settling nothing"), [], "nothing to settle");
-    assert_eq!(works(t.store.extend(&[]).await, "extending nothing"), [false; 0], "nothing to extend");
-    assert_eq!(works(t.store.replay(&[]).await, "replaying nothing"), [false; 0], "nothing to replay");
-    assert_eq!(works(t.store.drop_dead(&[]).await, "dropping nothing"), [false; 0], "nothing to drop");
+    assert_eq!(expect_ok(t.store.settle(&[]).await, "settling nothing"), [], "nothing to settle");
+    assert_eq!(expect_ok(t.store.extend(&[]).await, "extending nothing"), [false; 0], "nothing to extend");
+    assert_eq!(expect_ok(t.store.replay(&[]).await, "replaying nothing"), [false; 0], "nothing to replay");
+    assert_eq!(expect_ok(t.store.drop_dead(&[]).await, "dropping nothing"), [false; 0], "nothing to drop");
     assert_eq!(t.next(0, 1).await, [], "none were asked for");
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn answers_are_in_order((t, id): Crawling<'_>) {
         (taken[1].receipt, dead()),
         (taken[4].receipt, Ending::Defer { until: t.now() }),
     ];
-    let answers = works(t.store.settle(&endings).await, "settling");
+    let answers = expect_ok(t.store.settle(&endings).await, "settling");
     let expected = [
         Some(SettledAs::Dead),
         None,
@@ -58,11 +58,11 @@ pub(super) async fn odd_urls_are_kept_apart((t, id): Crawling<'_>) {
     assert_eq!(taken.len(), hosts.len(), "each is a host of its own: {taken:?}");
 }
 
-pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
+pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
     for (number, text) in odd_texts().iter().enumerate() {
         let id = CrawlId::new(&format!("crawl-{number}")).expect("an allowed id");
         let new = NewCrawl { id: id.clone(), definition: text.clone(), max_pages: None };
-        works(t.store.open_crawl(&new).await, "opening a crawl");
+        expect_ok(t.store.open_crawl(&new).await, "opening a crawl");
         assert_eq!(t.crawl(&id).await.definition, *text, "the definition");
         let host = format!("{number}.example");
         t.adds(&id, &["1", "2", "3"].map(|path| url(&host, path))).await;
@@ -87,10 +87,10 @@ pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_nul_does_not_fail_the_call(t: Trial<'_>) {
+pub(super) async fn a_nul_does_not_fail_the_call(t: Fixture<'_>) {
     let id = CrawlId::new("nul").expect("an allowed id");
     let new = NewCrawl { id: id.clone(), definition: WITH_NUL.to_owned(), max_pages: None };
-    works(t.store.open_crawl(&new).await, "opening a crawl");
+    expect_ok(t.store.open_crawl(&new).await, "opening a crawl");
     let reason = WITH_NUL.to_owned();
     let budget = Budget { kind: reason.clone(), most: 3, reason: reason.clone() };
     let new =
@@ -117,11 +117,11 @@ pub(super) async fn a_large_batch_is_taken((t, id): Crawling<'_>) {
     let taken = t.next(MANY, u32::MAX).await;
     assert_eq!(taken.len(), MANY, "all can be taken at once");
     let receipts: Vec<_> = taken.iter().map(|taken| taken.receipt).collect();
-    let held = works(t.store.extend(&receipts).await, "extending many");
+    let held = expect_ok(t.store.extend(&receipts).await, "extending many");
     assert_eq!(held, vec![true; MANY], "all are held");
     let facts = PageFacts { fetched: true, ..PageFacts::default() };
     let endings: Vec<_> = receipts.iter().map(|receipt| (*receipt, done_with(facts.clone()))).collect();
-    let settled = works(t.store.settle(&endings).await, "settling many");
+    let settled = expect_ok(t.store.settle(&endings).await, "settling many");
     assert_eq!(settled, vec![Some(SettledAs::Done); MANY], "all are done");
     let counts = t.counts(&id).await;
     assert_eq!((counts.done, counts.fetched), (MANY as u64, MANY as u64), "all are counted");

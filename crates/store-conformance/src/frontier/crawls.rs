@@ -1,11 +1,47 @@
 //! Cases: crawls begin, pause, end, and are kept apart.
 
-use super::trial::*;
+use super::fixture::*;
+use super::script::scripts;
 
-pub(super) async fn a_new_crawl_runs_and_is_empty(t: Trial<'_>) {
+scripts! {
+    a_paused_crawl_hands_out_nothing: "
+        add a; set paused = paused; is paused; none; due none; add b; set running; is running; next 10 1 = 2
+    ";
+    a_cancelled_crawl_stays_so_until_it_is_set_running: "
+        add a; pass 1s; set cancelled; is cancelled; ended now; none; set paused = cancelled; set running; is running; take a
+    ";
+    urls_in_flight_are_settled_in_a_paused_or_cancelled_crawl: "
+        crawl one; crawl two
+        add a b c; next 2 1 -> p q; set paused; extend p q = yes yes; done p; retry q 20s; counts 2 0 1 0; is paused
+        set cancelled; add two:a two:b two:c; next 2 1 -> p q; set two: cancelled; extend p q = yes yes; done p
+        retry q 20s; counts two: 2 0 1 0; is two: cancelled
+    ";
+    a_crawl_is_finished_when_nothing_waits_or_flies: "
+        add a b c; next 3 1 -> p q r; done p; is running; reject r; is running; retry q 20s; is running; pass 20s
+        next 10 1 -> q; is running; pass 1s; done q fetched=no; is finished; ended now; due none
+    ";
+    a_link_added_before_its_parent_is_settled_keeps_it_running: "
+        add a; take a; add a/1; done a; is running; take a/1; add a/2; done a/1; is running
+        take a/2; add a/3; done a/2; is running; take a/3; done a/3; is finished
+    ";
+    a_finished_crawl_stays_finished: "
+        add a; end_all; is finished; snapshot; pass 1s
+        set paused = finished; unchanged; set running = finished; unchanged; set cancelled = finished; unchanged
+    ";
+    two_crawls_are_kept_apart: "
+        crawl one max 1; crawl two; add a; add two:a; take a two:a; taken a item a; taken two:a item two:a; done a
+        counts 0 0 1 0; counts two: 0 1 0 0; is finished; is two: running
+        retry two:a 20s; set two: paused; is finished
+    ";
+    a_new_url_sets_a_finished_crawl_running: "
+        add a; end_all; is finished; add a = known; is finished; add b; is running; end_all; is finished; counts 0 0 2 0
+    ";
+}
+
+pub(super) async fn a_new_crawl_runs_and_is_empty(t: Fixture<'_>) {
     let id = CrawlId::new("first").expect("an allowed id");
     let new = NewCrawl { id: id.clone(), definition: "all of it".to_owned(), max_pages: Some(7) };
-    let (crawl, is_new) = works(t.store.open_crawl(&new).await, "opening a crawl");
+    let (crawl, is_new) = expect_ok(t.store.open_crawl(&new).await, "opening a crawl");
     let expected = Crawl {
         id: id.clone(),
         definition: "all of it".to_owned(),
@@ -28,7 +64,7 @@ pub(super) async fn opening_again_changes_nothing((mut t, id): Crawling<'_>) {
     let before = t.crawl(&id).await;
     t.pass(SECOND).await;
     let again = NewCrawl { id: id.clone(), definition: "another".to_owned(), max_pages: Some(1) };
-    let (crawl, is_new) = works(t.store.open_crawl(&again).await, "opening a crawl again");
+    let (crawl, is_new) = expect_ok(t.store.open_crawl(&again).await, "opening a crawl again");
     assert!(!is_new, "it was there");
     assert_eq!(crawl, before, "it is answered as it is");
     assert_eq!(t.crawl(&id).await, before, "it stays as it is");
@@ -36,115 +72,29 @@ pub(super) async fn opening_again_changes_nothing((mut t, id): Crawling<'_>) {
 
 pub(super) async fn an_unknown_crawl_is_none((t, _): Crawling<'_>) {
     let unknown = CrawlId::new("Crawl").expect("an allowed id");
-    assert_eq!(works(t.store.crawl(&unknown).await, "reading"), None, "it was never opened");
-    let set = works(t.store.set_state(&unknown, CrawlState::Paused).await, "setting a state");
+    assert_eq!(expect_ok(t.store.crawl(&unknown).await, "reading"), None, "it was never opened");
+    let set = expect_ok(t.store.set_state(&unknown, CrawlState::Paused).await, "setting a state");
     assert_eq!(set, None, "it was never opened");
-    assert_eq!(works(t.store.find("https://a.example/").await, "finding"), [], "no crawl knows the URL");
+    assert_eq!(expect_ok(t.store.find("https://a.example/").await, "finding"), [], "no crawl knows the URL");
 }
 
-pub(super) async fn crawls_are_listed_newest_first_and_page(mut t: Trial<'_>) {
-    assert_eq!(works(t.store.crawls(None, 10).await, "listing"), [], "there is none");
+pub(super) async fn crawls_are_listed_newest_first_and_page(mut t: Fixture<'_>) {
+    assert_eq!(expect_ok(t.store.crawls(None, 10).await, "listing"), [], "there is none");
     let mut ids = Vec::new();
     for name in ["m", "z", "a", "Q", "0"] {
         ids.insert(0, t.start(name, None).await);
         t.pass(SECOND).await;
     }
-    let all = works(t.store.crawls(None, 10).await, "listing");
+    let all = expect_ok(t.store.crawls(None, 10).await, "listing");
     assert_eq!(all.iter().map(|crawl| crawl.id.clone()).collect::<Vec<_>>(), ids, "newest first");
     let mut paged: Vec<Crawl> = Vec::new();
     for expected in [2, 2, 1, 0] {
         let after = paged.last().map(|crawl| crawl.id.clone());
-        let page = works(t.store.crawls(after.as_ref(), 2).await, "listing on");
+        let page = expect_ok(t.store.crawls(after.as_ref(), 2).await, "listing on");
         assert_eq!(page.len(), expected, "two at a time");
         paged.extend(page);
     }
     assert_eq!(paged, all, "page by page the same as at once");
-}
-
-pub(super) async fn a_paused_crawl_hands_out_nothing((t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    let answered = t.set(&id, CrawlState::Paused).await;
-    assert_eq!(answered.state, CrawlState::Paused, "it is answered as it is then");
-    t.is(&id, CrawlState::Paused, "it was paused").await;
-    t.nothing("its crawl is paused").await;
-    assert_eq!(works(t.store.due().await, "asking when"), None, "nothing is due while it is paused");
-    assert_eq!(t.add(&id, &[url("b.example", "")]).await, [Added::New], "URLs can be added meanwhile");
-    t.set(&id, CrawlState::Running).await;
-    t.is(&id, CrawlState::Running, "it was set running").await;
-    assert_eq!(t.next(10, 1).await.len(), 2, "it goes on");
-}
-
-pub(super) async fn a_cancelled_crawl_stays_so_until_it_is_set_running((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    t.pass(SECOND).await;
-    t.set(&id, CrawlState::Cancelled).await;
-    t.is(&id, CrawlState::Cancelled, "it was cancelled").await;
-    assert_eq!(t.crawl(&id).await.ended_at, Some(t.now()), "when it ended");
-    t.nothing("its crawl is cancelled").await;
-    let asked = t.set(&id, CrawlState::Paused).await;
-    assert_eq!(asked.state, CrawlState::Cancelled, "it cannot be paused");
-    t.set(&id, CrawlState::Running).await;
-    t.is(&id, CrawlState::Running, "it was set running again").await;
-    t.take("it goes on").await;
-}
-
-pub(super) async fn urls_in_flight_are_settled_in_a_paused_or_cancelled_crawl(t: Trial<'_>) {
-    for state in [CrawlState::Paused, CrawlState::Cancelled] {
-        let id = t.start(state.as_str(), None).await;
-        t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
-        let [first, second] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
-        t.set(&id, state).await;
-        assert_eq!(t.extend(&[first, second]).await, [true, true], "they are still held");
-        t.settle(first, done()).await;
-        t.settle(second, retry(WHILE)).await;
-        assert_eq!(t.four(&id).await, [2, 0, 1, 0], "both were settled");
-        t.is(&id, state, "something is left to do").await;
-        t.set(&id, CrawlState::Cancelled).await;
-    }
-}
-
-pub(super) async fn a_crawl_is_finished_when_nothing_waits_or_flies((mut t, id): Crawling<'_>) {
-    t.seeds(&id, &["a.example", "b.example", "c.example"]).await;
-    let [a, b, c] = &t.next(3, 1).await[..] else { panic!("three can be taken") };
-    t.settle(a, done()).await;
-    t.is(&id, CrawlState::Running, "two are in flight").await;
-    t.settle(c, dead()).await;
-    t.is(&id, CrawlState::Running, "one is in flight, and one dead").await;
-    t.settle(b, retry(WHILE)).await;
-    t.is(&id, CrawlState::Running, "one waits for its next attempt").await;
-    t.pass(WHILE).await;
-    let b = t.take("its time has come").await;
-    t.is(&id, CrawlState::Running, "one is in flight").await;
-    t.pass(SECOND).await;
-    t.settle(&b, done_with(PageFacts::default())).await;
-    t.is(&id, CrawlState::Finished, "nothing is left").await;
-    assert_eq!(t.crawl(&id).await.ended_at, Some(t.now()), "when it was finished");
-    assert_eq!(works(t.store.due().await, "asking when"), None, "nothing is due");
-}
-
-pub(super) async fn a_link_added_before_its_parent_is_settled_keeps_it_running((t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    for depth in 1..4 {
-        let parent = t.take("one waits").await;
-        t.adds(&id, &[url("a.example", &depth.to_string())]).await;
-        t.settle(&parent, done()).await;
-        t.is(&id, CrawlState::Running, "a link waits").await;
-    }
-    let last = t.take("one waits").await;
-    t.settle(&last, done()).await;
-    t.is(&id, CrawlState::Finished, "nothing is left").await;
-}
-
-pub(super) async fn a_finished_crawl_stays_finished((mut t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    t.end_all(done).await;
-    let finished = t.crawl(&id).await;
-    assert_eq!(finished.state, CrawlState::Finished, "nothing is left");
-    t.pass(SECOND).await;
-    for state in [CrawlState::Paused, CrawlState::Running, CrawlState::Cancelled] {
-        assert_eq!(t.set(&id, state).await, finished, "asked to be {state}");
-    }
-    assert_eq!(t.crawl(&id).await, finished, "whatever is asked");
 }
 
 pub(super) async fn a_crawl_is_not_finished_by_hand((t, id): Crawling<'_>) {
@@ -158,37 +108,24 @@ pub(super) async fn a_crawl_is_not_finished_by_hand((t, id): Crawling<'_>) {
     t.take("it goes on").await;
 }
 
-pub(super) async fn a_new_url_sets_a_finished_crawl_running((t, id): Crawling<'_>) {
-    t.seed(&id, "a.example").await;
-    t.end_all(done).await;
-    t.is(&id, CrawlState::Finished, "nothing is left").await;
-    assert_eq!(t.add(&id, &[url("a.example", "")]).await, [Added::Known], "it is known");
-    t.is(&id, CrawlState::Finished, "nothing new was added").await;
-    t.seed(&id, "b.example").await;
-    t.is(&id, CrawlState::Running, "something waits").await;
-    t.end_all(done).await;
-    t.is(&id, CrawlState::Finished, "nothing is left").await;
-    assert_eq!(t.four(&id).await, [0, 0, 2, 0], "both are done");
-}
-
 pub(super) async fn terms_are_changed_only_from_their_current_revision((t, id): Crawling<'_>) {
     t.seed(&id, "a.example").await;
     let taken = t.take("one waits").await;
     let first = t.crawl(&id).await.revision;
     assert_eq!(taken.revision, first, "the first terms are in force");
     let terms = NewTerms { replaces: first, definition: "wider".to_owned(), max_pages: Some(9) };
-    let changed = works(t.store.set_terms(&id, &terms).await, "changing the terms");
+    let changed = expect_ok(t.store.set_terms(&id, &terms).await, "changing the terms");
     let changed = changed.unwrap_or_else(|| panic!("the first terms are in force"));
     let now = (changed.definition.as_str(), changed.max_pages);
     assert_eq!(now, ("wider", Some(9)), "the new terms");
     assert!(changed.revision > first, "a change has a greater revision");
     assert_eq!(t.crawl(&id).await, changed, "as they are read");
     let late = NewTerms { definition: "late".to_owned(), ..terms };
-    let refused = works(t.store.set_terms(&id, &late).await, "changing the terms");
+    let refused = expect_ok(t.store.set_terms(&id, &late).await, "changing the terms");
     assert_eq!(refused, None, "the terms were changed meanwhile");
     assert_eq!(t.crawl(&id).await, changed, "they stay as they are");
     let unknown = CrawlId::new("unknown").expect("an allowed name");
-    let none = works(t.store.set_terms(&unknown, &late).await, "changing the terms");
+    let none = expect_ok(t.store.set_terms(&unknown, &late).await, "changing the terms");
     assert_eq!(none, None, "there is no such crawl");
     t.settle(&taken, retry(Duration::ZERO)).await;
     assert_eq!(t.take("it failed").await.revision, changed.revision, "the new terms are in force");
@@ -198,11 +135,11 @@ pub(super) async fn a_crawl_gets_another_name_if_it_is_free((t, old): Crawling<'
     let taken = t.start("taken", None).await;
     let new = CrawlId::new("new").expect("an allowed name");
     t.seed(&old, "a.example").await;
-    let rename = async |from, to| works(t.store.rename_crawl(from, to).await, "renaming");
+    let rename = async |from, to| expect_ok(t.store.rename_crawl(from, to).await, "renaming");
     assert!(!rename(&old, &taken).await, "another crawl has this name");
     assert!(rename(&old, &new).await, "the name is free");
     assert!(!rename(&old, &new).await, "there is no such crawl any more");
-    assert_eq!(works(t.store.crawl(&old).await, "reading"), None, "the old name is gone");
+    assert_eq!(expect_ok(t.store.crawl(&old).await, "reading"), None, "the old name is gone");
     t.seed(&new, "b.example").await;
     assert_eq!(t.four(&new).await, [2, 0, 0, 0], "it has kept its URL, and takes more");
     assert!(t.next(10, 1).await.iter().all(|taken| taken.crawl == new), "under its new name");
@@ -220,15 +157,20 @@ pub(super) async fn a_deleted_crawl_leaves_nothing_behind((mut t, id): Crawling<
         t.settle(taken, if taken.host == "a.example" { dead() } else { done_with(facts) }).await;
     }
     let revision = t.crawl(&id).await.revision;
-    assert!(works(t.store.delete_crawl(&id).await, "deleting"), "it was there");
-    assert!(!works(t.store.delete_crawl(&id).await, "deleting"), "it is gone");
-    assert_eq!(works(t.store.crawl(&id).await, "reading"), None, "it is gone");
-    let left: Vec<_> = works(t.store.crawls(None, 10).await, "listing").into_iter().map(|c| c.id).collect();
+    assert!(expect_ok(t.store.delete_crawl(&id).await, "deleting"), "it was there");
+    assert!(!expect_ok(t.store.delete_crawl(&id).await, "deleting"), "it is gone");
+    assert_eq!(expect_ok(t.store.crawl(&id).await, "reading"), None, "it is gone");
+    let left: Vec<_> =
+        expect_ok(t.store.crawls(None, 10).await, "listing").into_iter().map(|c| c.id).collect();
     assert_eq!(left, from_ref(&other), "only the other is listed");
     assert_eq!(t.dead(None, 10).await, [], "its dead are gone");
-    assert_eq!(works(t.store.links("https://b.example/").await, "reading links"), None, "its links are gone");
+    assert_eq!(
+        expect_ok(t.store.links("https://b.example/").await, "reading links"),
+        None,
+        "its links are gone"
+    );
     for host in ["a.example", "b.example", "c.example"] {
-        let found = works(t.store.find(&format!("https://{host}/")).await, "finding");
+        let found = expect_ok(t.store.find(&format!("https://{host}/")).await, "finding");
         assert!(found.iter().all(|entry| entry.crawl == other), "only the other crawl knows it: {found:?}");
     }
     t.pass(SECOND).await;
@@ -265,7 +207,7 @@ pub(super) async fn the_urls_of_a_crawl_are_listed_by_outcome((t, id): Crawling<
         let filter = EntryFilter { state, outcome: outcome.map(str::to_owned) };
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = works(t.store.entries(&id, &filter, after, 2).await, "listing URLs");
+            let page = expect_ok(t.store.entries(&id, &filter, after, 2).await, "listing URLs");
             assert!(page.entries.len() <= 2, "two at a time");
             all.extend(page.entries.into_iter().map(|entry| entry.host));
             after = page.next;
@@ -279,30 +221,6 @@ pub(super) async fn the_urls_of_a_crawl_are_listed_by_outcome((t, id): Crawling<
     assert_eq!(listed(Some(EntryState::Dead), None).await, ["c.example"], "by state");
     assert_eq!(listed(Some(EntryState::Waiting), None).await, ["e.example"], "by state");
     let unknown = CrawlId::new("unknown").expect("an allowed name");
-    let none = works(t.store.entries(&unknown, &EntryFilter::default(), None, 5).await, "listing URLs");
+    let none = expect_ok(t.store.entries(&unknown, &EntryFilter::default(), None, 5).await, "listing URLs");
     assert!(none.entries.is_empty() && none.next.is_none(), "there is no such crawl");
-}
-
-pub(super) async fn two_crawls_are_kept_apart(mut t: Trial<'_>) {
-    let one = t.start("one", Some(1)).await;
-    t.pass(SECOND).await;
-    let two = t.start("two", None).await;
-    let (first, second) = (t.seed(&one, "a.example").await, t.seed(&two, "a.example").await);
-    let taken = t.next(10, 1).await;
-    let whose = |id: &CrawlId| taken.iter().find(|taken| taken.crawl == *id);
-    let (Some(of_one), Some(of_two)) = (whose(&one), whose(&two)) else {
-        panic!("each crawl hands out its own: {taken:?}")
-    };
-    assert_eq!((&of_one.item, &of_two.item), (&first.item, &second.item), "each has its own item");
-    t.settle(of_one, done()).await;
-    assert_eq!(t.four(&one).await, [0, 0, 1, 0], "the one is done");
-    assert_eq!(t.four(&two).await, [0, 1, 0, 0], "the other is in flight");
-    t.is(&one, CrawlState::Finished, "nothing is left of it").await;
-    t.is(&two, CrawlState::Running, "something is in flight").await;
-    t.settle(of_two, retry(WHILE)).await;
-    t.set(&two, CrawlState::Paused).await;
-    t.is(&one, CrawlState::Finished, "the other was paused").await;
-    let found = works(t.store.find("https://a.example/").await, "finding");
-    let crawls: Vec<&CrawlId> = found.iter().map(|entry| &entry.crawl).collect();
-    assert_eq!(crawls, [&two, &one], "both know the URL, the newest first");
 }

@@ -1,10 +1,10 @@
-//! Cases: many workers at once.
+//! Cases: concurrent workers.
 
-use super::trial::*;
+use super::fixture::*;
 
 const WORKERS: usize = 6;
-/// How often a worker looks for work before its case gives up on it.
-const LOOKS: usize = 5000;
+/// Polls of a worker after which its case fails.
+const MAX_POLLS: usize = 5000;
 
 pub(super) async fn racing_workers_share_without_overlap((mut t, id): Crawling<'_>) {
     const HOSTS: usize = 12;
@@ -15,7 +15,7 @@ pub(super) async fn racing_workers_share_without_overlap((mut t, id): Crawling<'
     let taken = t.race(WORKERS, |_, frontier| async move {
         let mut taken = Vec::new();
         for _ in 0..6 {
-            taken.extend(works(frontier.next(3, 2).await, "taking in a race"));
+            taken.extend(expect_ok(frontier.next(3, 2).await, "taking in a race"));
         }
         taken
     });
@@ -33,29 +33,30 @@ pub(super) async fn racing_workers_share_without_overlap((mut t, id): Crawling<'
     assert_eq!(t.four(&id).await, [120 - 24, 24, 0, 0], "counted right");
 }
 
-/// What the workers of a crawl have seen, together.
+/// Observations of all workers of a crawl.
 #[derive(Default)]
-struct Diary {
+struct CrawlLog {
     in_flight: HashMap<String, u32>,
     done: HashMap<String, u32>,
     settled: u64,
 }
 
-/// Crawls a tree, as a worker does: each page has two links, below a certain depth, and fails at first now and then.
-async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, diary: Arc<Mutex<Diary>>) {
-    let diary = || diary.lock().expect("no worker panicked");
-    for _ in 0..LOOKS {
-        let taken = works(frontier.next(3, 1).await, "taking");
+/// A worker that crawls a binary tree of pages, some of which fail at first.
+async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, log: Arc<Mutex<CrawlLog>>) {
+    let log = || log.lock().expect("no worker panicked");
+    for _ in 0..MAX_POLLS {
+        let taken = expect_ok(frontier.next(3, 1).await, "taking");
         if taken.is_empty() {
-            let crawl = works(frontier.crawl(&id).await, "reading the crawl").expect("the crawl is known");
+            let crawl =
+                expect_ok(frontier.crawl(&id).await, "reading the crawl").expect("the crawl is known");
             if crawl.state == CrawlState::Finished {
                 return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         for taken in taken {
-            *diary().in_flight.entry(taken.url.clone()).or_default() += 1;
-            assert_eq!(diary().in_flight[&taken.url], 1, "{} is in flight once", taken.url);
+            *log().in_flight.entry(taken.url.clone()).or_default() += 1;
+            assert_eq!(log().in_flight[&taken.url], 1, "{} is in flight once", taken.url);
             let path = taken.url.rsplit('/').next().unwrap_or_default().to_owned();
             let links: Vec<NewUrl> = ["0", "1"]
                 .iter()
@@ -66,33 +67,33 @@ async fn crawl_tree(frontier: Arc<dyn Frontier>, id: CrawlId, diary: Arc<Mutex<D
                     NewUrl { depth: taken.depth + 1, ..url(&host, &path) }
                 })
                 .collect();
-            works(frontier.add(&id, &links).await, "adding links");
+            expect_ok(frontier.add(&id, &links).await, "adding links");
             let ending = match (path.len() + path.matches('1').count()) % 4 {
                 0 if taken.attempt == 1 => fails("timed out"),
-                1 if taken.attempt == 1 && diary().settled.is_multiple_of(2) => {
+                1 if taken.attempt == 1 && log().settled.is_multiple_of(2) => {
                     Ending::Defer { until: taken.lease_until - frontier.policy().lease }
                 }
                 _ => done(),
             };
-            diary().in_flight.remove(&taken.url);
-            let settled = works(frontier.settle(&[(taken.receipt, ending)]).await, "settling");
-            let mut diary = diary();
-            diary.settled += 1;
+            log().in_flight.remove(&taken.url);
+            let settled = expect_ok(frontier.settle(&[(taken.receipt, ending)]).await, "settling");
+            let mut log = log();
+            log.settled += 1;
             match settled[..] {
-                [Some(SettledAs::Done)] => *diary.done.entry(taken.url).or_default() += 1,
+                [Some(SettledAs::Done)] => *log.done.entry(taken.url).or_default() += 1,
                 [Some(SettledAs::Retrying { .. } | SettledAs::Deferred)] => {}
                 ref other => panic!("{} is held, and was settled as {other:?}", taken.url),
             }
         }
     }
-    panic!("the crawl must come to its end within {LOOKS} looks");
+    panic!("the crawl must come to its end within {MAX_POLLS} polls");
 }
 
 pub(super) async fn a_crawl_by_many_ends_with_everything_done_once((mut t, id): Crawling<'_>) {
     t.adds(&id, &[url("1.example", "r")]).await;
-    let diary = Arc::new(Mutex::new(Diary::default()));
-    t.race(WORKERS, |_, frontier| crawl_tree(frontier, id.clone(), diary.clone())).await;
-    let done = std::mem::take(&mut diary.lock().expect("no worker panicked").done);
+    let log = Arc::new(Mutex::new(CrawlLog::default()));
+    t.race(WORKERS, |_, frontier| crawl_tree(frontier, id.clone(), log.clone())).await;
+    let done = std::mem::take(&mut log.lock().expect("no worker panicked").done);
     // A tree of depth 6 has 127 pages.
     assert_eq!(done.len(), 127, "every page is done");
     assert!(done.values().all(|times| *times == 1), "and once: {done:?}");

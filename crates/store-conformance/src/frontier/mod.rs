@@ -1,27 +1,28 @@
-//! The suite of the frontier. Time stands still unless the harness moves it, so that every time is exact.
+//! Suite of the frontier. The clock is manual, so that every time is exact. Most cases are scripts, see `script.rs`.
 
 mod adding;
 mod again;
 mod batches;
 mod crawls;
 mod dead;
+mod fixture;
 mod leases;
 mod limit;
 mod load;
+mod model;
 mod schedule;
+mod script;
 mod settling;
 mod shared;
 mod suspects;
 mod taking;
-mod trial;
-mod witness;
 
-pub(crate) use trial::USUAL;
+pub(crate) use fixture::POLICY;
 
 use crawlway_store::Frontier;
 
-pub(crate) type Fresh<'h> = crate::trial::Fresh<'h, dyn Frontier>;
-pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn Frontier>;
+pub(crate) type Fresh<'h> = crate::fixture::Fresh<'h, dyn Frontier>;
+pub(crate) type Fixture<'h> = crate::fixture::Fixture<'h, dyn Frontier>;
 
 suite! { ($) frontier for dyn Frontier:
     crawls {

@@ -1,11 +1,11 @@
-//! Cases: random schedules beside a model.
+//! Case: random schedules against a model.
 
-use super::trial::*;
-use super::witness::Witness;
+use super::fixture::*;
+use super::model::Model;
 
 const STEPS: u64 = 250;
 
-pub(super) async fn any_schedule_agrees_with_the_model(mut t: Trial<'_>) {
+pub(super) async fn any_schedule_agrees_with_the_model(mut t: Fixture<'_>) {
     for seed in 0..6 {
         let id = t.start(&format!("seed-{seed}"), None).await;
         pass_day(&mut t, &id, seed).await;
@@ -14,11 +14,11 @@ pub(super) async fn any_schedule_agrees_with_the_model(mut t: Trial<'_>) {
     }
 }
 
-async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
+async fn pass_day(t: &mut Fixture<'_>, id: &CrawlId, seed: u64) {
     let dice = Jitter::seeded(seed);
     let roll = |sides: u64| dice.number() % sides;
     let pick = |list: usize| usize::try_from(roll(list.max(1) as u64)).unwrap_or(0);
-    let mut model = Witness::default();
+    let mut model = Model::default();
     let mut receipts: Vec<Taken> = Vec::new();
     // Enough to keep the crawl running for a while.
     for number in 0..20 {
@@ -72,8 +72,7 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
             }
             _ => {
                 let far = [MOMENT, SECOND, SECOND * 3, LEASE / 2, LEASE - SECOND * 2][pick(5)];
-                // Whether a lease is lost at its end or when it is found out is the backend's business: here
-                // it is found out at once.
+                // A backend may expire a lease at its end or when it is next noticed; here it is noticed at once.
                 let ends = model.lease_ends(now, far);
                 t.pass(far + if ends { MOMENT } else { Duration::ZERO }).await;
                 if ends {
@@ -88,7 +87,7 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
             t.is(id, CrawlState::Running, "something is left to do").await;
         }
         if waiting > 0 && in_flight == 0 {
-            let (told, due, now) = (works(t.store.due().await, "asking when"), model.due(), t.now());
+            let (told, due, now) = (expect_ok(t.store.due().await, "asking when"), model.due(), t.now());
             assert_eq!(told.map(|at| at.max(now)), due.map(|at| at.max(now)), "{what}: the next due time");
         }
         let mut listed: Vec<String> = t.dead(Some(id), 3).await.into_iter().map(|dead| dead.item).collect();
@@ -104,8 +103,8 @@ async fn pass_day(t: &mut Trial<'_>, id: &CrawlId, seed: u64) {
 }
 
 async fn take(
-    t: &mut Trial<'_>,
-    model: &mut Witness,
+    t: &mut Fixture<'_>,
+    model: &mut Model,
     receipts: &mut Vec<Taken>,
     (max, per_host): (usize, u32),
 ) {

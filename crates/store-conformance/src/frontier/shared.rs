@@ -1,6 +1,15 @@
-//! Cases: all handles see the same, and so does the next process.
+//! Cases: handles share their state, and it survives a reopening.
 
-use super::trial::*;
+use super::fixture::*;
+use super::script::scripts;
+
+scripts! {
+    leases_survive_a_reopening: "
+        add a; pass 1ms; add b; pass 1ms; add c; pass 1ms; next 2 1 -> p q; restart; next 10 1 -> r; done p
+        pass 59s; done r; pass 1s+1ms; next 10 1 -> s; taken s item q losses 1
+        restart; back = 1; next 10 1 -> s; taken s losses 2
+    ";
+}
 
 pub(super) async fn handles_share_their_state((mut t, id): Crawling<'_>) {
     let (here, there) = (t.store.clone(), t.another_handle().await);
@@ -60,23 +69,4 @@ pub(super) async fn everything_survives_a_reopening((mut t, id): Crawling<'_>) {
     let taken = t.next(10, 1).await;
     let again = taken.iter().find(|taken| taken.host == "done.example");
     assert_eq!(again.map(|taken| &taken.validators), Some(&validators), "its validators");
-}
-
-pub(super) async fn leases_survive_a_reopening((mut t, id): Crawling<'_>) {
-    for host in ["a.example", "b.example", "c.example"] {
-        t.seed(&id, host).await;
-        t.pass(MOMENT).await;
-    }
-    let [first, second] = &t.next(2, 1).await[..] else { panic!("two can be taken") };
-    t = t.reopened().await;
-    let third = t.take("two are in flight").await;
-    t.settle(first, done()).await;
-    t.pass(LEASE - SECOND).await;
-    t.settle(&third, done()).await;
-    t.pass(SECOND + MOMENT).await;
-    let again = t.take("its worker has died").await;
-    assert_eq!((&again.item, again.losses), (&second.item, 1), "it comes back");
-    t = t.reopened().await;
-    assert_eq!(t.take_back().await, 1, "who is alone need not wait");
-    assert_eq!(t.take("it was taken back").await.losses, 2, "that makes suspect, too");
 }

@@ -1,22 +1,56 @@
-//! Cases: what is handed out next, and how much of it.
+//! Cases: which URLs are handed out next, and how many.
 
-use super::trial::*;
+use super::fixture::*;
+use super::script::scripts;
+
+scripts! {
+    no_more_than_asked_for: "
+        add a b c d e f g; next 0 1 = 0; next 1 1 = 1; next 4 1 = 4; next 4 1 = 2; next 4 1 = 0
+    ";
+    the_host_that_has_waited_longest_comes_first: "
+        add m; pass 1s; add a; pass 1s; add z; pass 1s; add b; pass 1s
+        add z/0 z/1 z/2 z/3 z/4                     # more URLs make no host wait longer
+        next 1 1 = m; next 1 1 = a; next 1 1 = z; next 1 1 = b
+    ";
+    a_host_that_was_served_queues_up_again: "
+        add a/0 a/1 a/2; pass 1s; add b/0 b/1 b/2; pass 1s; add c/0 c/1 c/2; pass 1s
+        next 1 1 = a/0; pass 1s; done a/0; pass 1s; next 1 1 = b/0; pass 1s; done b/0; pass 1s
+        next 1 1 = c/0; pass 1s; done c/0; pass 1s; next 1 1 = a/1; pass 1s; done a/1; pass 1s
+        next 1 1 = b/1; pass 1s; done b/1; pass 1s; next 1 1 = c/1; pass 1s; done c/1; pass 1s
+        next 1 1 = a/2; pass 1s; done a/2; pass 1s; next 1 1 = b/2; pass 1s; done b/2; pass 1s; next 1 1 = c/2
+    ";
+    urls_of_a_host_come_in_the_order_they_became_due: "
+        add a/5 a/1 a/4; pass 1s; add a/0 a/9; take a/5; retry a/5 20s; pass 1ms
+        take a/1; done a/1; pass 1ms; take a/4; done a/4; pass 1ms; take a/0; done a/0; pass 1ms
+        take a/9; done a/9; pass 20s; take a/5
+    ";
+    no_more_of_a_host_than_allowed_in_flight: "
+        add a/0 a/1 a/2 a/3 a/4 a/5 a/6 a/7; next 10 2 = a/0 a/1; next 10 2 = 0; next 10 1 = 0; next 10 5 = a/2 a/3 a/4
+        done a/0; pass 1ms; done a/1; pass 1ms; done a/2; pass 1ms; next 10 3 = 1
+    ";
+    a_host_is_counted_per_crawl: "
+        crawl one; crawl two; add a/1 a/2; add two:a/1 two:a/2; take a/1 two:a/1; next 10 1 = 0
+    ";
+    a_resting_host_is_left_alone: "
+        add a/1 a/2 a/3 a/4
+        take a/1; done a/1 rest=20s; none; pass 20s-1ms; none; add a/5; none; pass 1ms
+        take a/2; reject a/2 rest=20s; none; pass 20s-1ms; none; add a/6; none; pass 1ms
+        take a/3; retry a/3 0s rest=20s; none; pass 20s-1ms; none; add a/7; none; pass 1ms; next 10 1 = 1
+    ";
+    a_longer_rest_is_not_cut_short: "
+        add a/1 a/2 a/3; next 2 2 -> p q; done p rest=20s; done q; none; pass 20s; next 10 1 = 1
+    ";
+    the_next_due_time_is_told: "
+        due none; add a; due now; take a; retry a 20s; due 20s
+        add b; take b; defer b 1s; due 1s; pass 1s; take b; add b/more; done b rest=1s; due 1s   # its host rests
+        pass 60s; due now; next 10 1 = 2
+    ";
+}
 
 /// Fetched, and its host is left alone for this long.
 fn rests(rest: Duration) -> Ending {
     let facts = PageFacts { fetched: true, ..PageFacts::default() };
     Ending::Done { outcome: "published".to_owned(), facts, rest }
-}
-
-pub(super) async fn no_more_than_asked_for((t, id): Crawling<'_>) {
-    for number in 0..7 {
-        t.seed(&id, &format!("{number}.example")).await;
-    }
-    let mut taken = Vec::new();
-    for max in [0, 1, 4, 4, 4] {
-        taken.push(t.next(max, 1).await.len());
-    }
-    assert_eq!(taken, [0, 1, 4, 2, 0], "so many at a time");
 }
 
 pub(super) async fn no_url_is_handed_out_twice((mut t, id): Crawling<'_>) {
@@ -35,82 +69,6 @@ pub(super) async fn no_url_is_handed_out_twice((mut t, id): Crawling<'_>) {
         t.pass(MOMENT).await;
     }
     assert_eq!(seen.len(), 60, "everything was handed out");
-}
-
-pub(super) async fn the_host_that_has_waited_longest_comes_first((mut t, id): Crawling<'_>) {
-    let hosts = ["m.example", "a.example", "z.example", "b.example"];
-    for host in hosts {
-        t.seed(&id, host).await;
-        t.pass(SECOND).await;
-    }
-    // More URLs make no host wait longer.
-    t.adds(&id, &(0..9).map(|number| url("z.example", &number.to_string())).collect::<Vec<_>>()).await;
-    let mut order = Vec::new();
-    for _ in hosts {
-        order.extend(t.next(1, 1).await.into_iter().map(|taken| taken.host));
-    }
-    assert_eq!(order, hosts, "in the order in which they began to wait");
-}
-
-pub(super) async fn a_host_that_was_served_queues_up_again((mut t, id): Crawling<'_>) {
-    let hosts = ["a.example", "b.example", "c.example"];
-    for host in hosts {
-        t.adds(&id, &(0..3).map(|number| url(host, &number.to_string())).collect::<Vec<_>>()).await;
-        t.pass(SECOND).await;
-    }
-    let mut order = Vec::new();
-    for _ in 0..9 {
-        let taken = &t.next(1, 1).await[0];
-        order.push(taken.host.clone());
-        t.pass(SECOND).await;
-        t.settle(taken, done()).await;
-        t.pass(SECOND).await;
-    }
-    let rounds: Vec<&str> = hosts.into_iter().cycle().take(9).collect();
-    assert_eq!(order, rounds, "one after the other, since who was just served has waited least");
-}
-
-pub(super) async fn urls_of_a_host_come_in_the_order_they_became_due((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["5", "1", "4"].map(|path| url("a.example", path))).await;
-    t.pass(SECOND).await;
-    t.adds(&id, &["0", "9"].map(|path| url("a.example", path))).await;
-    let mut order = Vec::new();
-    for step in 0..6 {
-        let taken = t.take("the host has more").await;
-        order.push(taken.url.trim_start_matches("https://a.example/").to_owned());
-        // The first is due again at the very end.
-        t.settle(&taken, if step == 0 { retry(WHILE) } else { done() }).await;
-        t.pass(if step == 4 { WHILE } else { MOMENT }).await;
-    }
-    assert_eq!(order, ["5", "1", "4", "0", "9", "5"], "first due, first out");
-}
-
-pub(super) async fn no_more_of_a_host_than_allowed_in_flight((mut t, id): Crawling<'_>) {
-    t.adds(&id, &(0..8).map(|number| url("a.example", &number.to_string())).collect::<Vec<_>>()).await;
-    let mut held = t.next(10, 2).await;
-    assert_eq!(held.len(), 2, "two at once");
-    assert_eq!(t.next(10, 2).await.len(), 0, "two are in flight");
-    assert_eq!(t.next(10, 1).await.len(), 0, "more than one are in flight");
-    held.extend(t.next(10, 5).await);
-    assert_eq!(held.len(), 5, "three more make five");
-    for _ in 0..3 {
-        let taken = held.remove(0);
-        t.settle(&taken, done()).await;
-        t.pass(MOMENT).await;
-    }
-    held.extend(t.next(10, 3).await);
-    assert_eq!(held.len(), 3, "one more makes three");
-}
-
-pub(super) async fn a_host_is_counted_per_crawl(t: Trial<'_>) {
-    for name in ["one", "two"] {
-        let id = t.start(name, None).await;
-        t.paths(&id, &["1", "2"]).await;
-    }
-    let taken = t.next(10, 1).await;
-    assert_eq!(taken.len(), 2, "one of each crawl: {taken:?}");
-    assert_ne!(taken[0].crawl, taken[1].crawl, "one of each crawl");
-    assert_eq!(t.next(10, 1).await.len(), 0, "each has one in flight");
 }
 
 pub(super) async fn a_slow_host_starves_no_other_host((mut t, id): Crawling<'_>) {
@@ -139,62 +97,4 @@ pub(super) async fn a_slow_host_starves_no_other_host((mut t, id): Crawling<'_>)
             t.settle(taken, rests(SECOND)).await;
         }
     }
-}
-
-pub(super) async fn a_resting_host_is_left_alone((mut t, id): Crawling<'_>) {
-    t.adds(&id, &["1", "2", "3", "4"].map(|path| url("a.example", path))).await;
-    let dead = Ending::Dead { reason: "gone".to_owned(), rest: WHILE };
-    let retry = Ending::Retry { after: Duration::ZERO, error: "timed out".to_owned(), rest: WHILE };
-    for ending in [rests(WHILE), dead, retry] {
-        let taken = t.take("its host has rested").await;
-        t.settle(&taken, ending).await;
-        t.nothing("its host rests").await;
-        t.pass(WHILE - MOMENT).await;
-        t.nothing("its host rests a moment longer").await;
-        t.adds(&id, &[url("a.example", &format!("new after {}", taken.url))]).await;
-        t.nothing("what is new has to wait too").await;
-        t.pass(MOMENT).await;
-    }
-    t.take("its host has rested").await;
-}
-
-pub(super) async fn a_longer_rest_is_not_cut_short((mut t, id): Crawling<'_>) {
-    t.paths(&id, &["1", "2", "3"]).await;
-    let [first, second] = &t.next(2, 2).await[..] else { panic!("two can be taken") };
-    t.settle(first, rests(WHILE)).await;
-    t.settle(second, done()).await;
-    t.nothing("the first one has asked for a rest").await;
-    t.pass(WHILE).await;
-    t.take("its host has rested").await;
-}
-
-pub(super) async fn the_next_due_time_is_told((mut t, id): Crawling<'_>) {
-    let due = |t: &Trial<'_>| {
-        let frontier = t.store.clone();
-        async move { works(frontier.due().await, "asking when the next is due") }
-    };
-    assert_eq!(due(&t).await, None, "nothing waits");
-    t.seed(&id, "a.example").await;
-    let told = due(&t).await;
-    assert!(told.is_some_and(|at| at <= t.now()), "one is due now, and {told:?} was told");
-    let taken = t.take("one is due").await;
-    let at = t.now() + WHILE;
-    t.settle(&taken, retry(WHILE)).await;
-    assert_eq!(due(&t).await, Some(at), "the retry is the next");
-    t.seed(&id, "b.example").await;
-    let taken = t.take("the other is due").await;
-    let earlier = t.now() + SECOND;
-    t.settle(&taken, Ending::Defer { until: earlier }).await;
-    assert_eq!(due(&t).await, Some(earlier), "the deferral is the next");
-    t.pass(SECOND).await;
-    let taken = t.take("its turn has come").await;
-    t.adds(&id, &[url("b.example", "more")]).await;
-    let rested = t.now() + SECOND;
-    t.settle(&taken, rests(SECOND)).await;
-    assert_eq!(due(&t).await, Some(rested), "its host rests until then");
-    t.pass(LEASE).await;
-    let told = due(&t).await;
-    assert!(told.is_some_and(|at| at <= t.now()), "two are due now, and {told:?} was told");
-    let taken = t.next(10, 1).await;
-    assert_eq!(urls_of(&taken).len(), 2, "both can be taken");
 }

@@ -1,9 +1,9 @@
-//! Cases: a group that blocks us is left alone, longer each time, until it answers again.
+//! Cases: exponential back-off of a group after failures.
 
-use super::trial::*;
+use super::fixture::*;
 
-/// Sends one request, which ends like that, and says how long the group is left alone.
-async fn pause_after(t: &Trial<'_>, g: &Group, outcome: Outcome) -> (Duration, Timestamp) {
+/// Runs a request with this outcome, and returns the back-off.
+async fn pause_after(t: &Fixture<'_>, g: &Group, outcome: Outcome) -> (Duration, Timestamp) {
     let permit = t.goes(g, &ALONE, "nothing keeps it").await;
     let before = t.now();
     t.finish(&permit, outcome).await;
@@ -12,8 +12,8 @@ async fn pause_after(t: &Trial<'_>, g: &Group, outcome: Outcome) -> (Duration, T
     (at.since(before), at)
 }
 
-/// Expects a pause to be that of so many blocks in a row, give or take its jitter.
-fn is_pause(t: &Trial<'_>, pause: Duration, blocks: u32) {
+/// Expects the back-off after this many failures in a row, within its jitter.
+fn is_pause(t: &Fixture<'_>, pause: Duration, blocks: u32) {
     let BackOff { first, most, .. } = t.store.policy().back_off;
     let base = first.saturating_mul(2u32.saturating_pow(blocks - 1)).min(most);
     let (least, most) = (base * 4 / 5, (base * 6 / 5).min(most) + t.slack());
@@ -23,7 +23,7 @@ fn is_pause(t: &Trial<'_>, pause: Duration, blocks: u32) {
     );
 }
 
-pub(super) async fn it_doubles_within_its_jitter_up_to_its_cap(mut t: Trial<'_>) {
+pub(super) async fn it_doubles_within_its_jitter_up_to_its_cap(mut t: Fixture<'_>) {
     for outcome in [BLOCKED, Outcome::Failed] {
         let g = group("doubles");
         for blocks in 1..=10 {
@@ -34,7 +34,7 @@ pub(super) async fn it_doubles_within_its_jitter_up_to_its_cap(mut t: Trial<'_>)
     }
 }
 
-pub(super) async fn jitter_differs(t: Trial<'_>) {
+pub(super) async fn jitter_differs(t: Fixture<'_>) {
     let mut pauses = HashSet::new();
     for _ in 0..20 {
         let (pause, _) = pause_after(&t, &group("jitter"), BLOCKED).await;
@@ -44,7 +44,7 @@ pub(super) async fn jitter_differs(t: Trial<'_>) {
     assert!(pauses.len() > 5, "twenty groups blocked at once must not come back at once: {pauses:?}");
 }
 
-pub(super) async fn a_success_resets_it(mut t: Trial<'_>) {
+pub(super) async fn a_success_resets_it(mut t: Fixture<'_>) {
     let g = group("reset");
     for blocks in 1..=4 {
         let (pause, at) = pause_after(&t, &g, BLOCKED).await;
@@ -63,7 +63,7 @@ pub(super) async fn a_success_resets_it(mut t: Trial<'_>) {
     is_pause(&t, pause, 1);
 }
 
-pub(super) async fn a_neutral_outcome_changes_nothing(mut t: Trial<'_>) {
+pub(super) async fn a_neutral_outcome_changes_nothing(mut t: Fixture<'_>) {
     let g = group("neutral");
     let end = t.now();
     t.sends(&g, &ALONE, Outcome::Neutral).await;
@@ -85,7 +85,8 @@ fn asks_for(seconds: u64) -> Outcome {
 }
 
 pub(super) async fn retry_after_is_respected_up_to_its_cap(h: Fresh<'_>) {
-    let t = Trial::with(h, Policy { longest_retry_after: Duration::from_secs(1800), ..usual() }).await;
+    let t =
+        Fixture::with(h, Policy { longest_retry_after: Duration::from_secs(1800), ..default_policy() }).await;
     for (asked, given) in [(120, 120), (1800, 1800), (1801, 1800), (u64::MAX, 1800)] {
         let (pause, _) = pause_after(&t, &group("asked"), asks_for(asked)).await;
         let given = Duration::from_secs(given);
@@ -96,7 +97,7 @@ pub(super) async fn retry_after_is_respected_up_to_its_cap(h: Fresh<'_>) {
     }
 }
 
-pub(super) async fn the_later_of_both_counts(mut t: Trial<'_>) {
+pub(super) async fn the_later_of_both_counts(mut t: Fixture<'_>) {
     let g = group("later");
     for blocks in 1..=3 {
         let (pause, at) = pause_after(&t, &g, asks_for(1)).await;
@@ -105,7 +106,7 @@ pub(super) async fn the_later_of_both_counts(mut t: Trial<'_>) {
     }
 }
 
-pub(super) async fn the_blocks_of_one_burst_count_once(mut t: Trial<'_>) {
+pub(super) async fn the_blocks_of_one_burst_count_once(mut t: Fixture<'_>) {
     let g = group("burst");
     let many = limits(8, Duration::ZERO);
     let mut burst = Vec::new();
@@ -121,7 +122,7 @@ pub(super) async fn the_blocks_of_one_burst_count_once(mut t: Trial<'_>) {
     let (at, why) = t.waits_with(&g, next, &many, "the group has just blocked us").await;
     assert_eq!(why, Why::BackOff, "the reason");
     is_pause(&t, at.since(before), 1);
-    // What the last of the burst is told counts all the same.
+    // The `Retry-After` of the last of the burst counts all the same.
     let before = t.now();
     t.finish(&burst[7], asks_for(60)).await;
     let (at, _) = t.waits_with(&g, next, &many, "the group asks for a minute").await;
@@ -134,7 +135,7 @@ pub(super) async fn the_blocks_of_one_burst_count_once(mut t: Trial<'_>) {
     is_pause(&t, at.since(before), 2);
 }
 
-pub(super) async fn a_success_from_before_the_block_says_nothing(mut t: Trial<'_>) {
+pub(super) async fn a_success_from_before_the_block_says_nothing(mut t: Fixture<'_>) {
     let g = group("stale");
     let two = limits(2, Duration::ZERO);
     let slow = t.goes(&g, &two, "two may be in flight").await;
@@ -148,7 +149,7 @@ pub(super) async fn a_success_from_before_the_block_says_nothing(mut t: Trial<'_
     assert_eq!((again, why), (at, Why::BackOff), "the back-off stays as it was");
 }
 
-pub(super) async fn waiting_tickets_move_behind_the_back_off(mut t: Trial<'_>) {
+pub(super) async fn waiting_tickets_move_behind_the_back_off(mut t: Fixture<'_>) {
     let g = group("behind");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let mut line = Vec::new();
@@ -165,7 +166,7 @@ pub(super) async fn waiting_tickets_move_behind_the_back_off(mut t: Trial<'_>) {
     let behind = before + Duration::from_secs(4) + GAP * 5;
     assert!(
         newcomer >= behind,
-        "five were there before the newcomer, who is told {newcomer:?}, not {behind:?}"
+        "five tickets are before the new one, which gets {newcomer:?}, not {behind:?}"
     );
     let mut last = None;
     for (ticket, at) in &mut line[1..] {
@@ -177,7 +178,7 @@ pub(super) async fn waiting_tickets_move_behind_the_back_off(mut t: Trial<'_>) {
             *at = moved;
         }
     }
-    // In the order of the line, which a block does not change: who comes after another was told its time before.
+    // In the order of the queue, which a failure does not change.
     for (ticket, _) in &line[1..] {
         let (at, _) = match t.ask(&g, *ticket, &ALONE).await {
             Turn::NotBefore { at, why } => (at, why),

@@ -1,5 +1,5 @@
-//! A gate beside another one, which is the model: asked the same at the same times, both say the same.
-#![allow(clippy::unwrap_used, reason = "a failure of a gate fails the test, wherever it is noticed")]
+//! Comparison of a rate limiter with another one as a model: the same calls at the same times have the same answers.
+#![allow(clippy::unwrap_used, reason = "a failure of a rate limiter fails the test, wherever it is noticed")]
 
 use crawlway_store::{
     Clock, Gate, GateError, Group, Limits, ManualClock, Outcome, Permit, Policy, Ticket, Timestamp, Turn,
@@ -9,54 +9,23 @@ use crawlway_store::{
 use proptest::prelude::*;
 use std::{sync::Arc, time::Duration};
 
-/// What is asked of both.
+/// A call to both, or a change of their clock.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// A turn.
-    Reserve {
-        /// Which of the two groups.
-        group: usize,
-        /// Whose turn.
-        ticket: u128,
-        /// Which of some limits.
-        limits: usize,
-    },
-    /// Gives a place in the line up.
-    Leave {
-        /// Which of the two groups.
-        group: usize,
-        /// Whose place.
-        ticket: u128,
-    },
-    /// Ends what is held.
-    Finish {
-        /// Which of those.
-        held: usize,
-        /// As what.
-        outcome: Outcome,
-    },
-    /// Once more, though it has ended.
-    FinishAgain {
-        /// Which of those that ended.
-        ended: usize,
-        /// As what.
-        outcome: Outcome,
-    },
-    /// Holds on.
-    Extend {
-        /// To which of those that are held.
-        held: usize,
-    },
-    /// Time passes.
-    Pass {
-        /// How much.
-        millis: u64,
-    },
-    /// The clock is set back.
-    SetBack {
-        /// How far.
-        millis: u64,
-    },
+    /// Reserves: number of the group, ticket, number of the limits.
+    Reserve(usize, u128, usize),
+    /// Leaves the queue: number of the group, ticket.
+    Leave(usize, u128),
+    /// Finishes a held permit: its number, the outcome.
+    Finish(usize, Outcome),
+    /// Finishes a permit a second time: its number, the outcome.
+    FinishAgain(usize, Outcome),
+    /// Extends a held permit.
+    Extend(usize),
+    /// Advances the clock by milliseconds.
+    Pass(u64),
+    /// Sets the clock back by milliseconds.
+    SetBack(u64),
 }
 
 fn kinds() -> [Limits; 4] {
@@ -74,24 +43,24 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-/// What may be asked, one after the other.
+/// Random steps.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step(), 1..120)
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        10 => (0..2usize, 0..8u128, 0..4usize).prop_map(|(group, ticket, limits)| Step::Reserve { group, ticket, limits }),
-        1 => (0..2usize, 0..8u128).prop_map(|(group, ticket)| Step::Leave { group, ticket }),
-        5 => (0..8usize, outcome()).prop_map(|(held, outcome)| Step::Finish { held, outcome }),
-        1 => (0..8usize, outcome()).prop_map(|(ended, outcome)| Step::FinishAgain { ended, outcome }),
-        1 => (0..8usize).prop_map(|held| Step::Extend { held }),
-        6 => prop_oneof![0..50u64, 0..3000u64, 0..70_000u64].prop_map(|millis| Step::Pass { millis }),
-        1 => prop_oneof![0..900u64, 1_100..5_000_000u64].prop_map(|millis| Step::SetBack { millis }),
+        10 => (0..2usize, 0..8u128, 0..4usize).prop_map(|(group, ticket, limits)| Step::Reserve(group, ticket, limits)),
+        1 => (0..2usize, 0..8u128).prop_map(|(group, ticket)| Step::Leave(group, ticket)),
+        5 => (0..8usize, outcome()).prop_map(|(held, outcome)| Step::Finish(held, outcome)),
+        1 => (0..8usize, outcome()).prop_map(|(ended, outcome)| Step::FinishAgain(ended, outcome)),
+        1 => (0..8usize).prop_map(Step::Extend),
+        6 => prop_oneof![0..50u64, 0..3000u64, 0..70_000u64].prop_map(Step::Pass),
+        1 => prop_oneof![0..900u64, 1_100..5_000_000u64].prop_map(Step::SetBack),
     ]
 }
 
-/// What both gates have to be opened with: without jitter, and without forgetting, which each does in its own time.
+/// Policy of both: no jitter, and no forgetting of idle groups, which each does at its own times.
 pub fn policy() -> Policy {
     Policy {
         back_off: BackOff { jitter_percent: 0, ..BackOff::default() },
@@ -105,12 +74,12 @@ pub fn policy() -> Policy {
     }
 }
 
-/// Both gates, and what is held of each.
+/// Both rate limiters, and the permits of each.
 pub struct Both {
     clock: Arc<ManualClock>,
     ours: Arc<dyn Gate>,
-    /// One for each group: in one gate, groups that share a shard are also looked at when the other is, so that they
-    /// follow a clock that was set back at another moment, and which ones share a shard differs from run to run.
+    /// One for each group: groups of one shard notice together that the clock was set back, and which groups share a shard
+    /// differs from run to run.
     model: [Arc<dyn Gate>; 2],
     held: Vec<[Permit; 2]>,
     ended: Vec<[Permit; 2]>,
@@ -123,7 +92,7 @@ impl std::fmt::Debug for Both {
     }
 }
 
-/// An answer without what only one of the gates can know.
+/// An answer without the permit's id.
 fn told(turn: &Turn) -> Result<Timestamp, (Timestamp, Why)> {
     match turn {
         Turn::Go(permit) => Ok(permit.until),
@@ -132,16 +101,16 @@ fn told(turn: &Turn) -> Result<Timestamp, (Timestamp, Why)> {
 }
 
 impl Both {
-    /// A gate that is new, its clock, and how a model is opened that goes by the same clock.
+    /// A new rate limiter, its clock, and a function that opens a model with the same clock.
     pub fn new(ours: Arc<dyn Gate>, clock: Arc<ManualClock>, model: impl Fn(Clock) -> Arc<dyn Gate>) -> Self {
-        // Until then it holds every group, since it is new.
+        // A new rate limiter holds every group for its minimum delay.
         clock.advance(MAX_GAP);
         let groups = ["a", "b"].map(|name| Group::new(name).unwrap());
         let model = [0, 1].map(|_| model(Clock::Manual(clock.clone())));
         Self { clock, ours, model, held: vec![], ended: vec![], groups }
     }
 
-    /// Asks both, in this order.
+    /// Runs the steps.
     pub async fn take_all(&mut self, steps: &[Step]) {
         for step in steps {
             self.take(step).await;
@@ -155,7 +124,7 @@ impl Both {
 
     async fn take(&mut self, step: &Step) {
         match step {
-            Step::Reserve { group, ticket, limits } => {
+            Step::Reserve(group, ticket, limits) => {
                 let (group, ticket) = (&self.groups[*group], Ticket::from_u128(*ticket));
                 let limits = &kinds()[*limits];
                 let ours = self.ours.reserve(group, ticket, limits).await.unwrap();
@@ -165,12 +134,12 @@ impl Both {
                     self.held.push([ours, model]);
                 }
             }
-            Step::Leave { group, ticket } => {
+            Step::Leave(group, ticket) => {
                 let (group, ticket) = (&self.groups[*group], Ticket::from_u128(*ticket));
                 self.ours.leave(group, ticket).await.unwrap();
                 self.model_of(group).leave(group, ticket).await.unwrap();
             }
-            Step::Finish { held, outcome } => {
+            Step::Finish(held, outcome) => {
                 if self.held.is_empty() {
                     return;
                 }
@@ -178,20 +147,20 @@ impl Both {
                 self.finish(&permits, *outcome).await;
                 self.ended.push(permits);
             }
-            Step::FinishAgain { ended, outcome } => {
+            Step::FinishAgain(ended, outcome) => {
                 if let Some(permits) = self.ended.get(*ended).cloned() {
                     self.finish(&permits, *outcome).await;
                 }
             }
-            Step::Extend { held } => {
+            Step::Extend(held) => {
                 if let Some([ours, model]) = self.held.get(*held) {
                     let ours = self.ours.extend(std::slice::from_ref(ours)).await;
                     let model = self.model_of(&model.group).extend(std::slice::from_ref(model)).await;
                     assert_eq!(ours, model, "extending at {:?}", self.clock.now());
                 }
             }
-            Step::Pass { millis } => self.clock.advance(Duration::from_millis(*millis)),
-            Step::SetBack { millis } => self.clock.set(self.clock.now() - Duration::from_millis(*millis)),
+            Step::Pass(millis) => self.clock.advance(Duration::from_millis(*millis)),
+            Step::SetBack(millis) => self.clock.set(self.clock.now() - Duration::from_millis(*millis)),
         }
     }
 
@@ -202,16 +171,16 @@ impl Both {
     }
 }
 
-/// So many wait that a late one moves the whole line at once.
+/// A queue so long that a late ticket moves all of it.
 pub fn long_line() -> Vec<Step> {
-    let reserve = |ticket| Step::Reserve { group: 0, ticket, limits: 0 };
+    let reserve = |ticket| Step::Reserve(0, ticket, 0);
     let mut steps: Vec<Step> = (0..150).map(reserve).collect();
     for (millis, ticket) in [(2600, 1), (9000, 2), (300, 3), (0, 149), (0, 77)] {
-        steps.extend([Step::Pass { millis }, reserve(ticket)]);
+        steps.extend([Step::Pass(millis), reserve(ticket)]);
     }
-    steps.push(Step::Finish { held: 0, outcome: Outcome::Blocked { retry_after: None } });
+    steps.push(Step::Finish(0, Outcome::Blocked { retry_after: None }));
     for ticket in 0..150 {
-        steps.extend([Step::Pass { millis: 150 }, reserve(ticket)]);
+        steps.extend([Step::Pass(150), reserve(ticket)]);
     }
     steps
 }

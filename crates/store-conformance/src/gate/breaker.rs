@@ -1,18 +1,18 @@
-//! Cases: a group that keeps failing is given up for a while, and a probe finds out whether it is back.
+//! Cases: the circuit breaker of a group opens, probes and closes.
 
-use super::trial::*;
+use super::fixture::*;
 
 const BREAKER: Breaker =
     Breaker { failures: 3, cool_down: Duration::from_secs(100), most: Duration::from_secs(300) };
 
-/// Three failures open it for much longer than any back-off.
+/// Three failures open the breaker for much longer than any back-off.
 fn policy() -> Policy {
     let back_off = BackOff { most: Duration::from_secs(8), ..BackOff::default() };
-    Policy { breaker: Some(BREAKER), back_off, ..usual() }
+    Policy { breaker: Some(BREAKER), back_off, ..default_policy() }
 }
 
-/// Waits its turn for as long as that takes, and goes.
-async fn go_when_due(t: &mut Trial<'_>, g: &Group) -> Permit {
+/// Waits for a permit.
+async fn go_when_due(t: &mut Fixture<'_>, g: &Group) -> Permit {
     let ticket = ticket();
     for _ in 0..3 {
         match t.ask(g, ticket, &ALONE).await {
@@ -23,8 +23,8 @@ async fn go_when_due(t: &mut Trial<'_>, g: &Group) -> Permit {
     panic!("a ticket that comes at the time told must go in the end");
 }
 
-/// Fails until the breaker is open, and says since when.
-async fn open(t: &mut Trial<'_>, g: &Group) -> Timestamp {
+/// Fails until the breaker is open, and returns the time of the last failure.
+async fn open(t: &mut Fixture<'_>, g: &Group) -> Timestamp {
     let mut since = t.now();
     for _ in 0..BREAKER.failures {
         let permit = go_when_due(t, g).await;
@@ -34,8 +34,8 @@ async fn open(t: &mut Trial<'_>, g: &Group) -> Timestamp {
     since
 }
 
-/// Sees that the breaker is open until about this long after that time, and passes that time.
-async fn open_for(t: &mut Trial<'_>, g: &Group, since: Timestamp, time: Duration) {
+/// Expects the breaker to be open for this time, and lets it pass.
+async fn open_for(t: &mut Fixture<'_>, g: &Group, since: Timestamp, time: Duration) {
     let curious = ticket();
     let until = t.waits_until(g, curious, &ALONE, since + time, Why::Open).await;
     assert_eq!(t.store.leave(g, curious).await, Ok(()), "leaving");
@@ -47,9 +47,9 @@ async fn open_for(t: &mut Trial<'_>, g: &Group, since: Timestamp, time: Duration
     t.pass_until(until).await;
 }
 
-/// A group whose breaker was open, and whose cool-down is over.
-async fn cooled_down(h: Fresh<'_>) -> (Trial<'_>, Group) {
-    let mut t = Trial::with(h, policy()).await;
+/// A group whose breaker is half-open.
+async fn cooled_down(h: Fresh<'_>) -> (Fixture<'_>, Group) {
+    let mut t = Fixture::with(h, policy()).await;
     let g = group("cooled-down");
     let since = open(&mut t, &g).await;
     open_for(&mut t, &g, since, BREAKER.cool_down).await;
@@ -57,7 +57,7 @@ async fn cooled_down(h: Fresh<'_>) -> (Trial<'_>, Group) {
 }
 
 pub(super) async fn it_opens_after_so_many_failures(h: Fresh<'_>) {
-    let mut t = Trial::with(h, policy()).await;
+    let mut t = Fixture::with(h, policy()).await;
     for outcome in [BLOCKED, Outcome::Failed] {
         let g = group("opens");
         let mut since = t.now();
@@ -74,7 +74,7 @@ pub(super) async fn it_opens_after_so_many_failures(h: Fresh<'_>) {
 }
 
 pub(super) async fn a_success_in_between_keeps_it_closed(h: Fresh<'_>) {
-    let mut t = Trial::with(h, policy()).await;
+    let mut t = Fixture::with(h, policy()).await;
     let g = group("closed");
     for round in 0..12 {
         let permit = go_when_due(&mut t, &g).await;
@@ -123,7 +123,7 @@ pub(super) async fn a_good_probe_closes_it(h: Fresh<'_>) {
 }
 
 pub(super) async fn a_bad_probe_opens_it_for_longer(h: Fresh<'_>) {
-    let mut t = Trial::with(h, policy()).await;
+    let mut t = Fixture::with(h, policy()).await;
     let g = group("bad");
     let mut since = open(&mut t, &g).await;
     for seconds in [100, 200, 300, 300] {
@@ -160,7 +160,7 @@ pub(super) async fn a_probe_that_says_nothing_is_replaced(h: Fresh<'_>) {
 }
 
 pub(super) async fn without_one_it_never_opens(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { breaker: None, ..policy() }).await;
+    let mut t = Fixture::with(h, Policy { breaker: None, ..policy() }).await;
     let g = group("without");
     for _ in 0..20 {
         let permit = go_when_due(&mut t, &g).await;

@@ -1,11 +1,11 @@
-//! Cases: a clock that jumps blocks no group for good.
+//! Cases: a clock step blocks no group for good.
 
-use super::trial::*;
+use super::fixture::*;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) async fn a_clock_set_back_makes_no_wait_longer(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { breaker: None, ..usual() }).await;
+    let mut t = Fixture::with(h, Policy { breaker: None, ..default_policy() }).await;
     let [gap, flight, line, blocked] = ["gap", "flight", "line", "blocked"].map(group);
     let two = limits(2, GAP);
     t.sends(&gap, &ALONE, Outcome::Success).await;
@@ -45,7 +45,7 @@ pub(super) async fn a_clock_set_back_makes_no_wait_longer(h: Fresh<'_>) {
 }
 
 pub(super) async fn a_clock_set_back_stops_no_forgetting(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { most_groups: 10, ..usual() }).await;
+    let mut t = Fixture::with(h, Policy { most_groups: 10, ..default_policy() }).await;
     for _ in 0..10 {
         t.sends(&group("old"), &ALONE, Outcome::Success).await;
     }
@@ -60,7 +60,7 @@ pub(super) async fn a_clock_set_back_stops_no_forgetting(h: Fresh<'_>) {
     t.goes(&group("new"), &ALONE, "there is room").await;
 }
 
-pub(super) async fn a_clock_that_jumps_ahead_blocks_no_group(mut t: Trial<'_>) {
+pub(super) async fn a_clock_that_jumps_ahead_blocks_no_group(mut t: Fixture<'_>) {
     let g = group("ahead");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let waiting = ticket();

@@ -1,8 +1,8 @@
-//! Cases: so many in flight and so long a gap, and no sooner.
+//! Cases: concurrency and minimum delay.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn one_at_a_time(mut t: Trial<'_>) {
+pub(super) async fn one_at_a_time(mut t: Fixture<'_>) {
     let g = group("alone");
     let first = t.goes(&g, &ALONE, "the group is free").await;
     let second = ticket();
@@ -16,7 +16,7 @@ pub(super) async fn one_at_a_time(mut t: Trial<'_>) {
     t.goes_with(&g, second, &ALONE, "a gap has passed since the end").await;
 }
 
-pub(super) async fn never_more_than_allowed_in_flight(mut t: Trial<'_>) {
+pub(super) async fn never_more_than_allowed_in_flight(mut t: Fixture<'_>) {
     let g = group("three");
     let three = limits(3, Duration::ZERO);
     let mut held = Vec::new();
@@ -31,11 +31,11 @@ pub(super) async fn never_more_than_allowed_in_flight(mut t: Trial<'_>) {
     t.waits(&g, &three, "three are in flight still").await;
     t.finish(&held[1], Outcome::Success).await;
     t.pass(Duration::from_secs(39)).await;
-    t.goes(&g, &three, "one of three has ended, and who waited did not come").await;
+    t.goes(&g, &three, "one of three has ended, and the waiting tickets did not come").await;
     t.waits(&g, &three, "three are in flight again").await;
 }
 
-pub(super) async fn the_gap_counts_from_the_end_when_alone(mut t: Trial<'_>) {
+pub(super) async fn the_gap_counts_from_the_end_when_alone(mut t: Fixture<'_>) {
     let g = group("end");
     let permit = t.goes(&g, &ALONE, "the group is free").await;
     t.pass(GAP * 3).await;
@@ -52,7 +52,7 @@ pub(super) async fn the_gap_counts_from_the_end_when_alone(mut t: Trial<'_>) {
     t.goes_with(&g, second, &ALONE, "the gap has passed").await;
 }
 
-pub(super) async fn the_gap_counts_from_the_start_otherwise(mut t: Trial<'_>) {
+pub(super) async fn the_gap_counts_from_the_start_otherwise(mut t: Fixture<'_>) {
     let g = group("start");
     let five = limits(5, GAP);
     let start = t.now();
@@ -70,14 +70,14 @@ pub(super) async fn the_gap_counts_from_the_start_otherwise(mut t: Trial<'_>) {
     t.goes_with(&g, third, &five, "the end of one does not matter, the start of the last does").await;
 }
 
-pub(super) async fn a_gap_of_zero_delays_no_request(t: Trial<'_>) {
+pub(super) async fn a_gap_of_zero_delays_no_request(t: Fixture<'_>) {
     let g = group("zero");
     for _ in 0..100 {
         t.sends(&g, &Limits::one_at_a_time(Duration::ZERO), Outcome::Success).await;
     }
 }
 
-pub(super) async fn a_huge_number_in_flight_is_allowed(t: Trial<'_>) {
+pub(super) async fn a_huge_number_in_flight_is_allowed(t: Fixture<'_>) {
     let g = group("huge");
     let huge = limits(u32::MAX, Duration::ZERO);
     let mut held = Vec::new();
@@ -93,7 +93,7 @@ pub(super) async fn a_huge_number_in_flight_is_allowed(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_raised_gap_is_heeded(mut t: Trial<'_>) {
+pub(super) async fn a_raised_gap_is_heeded(mut t: Fixture<'_>) {
     let g = group("raised");
     let end = t.now();
     t.sends(&g, &ALONE, Outcome::Success).await;
@@ -111,7 +111,7 @@ pub(super) async fn a_raised_gap_is_heeded(mut t: Trial<'_>) {
     assert!(at >= end + GAP, "not before the gap that was asked for");
 }
 
-pub(super) async fn fewer_in_flight_are_heeded(mut t: Trial<'_>) {
+pub(super) async fn fewer_in_flight_are_heeded(mut t: Fixture<'_>) {
     let g = group("fewer");
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -129,7 +129,7 @@ pub(super) async fn fewer_in_flight_are_heeded(mut t: Trial<'_>) {
     t.goes_with(&g, second, &ALONE, "all have ended and the gap has passed").await;
 }
 
-pub(super) async fn limits_that_cannot_be_are_refused(t: Trial<'_>) {
+pub(super) async fn limits_that_cannot_be_are_refused(t: Fixture<'_>) {
     let g = group("refused");
     for bad in [limits(0, GAP), limits(1, MAX_GAP + MOMENT), limits(1, Duration::MAX)] {
         match t.store.reserve(&g, ticket(), &bad).await {

@@ -1,8 +1,8 @@
-//! Cases: groups have nothing to do with each other, and all handles see the same ones.
+//! Cases: groups are independent, and handles share their state.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn a_blocked_group_holds_up_no_other(mut t: Trial<'_>) {
+pub(super) async fn a_blocked_group_holds_up_no_other(mut t: Fixture<'_>) {
     let [blocked, slow, crowded, dead] = ["blocked", "slow", "crowded", "dead"].map(group);
     t.sends(&blocked, &ALONE, Outcome::Blocked { retry_after: Some(Duration::from_secs(3000)) }).await;
     let _slow = t.goes(&slow, &ALONE, "the group is free").await;
@@ -20,7 +20,7 @@ pub(super) async fn a_blocked_group_holds_up_no_other(mut t: Trial<'_>) {
     t.waits(&blocked, &ALONE, "it is left alone").await;
 }
 
-pub(super) async fn limits_are_each_groups_own(mut t: Trial<'_>) {
+pub(super) async fn limits_are_each_groups_own(mut t: Fixture<'_>) {
     let [short, long, wide] = ["short", "long", "wide"].map(group);
     let (brief, lengthy) = (ALONE, limits(1, GAP * 20));
     let five = limits(5, Duration::ZERO);
@@ -35,7 +35,7 @@ pub(super) async fn limits_are_each_groups_own(mut t: Trial<'_>) {
     t.waits(&long, &lengthy, "its gap has not passed").await;
 }
 
-pub(super) async fn odd_names_are_kept_apart(t: Trial<'_>) {
+pub(super) async fn odd_names_are_kept_apart(t: Fixture<'_>) {
     let unique = group("odd");
     let long = "x".repeat(Group::MAX_BYTES - unique.as_str().len());
     let ends: Vec<String> = [
@@ -63,7 +63,7 @@ pub(super) async fn odd_names_are_kept_apart(t: Trial<'_>) {
     Group::new(&"x".repeat(Group::MAX_BYTES + 1)).expect_err("a name too long is refused");
 }
 
-pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
+pub(super) async fn handles_share_their_state(mut t: Fixture<'_>) {
     let g = group("shared");
     let other = t.another_handle().await;
     let Ok(Turn::Go(permit)) = other.reserve(&g, ticket(), &ALONE).await else { panic!("the group is free") };

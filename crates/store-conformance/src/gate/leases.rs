@@ -1,14 +1,14 @@
-//! Cases: a permit is its holder's until it is finished or its lease ends; after that it has no effect.
+//! Cases: a permit is valid until it is finished or its lease ends, and fenced after that.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn the_lease_is_stated(t: Trial<'_>) {
+pub(super) async fn the_lease_is_stated(t: Fixture<'_>) {
     let before = t.now();
     let permit = t.goes(&group("stated"), &ALONE, "the group is free").await;
     t.about(permit.until, before + t.store.policy().lease, "the end of the lease");
 }
 
-pub(super) async fn a_lost_lease_frees_its_place(mut t: Trial<'_>) {
+pub(super) async fn a_lost_lease_frees_its_place(mut t: Fixture<'_>) {
     let g = group("dead");
     let two = limits(2, Duration::ZERO);
     let other = t.another_handle().await;
@@ -32,7 +32,7 @@ pub(super) async fn a_lost_lease_frees_its_place(mut t: Trial<'_>) {
     t.goes(&g, &two, "both leases of the dead have ended").await;
 }
 
-pub(super) async fn the_gap_counts_from_the_end_of_a_lost_lease(mut t: Trial<'_>) {
+pub(super) async fn the_gap_counts_from_the_end_of_a_lost_lease(mut t: Fixture<'_>) {
     let g = group("lost");
     let lost = t.goes(&g, &ALONE, "the group is free").await;
     t.pass_until(lost.until).await;
@@ -42,7 +42,7 @@ pub(super) async fn the_gap_counts_from_the_end_of_a_lost_lease(mut t: Trial<'_>
     t.goes_with(&g, next, &ALONE, "a gap has passed since the lease ended").await;
 }
 
-pub(super) async fn extending_keeps_a_permit(mut t: Trial<'_>) {
+pub(super) async fn extending_keeps_a_permit(mut t: Fixture<'_>) {
     let g = group("kept");
     let permit = t.goes(&g, &ALONE, "the group is free").await;
     let lease = t.store.policy().lease;
@@ -67,13 +67,13 @@ pub(super) async fn extending_keeps_a_permit(mut t: Trial<'_>) {
     t.goes(&brief, &ALONE, "an extension that came too late revives nothing").await;
 }
 
-async fn extend_is_fenced(t: &Trial<'_>, permit: &Permit, because: &str) {
+async fn extend_is_fenced(t: &Fixture<'_>, permit: &Permit, because: &str) {
     let answers = t.store.extend(from_ref(permit)).await;
     let fenced = [Err(GateError::Fenced { group: permit.group.clone() })];
     assert_eq!(answers, fenced, "extending must be fenced, since {because}");
 }
 
-pub(super) async fn extending_is_answered_in_order(t: Trial<'_>) {
+pub(super) async fn extending_is_answered_in_order(t: Fixture<'_>) {
     let mut permits = Vec::new();
     for stem in ["a", "b", "c"] {
         permits.push(t.goes(&group(stem), &ALONE, "the group is free").await);
@@ -87,7 +87,7 @@ pub(super) async fn extending_is_answered_in_order(t: Trial<'_>) {
     assert_eq!(t.store.extend(&[]).await, [], "no permits, no answers");
 }
 
-pub(super) async fn finishing_twice_is_fenced(mut t: Trial<'_>) {
+pub(super) async fn finishing_twice_is_fenced(mut t: Fixture<'_>) {
     let g = group("twice");
     let permit = t.goes(&g, &ALONE, "the group is free").await;
     let end = t.now();
@@ -103,12 +103,12 @@ pub(super) async fn finishing_twice_is_fenced(mut t: Trial<'_>) {
     t.waits(&g, &ALONE, "another is in flight").await;
 }
 
-pub(super) async fn finishing_after_the_lease_is_fenced(mut t: Trial<'_>) {
+pub(super) async fn finishing_after_the_lease_is_fenced(mut t: Fixture<'_>) {
     let g = group("zombie");
     let zombie = t.goes(&g, &ALONE, "the group is free").await;
     t.pass_until(zombie.until).await;
     t.fenced(&zombie, BLOCKED, "its lease has ended, though no other took over").await;
-    // The gap counts from the end of the lease, whichever call was the first to notice that end.
+    // The minimum delay counts from the end of the lease, whichever call notices that first.
     let next = ticket();
     t.waits_until(&g, next, &ALONE, zombie.until + GAP, Why::Pace).await;
     t.pass_until(zombie.until + GAP).await;
@@ -119,7 +119,7 @@ pub(super) async fn finishing_after_the_lease_is_fenced(mut t: Trial<'_>) {
     t.finish(&heir, Outcome::Success).await;
 }
 
-pub(super) async fn a_made_up_permit_is_fenced(t: Trial<'_>) {
+pub(super) async fn a_made_up_permit_is_fenced(t: Fixture<'_>) {
     let g = group("forged");
     let real = t.goes(&g, &ALONE, "the group is free").await;
     let other = t.goes(&group("forged-too"), &ALONE, "the group is free").await;

@@ -1,12 +1,12 @@
-//! Cases: many callers at once and many schedules, watched by a witness who knows what is allowed.
+//! Cases: concurrent callers and simulated load, under the checker of limits.
 
+use super::checker::LimitChecker;
+use super::fixture::*;
 use super::schedule::{Plan, all_kinds, pass_day};
-use super::trial::*;
-use super::witness::Witness;
 
 const CALLERS: usize = 40;
 
-/// All of them ask at once, each on a task of its own.
+/// Reserves concurrently, each ticket on a task of its own.
 async fn ask_at_once(
     handles: &[Arc<dyn Gate>],
     group: &Group,
@@ -34,11 +34,11 @@ async fn ask_at_once(
     (go, wait)
 }
 
-pub(super) async fn racing_callers_keep_to_the_limits(mut t: Trial<'_>) {
+pub(super) async fn racing_callers_keep_to_the_limits(mut t: Fixture<'_>) {
     let handles = [t.store.clone(), t.another_handle().await, t.another_handle().await];
     for limits in [ALONE, limits(3, GAP), limits(7, Duration::ZERO), limits(1, Duration::ZERO)] {
         let g = group("race");
-        let mut witness = Witness::default();
+        let mut checker = LimitChecker::default();
         let mut tickets: Vec<Ticket> = (0..CALLERS).map(|_| ticket()).collect();
         let mut rounds = 0;
         while !tickets.is_empty() {
@@ -48,7 +48,7 @@ pub(super) async fn racing_callers_keep_to_the_limits(mut t: Trial<'_>) {
             let (go, wait) = ask_at_once(&handles, &g, limits, &tickets).await;
             let now = t.now();
             for permit in &go {
-                witness.started(permit, &limits, asked, now);
+                checker.started(permit, &limits, asked, now);
             }
             let mut slots: Vec<Timestamp> = wait.values().copied().collect();
             slots.sort_unstable();
@@ -62,7 +62,7 @@ pub(super) async fn racing_callers_keep_to_the_limits(mut t: Trial<'_>) {
                 }
             }
             for permit in &go {
-                witness.ended(permit, t.now());
+                checker.ended(permit, t.now());
                 t.finish(permit, Outcome::Success).await;
             }
             tickets.retain(|ticket| wait.contains_key(ticket));
@@ -70,12 +70,12 @@ pub(super) async fn racing_callers_keep_to_the_limits(mut t: Trial<'_>) {
                 t.pass_until(*first).await;
             }
         }
-        assert_eq!(witness.starts, CALLERS, "every caller goes once");
+        assert_eq!(checker.starts, CALLERS, "every caller goes once");
     }
 }
 
 pub(super) async fn any_schedule_keeps_to_the_limits(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { breaker: None, ..Policy::default() }).await;
+    let mut t = Fixture::with(h, Policy { breaker: None, ..Policy::default() }).await;
     let handles = [t.store.clone(), t.another_handle().await];
     for seed in 0..20 {
         let jitter = Jitter::seeded(seed);
@@ -86,7 +86,7 @@ pub(super) async fn any_schedule_keeps_to_the_limits(h: Fresh<'_>) {
 }
 
 pub(super) async fn a_schedule_with_blocks_and_deaths_keeps_to_the_limits(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy::default()).await;
+    let mut t = Fixture::with(h, Policy::default()).await;
     let handles = [t.store.clone(), t.another_handle().await];
     for seed in 100..115 {
         let jitter = Jitter::seeded(seed);
@@ -103,7 +103,7 @@ pub(super) async fn a_schedule_with_blocks_and_deaths_keeps_to_the_limits(h: Fre
 }
 
 pub(super) async fn nearly_every_ticket_waits_once(h: Fresh<'_>) {
-    let mut t = Trial::with(h, usual()).await;
+    let mut t = Fixture::with(h, default_policy()).await;
     let handles = [t.store.clone()];
     for groups in [vec![ALONE], vec![limits(4, Duration::from_millis(200))]] {
         let jitter = Jitter::seeded(7);

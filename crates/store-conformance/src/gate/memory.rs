@@ -1,25 +1,25 @@
-//! Cases: a gate keeps in mind what it must and no more.
+//! Cases: idle groups are forgotten, others are not.
 
-use super::trial::*;
+use super::fixture::*;
 
-/// Long enough for a group to be forgotten, once it is idle.
-async fn pass_long(t: &mut Trial<'_>) {
+/// Lets enough time pass for idle groups to be forgotten.
+async fn pass_long(t: &mut Fixture<'_>) {
     let Policy { idle, grudge, lease, grace, .. } = *t.store.policy();
-    // Forgetting may take two looks: the second follows once the first has found out since when it was idle.
+    // Forgetting may take two looks: the first may only notice when a group became idle.
     for _ in 0..2 {
         t.pass(idle.max(GAP) + grudge + lease + grace).await;
         let _ = tracked(t).await;
     }
 }
 
-async fn tracked(t: &Trial<'_>) -> u64 {
+async fn tracked(t: &Fixture<'_>) -> u64 {
     match t.store.tracked().await {
         Ok(groups) => groups,
         Err(error) => panic!("the number of groups must be known, the answer was: {error}"),
     }
 }
 
-pub(super) async fn idle_groups_are_forgotten(mut t: Trial<'_>) {
+pub(super) async fn idle_groups_are_forgotten(mut t: Fixture<'_>) {
     let many = t.harness.many_groups();
     let stem = group("many");
     for number in 0..many {
@@ -31,7 +31,7 @@ pub(super) async fn idle_groups_are_forgotten(mut t: Trial<'_>) {
     assert_eq!(tracked(&t).await, 0, "groups that are idle are forgotten");
 }
 
-pub(super) async fn a_group_is_not_forgotten_before_its_gap(mut t: Trial<'_>) {
+pub(super) async fn a_group_is_not_forgotten_before_its_gap(mut t: Fixture<'_>) {
     let g = group("patient");
     let hour = limits(1, Duration::from_secs(3600));
     let end = t.now();
@@ -44,7 +44,7 @@ pub(super) async fn a_group_is_not_forgotten_before_its_gap(mut t: Trial<'_>) {
 }
 
 pub(super) async fn a_group_in_trouble_is_not_forgotten(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { grudge: Duration::from_secs(600), ..usual() }).await;
+    let mut t = Fixture::with(h, Policy { grudge: Duration::from_secs(600), ..default_policy() }).await;
     let [blocked, asked] = ["blocked", "asked"].map(group);
     let hour = Duration::from_secs(3600);
     let start = t.now();
@@ -61,7 +61,7 @@ pub(super) async fn a_group_in_trouble_is_not_forgotten(h: Fresh<'_>) {
     t.waits_until(&asked, ticket(), &ALONE, start + hour, Why::BackOff).await;
 }
 
-pub(super) async fn a_group_in_use_is_not_forgotten(mut t: Trial<'_>) {
+pub(super) async fn a_group_in_use_is_not_forgotten(mut t: Fixture<'_>) {
     let g = group("in-use");
     let permit = t.goes(&g, &ALONE, "the group is free").await;
     for _ in 0..20 {
@@ -81,7 +81,7 @@ pub(super) async fn a_group_in_use_is_not_forgotten(mut t: Trial<'_>) {
     t.goes_with(&g, waiting, &hour, "its slot was kept").await;
 }
 
-pub(super) async fn groups_of_lost_leases_are_forgotten(mut t: Trial<'_>) {
+pub(super) async fn groups_of_lost_leases_are_forgotten(mut t: Fixture<'_>) {
     for _ in 0..100 {
         let g = group("dead");
         let _never_finished = t.goes(&g, &ALONE, "the group is free").await;
@@ -93,7 +93,7 @@ pub(super) async fn groups_of_lost_leases_are_forgotten(mut t: Trial<'_>) {
 }
 
 pub(super) async fn a_full_gate_breaks_no_gap(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { most_groups: 50, ..usual() }).await;
+    let mut t = Fixture::with(h, Policy { most_groups: 50, ..default_policy() }).await;
     let groups: Vec<Group> = (0..50).map(|_| group("full")).collect();
     let end = t.now();
     for g in &groups {

@@ -1,9 +1,11 @@
-//! The suite of the gate, and its model: another gate that is asked the same.
+//! Suite of the rate limiter, and comparison with another one as a model.
 
 mod back_off;
 pub mod beside;
 mod breaker;
+mod checker;
 mod clock;
+mod fixture;
 mod flight;
 mod groups;
 mod leases;
@@ -11,15 +13,13 @@ mod load;
 mod memory;
 mod schedule;
 mod slots;
-mod trial;
-mod witness;
 
-pub(crate) use trial::usual;
+pub(crate) use fixture::default_policy;
 
 use crawlway_store::Gate;
 
-pub(crate) type Fresh<'h> = crate::trial::Fresh<'h, dyn Gate>;
-pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn Gate>;
+pub(crate) type Fresh<'h> = crate::fixture::Fresh<'h, dyn Gate>;
+pub(crate) type Fixture<'h> = crate::fixture::Fixture<'h, dyn Gate>;
 
 suite! { ($) gate for dyn Gate:
     flight {

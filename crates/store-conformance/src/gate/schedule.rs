@@ -1,28 +1,28 @@
-//! A made-up day at the gate: items come, wait, go, take their time, and some die; a seed repeats it.
+//! Simulated load on a rate limiter: items arrive, wait, run, and some are lost; reproducible by a seed.
 
-use super::trial::*;
-use super::witness::Witness;
+use super::checker::LimitChecker;
+use super::fixture::*;
 use std::{cmp::Reverse, collections::BinaryHeap, ops::RangeInclusive};
 
-/// What the day is like. Times are in milliseconds, chances in percent.
+/// Parameters of a simulation. Times are in milliseconds, probabilities in percent.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) items: usize,
     pub(super) groups: Vec<Limits>,
-    /// Within how long all items come.
+    /// Time within which all items arrive.
     pub(super) arrivals: u64,
     pub(super) takes: RangeInclusive<u64>,
-    /// By how much they come back too late.
+    /// Maximum lateness of items at their slots.
     pub(super) late: u64,
     pub(super) blocked: u64,
-    /// Go and are never heard of again.
+    /// Items that are lost while they run.
     pub(super) die: u64,
-    /// Wait and never come back.
+    /// Items that are lost while they wait.
     pub(super) vanish: u64,
 }
 
 impl Plan {
-    /// A day on which so many items come within this time and take that long, and nothing goes wrong.
+    /// A simulation without failures.
     pub(super) fn quiet(
         items: usize,
         groups: Vec<Limits>,
@@ -33,17 +33,17 @@ impl Plan {
     }
 }
 
-/// A few groups with limits of all kinds.
+/// Groups with different limits.
 pub(super) fn all_kinds(jitter: &Jitter) -> Vec<Limits> {
     let gap = |most: u64| Duration::from_millis(jitter.number() % (most + 1));
     vec![limits(1, gap(3000)), limits(1, Duration::ZERO), limits(2, gap(1000)), limits(5, gap(300))]
 }
 
-/// How the day went.
+/// Result of a simulation.
 #[derive(Debug)]
 pub(super) struct Day {
     pub(super) starts: usize,
-    /// How often each item that went had to wait before.
+    /// Number of waits of each item that ran.
     pub(super) waits: Vec<u32>,
 }
 
@@ -54,9 +54,9 @@ struct Item {
     permit: Option<Permit>,
 }
 
-/// Lets the day pass and watches it. Every item that neither dies nor vanishes goes in the end.
+/// Runs a simulation under the checker. Every item that is not lost runs in the end.
 pub(super) async fn pass_day(
-    t: &mut Trial<'_>,
+    t: &mut Fixture<'_>,
     handles: &[Arc<dyn Gate>],
     plan: &Plan,
     jitter: &Jitter,
@@ -72,7 +72,7 @@ pub(super) async fn pass_day(
         items.push(Item { group: index % groups.len(), ticket: ticket(), waits: 0, permit: None });
         due.push(Reverse((t.now() + between(&(0..=plan.arrivals)), index)));
     }
-    let mut witness = Witness::default();
+    let mut checker = LimitChecker::default();
     let mut waits = Vec::new();
     let mut steps = 0;
     while let Some(Reverse((time, index))) = due.pop() {
@@ -84,7 +84,7 @@ pub(super) async fn pass_day(
         if let Some(permit) = item.permit.take() {
             let outcome =
                 if chance(plan.blocked) { Outcome::Blocked { retry_after: None } } else { Outcome::Success };
-            witness.ended(&permit, t.now());
+            checker.ended(&permit, t.now());
             let _fenced_if_it_took_too_long = gate.finish(&permit, outcome).await;
             continue;
         }
@@ -92,7 +92,7 @@ pub(super) async fn pass_day(
         let asked = t.now();
         match gate.reserve(&groups[item.group], item.ticket, limits).await {
             Ok(Turn::Go(permit)) => {
-                witness.started(&permit, limits, asked, t.now());
+                checker.started(&permit, limits, asked, t.now());
                 waits.push(item.waits);
                 if !chance(plan.die) {
                     item.permit = Some(permit);
@@ -108,5 +108,5 @@ pub(super) async fn pass_day(
             Err(error) => panic!("asking must work, the answer was: {error}"),
         }
     }
-    Day { starts: witness.starts, waits }
+    Day { starts: checker.starts, waits }
 }

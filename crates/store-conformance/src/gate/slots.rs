@@ -1,9 +1,9 @@
-//! Cases: who cannot go is given a slot of its own, and goes when it comes back then.
+//! Cases: a ticket that has to wait gets a slot of its own, and a permit at that time.
 
-use super::trial::*;
+use super::fixture::*;
 
-/// So many ask at once; all of them get slots, which are returned with their tickets in order.
-async fn line_up(t: &Trial<'_>, g: &Group, limits: &Limits, count: usize) -> Vec<(Ticket, Timestamp)> {
+/// Queues new tickets, and returns them with their slots.
+async fn line_up(t: &Fixture<'_>, g: &Group, limits: &Limits, count: usize) -> Vec<(Ticket, Timestamp)> {
     let mut line = Vec::new();
     for _ in 0..count {
         let ticket = ticket();
@@ -22,7 +22,7 @@ fn gaps(line: &[(Ticket, Timestamp)]) -> Vec<Duration> {
         .collect()
 }
 
-pub(super) async fn items_at_once_get_slots_a_gap_apart(t: Trial<'_>) {
+pub(super) async fn items_at_once_get_slots_a_gap_apart(t: Fixture<'_>) {
     for limits in [ALONE, limits(4, GAP)] {
         let g = group("apart");
         let start = t.now();
@@ -39,27 +39,27 @@ pub(super) async fn items_at_once_get_slots_a_gap_apart(t: Trial<'_>) {
     }
 }
 
-/// Every ticket comes back at its slot, sends a request of this length and must not be told to wait again.
-async fn each_comes_once(t: &mut Trial<'_>, g: &Group, limits: &Limits, line: &[(Ticket, Timestamp)]) {
+/// Expects a permit for each ticket at its slot.
+async fn each_comes_once(t: &mut Fixture<'_>, g: &Group, limits: &Limits, line: &[(Ticket, Timestamp)]) {
     for (ticket, at) in line {
         let permit = t.goes_at(*at, g, *ticket, limits, "its slot has come").await;
         t.finish(&permit, Outcome::Success).await;
     }
 }
 
-pub(super) async fn each_goes_at_its_slot(mut t: Trial<'_>) {
+pub(super) async fn each_goes_at_its_slot(mut t: Fixture<'_>) {
     let g = group("once");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 10).await;
     each_comes_once(&mut t, &g, &ALONE, &line).await;
 }
 
-pub(super) async fn each_goes_at_its_slot_with_several_in_flight(mut t: Trial<'_>) {
+pub(super) async fn each_goes_at_its_slot_with_several_in_flight(mut t: Fixture<'_>) {
     let g = group("several");
     let four = limits(4, GAP);
     t.sends(&g, &four, Outcome::Success).await;
     let line = line_up(&t, &g, &four, 10).await;
-    // Each takes as long as three gaps, so that four are in flight, which is no reason to wait.
+    // Each takes three minimum delays, so that four are in flight, which is no reason to wait.
     let mut held: Vec<(Timestamp, Permit)> = Vec::new();
     for (ticket, at) in line {
         let (over, under): (Vec<_>, Vec<_>) = held.into_iter().partition(|(end, _)| *end <= at);
@@ -73,7 +73,7 @@ pub(super) async fn each_goes_at_its_slot_with_several_in_flight(mut t: Trial<'_
     }
 }
 
-pub(super) async fn slots_allow_for_how_long_requests_take(mut t: Trial<'_>) {
+pub(super) async fn slots_allow_for_how_long_requests_take(mut t: Fixture<'_>) {
     let g = group("allow");
     let takes = Duration::from_millis(700);
     for _ in 0..30 {
@@ -94,7 +94,7 @@ pub(super) async fn slots_allow_for_how_long_requests_take(mut t: Trial<'_>) {
     }
 }
 
-pub(super) async fn coming_early_keeps_the_slot(mut t: Trial<'_>) {
+pub(super) async fn coming_early_keeps_the_slot(mut t: Fixture<'_>) {
     let g = group("early");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 3).await;
@@ -105,7 +105,7 @@ pub(super) async fn coming_early_keeps_the_slot(mut t: Trial<'_>) {
     each_comes_once(&mut t, &g, &ALONE, &line).await;
 }
 
-pub(super) async fn asking_again_takes_no_second_slot(t: Trial<'_>) {
+pub(super) async fn asking_again_takes_no_second_slot(t: Fixture<'_>) {
     let g = group("again");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let restless = ticket();
@@ -117,7 +117,7 @@ pub(super) async fn asking_again_takes_no_second_slot(t: Trial<'_>) {
     t.about(next, at + GAP, "the next slot");
 }
 
-pub(super) async fn a_newcomer_does_not_jump_the_line(mut t: Trial<'_>) {
+pub(super) async fn a_newcomer_does_not_jump_the_line(mut t: Fixture<'_>) {
     let g = group("jump");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 3).await;
@@ -132,7 +132,7 @@ pub(super) async fn a_newcomer_does_not_jump_the_line(mut t: Trial<'_>) {
 }
 
 pub(super) async fn the_first_may_come_early_when_the_group_is_free(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { first_guess: GAP, ..usual() }).await;
+    let mut t = Fixture::with(h, Policy { first_guess: GAP, ..default_policy() }).await;
     let g = group("free");
     let permit = t.goes(&g, &ALONE, "the group is free").await;
     let line = line_up(&t, &g, &ALONE, 2).await;
@@ -144,7 +144,7 @@ pub(super) async fn the_first_may_come_early_when_the_group_is_free(h: Fresh<'_>
     t.goes_with(&g, line[0].0, &ALONE, "it is the first and the group is free").await;
 }
 
-pub(super) async fn a_slow_request_moves_the_line_and_keeps_its_order(mut t: Trial<'_>) {
+pub(super) async fn a_slow_request_moves_the_line_and_keeps_its_order(mut t: Fixture<'_>) {
     let g = group("moved");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 5).await;
@@ -156,7 +156,7 @@ pub(super) async fn a_slow_request_moves_the_line_and_keeps_its_order(mut t: Tri
         let (at, _) = t.waits_with(&g, *ticket, &ALONE, "a slow request is in flight").await;
         moved.push((*ticket, at));
     }
-    // What each was told last is not settled before the last of them has asked.
+    // Slots are final only after the last ticket has asked.
     for (ticket, at) in &mut moved {
         (*at, _) = t.waits_with(&g, *ticket, &ALONE, "a slow request is in flight").await;
     }
@@ -169,7 +169,7 @@ pub(super) async fn a_slow_request_moves_the_line_and_keeps_its_order(mut t: Tri
         .await;
 }
 
-pub(super) async fn a_slow_request_is_not_polled(mut t: Trial<'_>) {
+pub(super) async fn a_slow_request_is_not_polled(mut t: Fixture<'_>) {
     let g = group("polled");
     let brief = Limits::one_at_a_time(MOMENT);
     let start = t.now();
@@ -193,7 +193,7 @@ pub(super) async fn a_slow_request_is_not_polled(mut t: Trial<'_>) {
     assert!(waited <= lease + lease / 2, "the lease has ended after {lease:?}, it went after {waited:?}");
 }
 
-pub(super) async fn a_late_comer_has_its_slot_within_the_grace(mut t: Trial<'_>) {
+pub(super) async fn a_late_comer_has_its_slot_within_the_grace(mut t: Fixture<'_>) {
     let g = group("late");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 40).await;
@@ -204,12 +204,12 @@ pub(super) async fn a_late_comer_has_its_slot_within_the_grace(mut t: Trial<'_>)
     t.goes_with(&g, line[0].0, &ALONE, "it comes late, and the group is free").await;
 }
 
-pub(super) async fn an_unclaimed_slot_lapses(mut t: Trial<'_>) {
+pub(super) async fn an_unclaimed_slot_lapses(mut t: Fixture<'_>) {
     let g = group("lapsed");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let (dead, at) = line_up(&t, &g, &ALONE, 1).await[0];
     t.pass_until(at).await;
-    // It holds up who comes after by its own slot at most.
+    // It delays later tickets by its own slot at most.
     let next = ticket();
     t.waits_until(&g, next, &ALONE, at + GAP, Why::Pace).await;
     t.pass_until(at + GAP + t.slack()).await;
@@ -220,11 +220,12 @@ pub(super) async fn an_unclaimed_slot_lapses(mut t: Trial<'_>) {
     let gone = t.goes(&g, &ALONE, "the slot of the dead has lapsed").await;
     t.finish(&gone, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 2).await;
-    let (back, _) = t.waits_with(&g, dead, &ALONE, "who comes after the grace starts anew").await;
-    t.about(back, line[1].1 + GAP, "behind those who came meanwhile");
+    let (back, _) =
+        t.waits_with(&g, dead, &ALONE, "a ticket that comes after the grace period starts anew").await;
+    t.about(back, line[1].1 + GAP, "behind tickets that came meanwhile");
 }
 
-pub(super) async fn a_slot_that_is_left_is_free(mut t: Trial<'_>) {
+pub(super) async fn a_slot_that_is_left_is_free(mut t: Fixture<'_>) {
     let g = group("left");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 100).await;
@@ -234,19 +235,19 @@ pub(super) async fn a_slot_that_is_left_is_free(mut t: Trial<'_>) {
     assert_eq!(t.store.leave(&g, ticket()).await, Ok(()), "no slot, no effect");
     assert_eq!(t.store.leave(&group("unknown"), ticket()).await, Ok(()), "no group, no effect");
     let (at, _) = t.waits(&g, &ALONE, "one is first").await;
-    t.about(at, line[0].1 + GAP, "behind the only one who stayed");
+    t.about(at, line[0].1 + GAP, "behind the only ticket that stayed");
     each_comes_once(&mut t, &g, &ALONE, &line[..1]).await;
 }
 
 pub(super) async fn a_line_too_long_is_spread(h: Fresh<'_>) {
-    let mut t = Trial::with(h, Policy { longest_line: 20, ..usual() }).await;
+    let mut t = Fixture::with(h, Policy { longest_line: 20, ..default_policy() }).await;
     let g = group("long");
     t.sends(&g, &ALONE, Outcome::Success).await;
     let line = line_up(&t, &g, &ALONE, 20).await;
     let mut told = HashSet::new();
     for _ in 0..20 {
         let (at, why) = t.waits(&g, &ALONE, "twenty wait").await;
-        assert_eq!(why, Why::Crowded, "no slot is kept for who comes when the line is full");
+        assert_eq!(why, Why::Crowded, "a full queue keeps no slot for more tickets");
         assert!(
             at >= line[19].1 + GAP,
             "behind the line, but told {at:?} while the last is at {:?}",
@@ -254,6 +255,6 @@ pub(super) async fn a_line_too_long_is_spread(h: Fresh<'_>) {
         );
         told.insert(at);
     }
-    assert!(told.len() > 10, "who comes when the line is full is spread, but all are told {told:?}");
+    assert!(told.len() > 10, "refused tickets are spread, but all are told {told:?}");
     each_comes_once(&mut t, &g, &ALONE, &line).await;
 }

@@ -1,10 +1,10 @@
-//! Cases: what a message is told when it comes, and what the record is then.
+//! Cases: beginning an attempt.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn a_new_url_makes_a_record_in_progress(t: Trial<'_>) {
+pub(super) async fn a_new_url_makes_a_record_in_progress(t: Fixture<'_>) {
     let id = RecordId::of_url(URL);
-    assert_eq!(works(t.store.get(id).await, "reading"), None, "nothing is known yet");
+    assert_eq!(expect_ok(t.store.get(id).await, "reading"), None, "nothing is known yet");
     let (attempt, retries) = yours(t.begin(&message("m-1", 3), 5).await);
     assert_eq!((attempt.id, attempt.message_id.as_str(), retries), (id, "m-1", 0), "the first attempt");
     let expected = Record {
@@ -21,7 +21,7 @@ pub(super) async fn a_new_url_makes_a_record_in_progress(t: Trial<'_>) {
     assert_eq!(t.record().await, expected, "the record after its first beginning");
 }
 
-pub(super) async fn a_redelivery_begins_a_further_attempt_and_counts_nothing(t: Trial<'_>) {
+pub(super) async fn a_redelivery_begins_a_further_attempt_and_counts_nothing(t: Fixture<'_>) {
     let mut last = t.attempt(&message("m-1", 0), 1).await.number;
     for second in 2..6 {
         let (attempt, retries) = yours(t.begin(&message("m-1", 0), second).await);
@@ -35,7 +35,7 @@ pub(super) async fn a_redelivery_begins_a_further_attempt_and_counts_nothing(t: 
     }
 }
 
-pub(super) async fn a_redelivery_after_a_failure_keeps_the_count(t: Trial<'_>) {
+pub(super) async fn a_redelivery_after_a_failure_keeps_the_count(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     t.fail(&attempt, "timed out", 2).await;
     let (again, retries) = yours(t.begin(&message("m-1", 0), 3).await);
@@ -49,7 +49,7 @@ pub(super) async fn a_redelivery_after_a_failure_keeps_the_count(t: Trial<'_>) {
     assert_eq!(record.processing.retry_count, 1, "but one try has failed");
 }
 
-pub(super) async fn a_message_that_has_ended_is_finished(t: Trial<'_>) {
+pub(super) async fn a_message_that_has_ended_is_finished(t: Fixture<'_>) {
     for (id, failures, status) in [("m-1", 1, Status::Completed), ("m-2", 3, Status::FailedPermanent)] {
         for second in 1..=failures {
             let attempt = t.attempt(&message(id, 0), second).await;
@@ -68,7 +68,7 @@ pub(super) async fn a_message_that_has_ended_is_finished(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_newer_message_is_counted_anew(t: Trial<'_>) {
+pub(super) async fn a_newer_message_is_counted_anew(t: Fixture<'_>) {
     let before = t.completed(&message("m-1", 0), &page("hello"), 1).await;
     // After a completion, after a failure, and after the last failure.
     for (round, failures) in [(1, 1), (2, 3), (3, 0)] {
@@ -96,7 +96,7 @@ pub(super) async fn a_newer_message_is_counted_anew(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_newer_message_takes_over_a_record_in_progress(t: Trial<'_>) {
+pub(super) async fn a_newer_message_takes_over_a_record_in_progress(t: Fixture<'_>) {
     t.attempt(&message("m-1", 0), 1).await;
     let attempt = t.attempt(&message("m-2", 2), 3).await;
     let work = Work { message_id: "m-2".to_owned(), requested_at: at(2), attempt: attempt.number };
@@ -105,7 +105,7 @@ pub(super) async fn a_newer_message_takes_over_a_record_in_progress(t: Trial<'_>
     assert_eq!((record.created_at, record.updated_at), (at(1), at(3)), "and the same one");
 }
 
-pub(super) async fn records_of_urls_are_apart(t: Trial<'_>) {
+pub(super) async fn records_of_urls_are_apart(t: Fixture<'_>) {
     let [a, b] = ["https://a.example/", "https://b.example/"];
     // One message id for both: it is the record that it counts for.
     let [of_a, of_b] = [t.attempt(&about(a, "m", 0), 1).await, t.attempt(&about(b, "m", 0), 1).await];
@@ -116,7 +116,7 @@ pub(super) async fn records_of_urls_are_apart(t: Trial<'_>) {
     assert_eq!(t.record_of(b).await.processing.retry_count, 0, "nor was it counted there");
 }
 
-pub(super) async fn odd_urls_and_messages_are_kept_apart(t: Trial<'_>) {
+pub(super) async fn odd_urls_and_messages_are_kept_apart(t: Fixture<'_>) {
     let urls = odd_urls();
     let texts: Vec<String> = odd_texts().into_iter().filter(|text| !text.is_empty()).collect();
     for (number, url) in urls.iter().enumerate() {
@@ -135,12 +135,12 @@ pub(super) async fn odd_urls_and_messages_are_kept_apart(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_message_without_an_id_is_refused(t: Trial<'_>) {
+pub(super) async fn a_message_without_an_id_is_refused(t: Fixture<'_>) {
     refused(t.store.begin(&message("", 0), at(1)).await, "a message without an id");
-    assert_eq!(works(t.store.get(RecordId::of_url(URL)).await, "reading"), None, "no record was made");
+    assert_eq!(expect_ok(t.store.get(RecordId::of_url(URL)).await, "reading"), None, "no record was made");
 }
 
-pub(super) async fn a_url_too_long_is_refused(t: Trial<'_>) {
+pub(super) async fn a_url_too_long_is_refused(t: Fixture<'_>) {
     let room = LONGEST_REQUEST - URL.len() - 1;
     let longest = format!("{URL}{}", "x".repeat(room));
     t.attempt(&about(&longest, "m", 0), 1).await;

@@ -1,12 +1,12 @@
-//! Cases: what can be kept comes back as it was, and what cannot be kept is told.
+//! Cases: records come back unchanged, or are refused.
 
-use super::trial::*;
+use super::fixture::*;
 
 fn details(value: Value) -> Fetched {
     Fetched { additional_details: object(json!({ "it": value })), ..Fetched::default() }
 }
 
-pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
+pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
     for (second, text) in (1..).zip(odd_texts()) {
         let fetched = Fetched {
             headers: Some(object(json!({ "x": text, "y": [text, text] }))),
@@ -26,7 +26,7 @@ pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn odd_names_come_back(t: Trial<'_>) {
+pub(super) async fn odd_names_come_back(t: Fixture<'_>) {
     let odd =
         ["", ".", "a.b", ".a", "a.", "$", "$set", "$ref", "$id", "$db", "_id", "a$b", "0", "constructor"];
     let names = odd.into_iter().map(str::to_owned).chain(odd_texts().into_iter().take(6)).chain(odd_urls());
@@ -66,7 +66,7 @@ pub(super) async fn odd_names_come_back(t: Trial<'_>) {
     assert_eq!(record.additional_details, Some(names), "the names of details");
 }
 
-pub(super) async fn numbers_and_nesting_come_back(t: Trial<'_>) {
+pub(super) async fn numbers_and_nesting_come_back(t: Fixture<'_>) {
     let deep = (4..DEEPEST).fold(json!(["deep"]), |value, level| {
         if level % 2 == 0 { json!([value]) } else { json!({ "in": value }) }
     });
@@ -95,7 +95,7 @@ pub(super) async fn numbers_and_nesting_come_back(t: Trial<'_>) {
     assert_eq!(record.additional_details, Some(fetched.additional_details), "every value as it was");
 }
 
-pub(super) async fn a_nul_becomes_a_replacement_character(t: Trial<'_>) {
+pub(super) async fn a_nul_becomes_a_replacement_character(t: Fixture<'_>) {
     let shown = WITH_NUL.replace('\0', "\u{fffd}");
     let made = |text: &str| Fetched {
         headers: Some(object(json!({ "x": text, text: [text] }))),
@@ -119,14 +119,14 @@ pub(super) async fn a_nul_becomes_a_replacement_character(t: Trial<'_>) {
     assert_eq!(t.record().await.processing.error_message, Some(shown), "an error");
 }
 
-pub(super) async fn a_number_too_large_becomes_floating(t: Trial<'_>) {
+pub(super) async fn a_number_too_large_becomes_floating(t: Fixture<'_>) {
     let record = t.completed(&message("m-1", 0), &details(json!([u64::MAX])), 1).await;
     let kept = record.additional_details.unwrap_or_default();
     let number = &kept["it"][0];
     assert!(!number.is_u64() && number.as_f64() == Some(18_446_744_073_709_551_615.0), "kept as {number}");
 }
 
-pub(super) async fn a_long_error_is_cut(t: Trial<'_>) {
+pub(super) async fn a_long_error_is_cut(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     t.fail(&attempt, &format!("x{}", "\u{e9}".repeat(LONGEST_ERROR)), 2).await;
     let error = t.record().await.processing.error_message.unwrap_or_default();
@@ -134,7 +134,7 @@ pub(super) async fn a_long_error_is_cut(t: Trial<'_>) {
     assert!(error.starts_with("x\u{e9}"), "from its beginning");
 }
 
-pub(super) async fn details_cannot_change_our_notes(t: Trial<'_>) {
+pub(super) async fn details_cannot_change_our_notes(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     let before = t.record().await.work;
     let mut fetched = page("hello");
@@ -146,7 +146,7 @@ pub(super) async fn details_cannot_change_our_notes(t: Trial<'_>) {
     assert_eq!(record.additional_details, Some(expected), "the rest of the details");
 }
 
-pub(super) async fn the_largest_record_is_kept(t: Trial<'_>) {
+pub(super) async fn the_largest_record_is_kept(t: Fixture<'_>) {
     // Many values, whose names and lengths a store has to keep as well, beside one that is long.
     let mut fetched = Fetched {
         headers: Some((0..50_000).map(|number| (format!("h{number}"), json!(["", number]))).collect()),
@@ -162,7 +162,7 @@ pub(super) async fn the_largest_record_is_kept(t: Trial<'_>) {
     assert_eq!(t.fail(&attempt, &error, 4).await, ended(Status::FailedRetryable, 1), "there is room for it");
 }
 
-pub(super) async fn a_record_too_large_is_refused_and_can_fail(t: Trial<'_>) {
+pub(super) async fn a_record_too_large_is_refused_and_can_fail(t: Fixture<'_>) {
     for (second, size) in [(1, LARGEST + 1), (2, 40 << 20)] {
         let before = t.completed(&message(&format!("m-{second}-a"), second), &page("small"), second).await;
         let attempt = t.attempt(&message(&format!("m-{second}-b"), second), second).await;
@@ -173,11 +173,15 @@ pub(super) async fn a_record_too_large_is_refused_and_can_fail(t: Trial<'_>) {
         assert_eq!(record.status, Status::InProgress, "the attempt has not ended");
         assert_eq!(record.metadata, before.metadata, "nothing was replaced");
         let failed = t.store.fail(&attempt, &problem, MOST_TRIES, at(4)).await;
-        assert_eq!(works(failed, "failing"), ended(Status::FailedRetryable, 1), "it fails for that reason");
+        assert_eq!(
+            expect_ok(failed, "failing"),
+            ended(Status::FailedRetryable, 1),
+            "it fails for that reason"
+        );
     }
 }
 
-pub(super) async fn a_record_too_deep_is_refused(t: Trial<'_>) {
+pub(super) async fn a_record_too_deep_is_refused(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     for levels in [DEEPEST, 120] {
         let deep = (1..levels).fold(json!(1), |value, _| json!([value]));

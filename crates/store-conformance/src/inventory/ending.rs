@@ -1,8 +1,8 @@
-//! Cases: how attempts end, and that each ends once.
+//! Cases: ending attempts, each of them once.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn a_fetched_page_comes_back(t: Trial<'_>) {
+pub(super) async fn a_fetched_page_comes_back(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     let before = t.record().await;
     let fetched = page("hello");
@@ -21,7 +21,7 @@ pub(super) async fn a_fetched_page_comes_back(t: Trial<'_>) {
     assert_eq!((record.url, record.work), (before.url, before.work), "what it is about");
 }
 
-pub(super) async fn nothing_fetched_is_nothing_kept(t: Trial<'_>) {
+pub(super) async fn nothing_fetched_is_nothing_kept(t: Fixture<'_>) {
     let record = t.completed(&message("m-1", 0), &Fetched::default(), 1).await;
     assert_eq!(record.metadata, Metadata::default(), "nothing came back");
     assert_eq!(record.additional_details, None, "nothing more is known");
@@ -37,7 +37,7 @@ pub(super) async fn nothing_fetched_is_nothing_kept(t: Trial<'_>) {
     assert_eq!(record.metadata, metadata, "what is empty is not missing");
 }
 
-pub(super) async fn completing_twice_is_answered_alike(t: Trial<'_>) {
+pub(super) async fn completing_twice_is_answered_alike(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     t.fail(&attempt, "timed out", 2).await;
     let attempt = t.attempt(&message("m-1", 0), 3).await;
@@ -50,7 +50,7 @@ pub(super) async fn completing_twice_is_answered_alike(t: Trial<'_>) {
     assert_eq!(t.record().await, before, "nothing has changed");
 }
 
-pub(super) async fn failures_are_counted_once_each_up_to_the_last(t: Trial<'_>) {
+pub(super) async fn failures_are_counted_once_each_up_to_the_last(t: Fixture<'_>) {
     for (count, status) in
         [(1, Status::FailedRetryable), (2, Status::FailedRetryable), (3, Status::FailedPermanent)]
     {
@@ -77,7 +77,7 @@ pub(super) async fn failures_are_counted_once_each_up_to_the_last(t: Trial<'_>) 
     }
 }
 
-pub(super) async fn the_first_end_counts(t: Trial<'_>) {
+pub(super) async fn the_first_end_counts(t: Fixture<'_>) {
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     t.fail(&attempt, "timed out", 2).await;
     let before = t.record().await;
@@ -92,14 +92,14 @@ pub(super) async fn the_first_end_counts(t: Trial<'_>) {
 }
 
 /// An attempt that is not the latest can end in no way.
-async fn is_overtaken(t: &Trial<'_>, attempt: &Attempt, second: u64) {
+async fn is_overtaken(t: &Fixture<'_>, attempt: &Attempt, second: u64) {
     let before = t.record().await;
     assert_eq!(t.complete(attempt, &page("late"), second).await, Ended::Overtaken, "completing too late");
     assert_eq!(t.fail(attempt, "late", second).await, Ended::Overtaken, "failing too late");
     assert_eq!(t.record().await, before, "nothing has changed");
 }
 
-pub(super) async fn an_attempt_overtaken_by_its_own_message_changes_nothing(t: Trial<'_>) {
+pub(super) async fn an_attempt_overtaken_by_its_own_message_changes_nothing(t: Fixture<'_>) {
     let first = t.attempt(&message("m-1", 0), 1).await;
     let second = t.attempt(&message("m-1", 0), 2).await;
     is_overtaken(&t, &first, 3).await;
@@ -111,7 +111,7 @@ pub(super) async fn an_attempt_overtaken_by_its_own_message_changes_nothing(t: T
     is_overtaken(&t, &second, 9).await;
 }
 
-pub(super) async fn an_attempt_overtaken_by_a_newer_message_changes_nothing(t: Trial<'_>) {
+pub(super) async fn an_attempt_overtaken_by_a_newer_message_changes_nothing(t: Fixture<'_>) {
     let older = t.attempt(&message("m-1", 0), 1).await;
     let newer = t.attempt(&message("m-2", 2), 3).await;
     is_overtaken(&t, &older, 4).await;
@@ -121,18 +121,18 @@ pub(super) async fn an_attempt_overtaken_by_a_newer_message_changes_nothing(t: T
     is_overtaken(&t, &older, 7).await;
 }
 
-pub(super) async fn a_record_that_is_not_there_is_lost(t: Trial<'_>) {
+pub(super) async fn a_record_that_is_not_there_is_lost(t: Fixture<'_>) {
     let id = RecordId::of_url(URL);
     let attempt = Attempt { id, message_id: "m-1".to_owned(), number: 1 };
     assert_eq!(t.complete(&attempt, &page("hello"), 1).await, Ended::Lost, "there is nothing to complete");
     assert_eq!(t.fail(&attempt, "timed out", 1).await, Ended::Lost, "there is nothing that failed");
-    assert_eq!(works(t.store.get(id).await, "reading"), None, "and nothing was made");
+    assert_eq!(expect_ok(t.store.get(id).await, "reading"), None, "and nothing was made");
 }
 
-pub(super) async fn the_tries_allowed_are_the_callers(t: Trial<'_>) {
+pub(super) async fn the_tries_allowed_are_the_callers(t: Fixture<'_>) {
     let fail = async |id: &str, second, most| {
         let attempt = t.attempt(&message(id, second), second).await;
-        works(t.store.fail(&attempt, "no", most, at(second)).await, "failing")
+        expect_ok(t.store.fail(&attempt, "no", most, at(second)).await, "failing")
     };
     assert_eq!(
         fail("m-1", 1, 1).await,
@@ -144,7 +144,7 @@ pub(super) async fn the_tries_allowed_are_the_callers(t: Trial<'_>) {
     assert_eq!(fail("m-3", 3, 2).await, ended(Status::FailedPermanent, 2), "none is left by now");
 }
 
-pub(super) async fn a_failure_keeps_the_page_fetched_before(t: Trial<'_>) {
+pub(super) async fn a_failure_keeps_the_page_fetched_before(t: Fixture<'_>) {
     let before = t.completed(&message("m-1", 0), &page("hello"), 1).await;
     for second in 2..5 {
         let attempt = t.attempt(&message("m-2", 2), second).await;
@@ -157,7 +157,7 @@ pub(super) async fn a_failure_keeps_the_page_fetched_before(t: Trial<'_>) {
     assert_eq!(t.begin(&message("m-1", 0), 9).await, Begun::Superseded { by: "m-2".to_owned() }, "as before");
 }
 
-pub(super) async fn a_completion_replaces_all_of_the_page_before(t: Trial<'_>) {
+pub(super) async fn a_completion_replaces_all_of_the_page_before(t: Fixture<'_>) {
     t.completed(&message("m-1", 0), &page("hello"), 1).await;
     let other = Fetched {
         headers: Some(object(json!({ "etag": "x" }))),

@@ -1,10 +1,10 @@
-//! A worker that is killed again and again: what the tests of backends share that start themselves as a child.
+//! A worker that is killed repeatedly, for tests of backends that start themselves as a child.
 //!
-//! The child takes messages one after the other, as a worker does from a queue, and says on standard output what it
-//! was told. Message `n` fails `n % 4` times, and is completed after that unless it has failed for good. The next
-//! child begins with the first message that was not acknowledged.
+//! The child processes messages one after the other, like a worker, and prints each answer. Message `n` fails `n % 4` times,
+//! and is completed after that unless it has failed permanently. The next child begins with the first message that was not
+//! acknowledged.
 
-use super::trial::{about, at, page, works};
+use super::fixture::{about, at, expect_ok, page};
 use crawlway_store::UrlRecords;
 use crawlway_store::inventory::{Begun, Ended, MOST_TRIES, RecordId, Status};
 use std::{
@@ -18,12 +18,12 @@ fn url(message: u64) -> String {
     format!("https://a.example/{message}")
 }
 
-/// The child: works from this message on until it is killed, and tells a line after each step.
+/// The child: processes messages from this one on until it is killed, and prints a line after each step.
 pub async fn work(records: &dyn UrlRecords, from: u64, tell: impl Fn(String)) {
     for message in from.. {
         let request = about(&url(message), &format!("m-{message}"), message);
         loop {
-            match works(records.begin(&request, at(message)).await, "beginning") {
+            match expect_ok(records.begin(&request, at(message)).await, "beginning") {
                 Begun::Finished { .. } => break,
                 Begun::Superseded { by } => {
                     panic!("there is no other message about it, and yet {by} is newer")
@@ -35,7 +35,7 @@ pub async fn work(records: &dyn UrlRecords, from: u64, tell: impl Fn(String)) {
                     } else {
                         records.complete(&attempt, &page(&message.to_string()), at(message)).await
                     };
-                    match works(ended, "ending") {
+                    match expect_ok(ended, "ending") {
                         Ended::As { status, retry_count } => {
                             tell(format!("E {message} {status} {retry_count}"));
                         }
@@ -48,7 +48,7 @@ pub async fn work(records: &dyn UrlRecords, from: u64, tell: impl Fn(String)) {
     }
 }
 
-/// What children were told.
+/// Answers that children have printed.
 #[derive(Debug, Default)]
 pub struct Told {
     acknowledged: u64,
@@ -57,7 +57,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Starts children that begin with the message they are given, and kills each at a random time.
+    /// Starts children, each with the message to begin with, and kills each at a random time.
     pub fn by_killed(kills: u64, child: impl Fn(u64) -> Command) -> Self {
         let mut chance = crawlway_store::Timestamp::now().as_millis();
         let mut told = Self::default();
@@ -85,13 +85,13 @@ impl Told {
         told
     }
 
-    /// How many messages were acknowledged.
+    /// Number of acknowledged messages.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
     fn read(&mut self, output: &str) {
-        // A last line without its end was not told.
+        // A last line without its end was not printed completely.
         let whole = output.rfind('\n').map_or("", |end| &output[..end]);
         for line in whole.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -113,10 +113,10 @@ impl Told {
         }
     }
 
-    /// Looks whether every message that was acknowledged has ended as it had to, with its failures counted once.
+    /// Checks that every acknowledged message has the expected end, with its failures counted once.
     pub async fn check(&self, records: &dyn UrlRecords) {
         for message in 0..self.acknowledged {
-            let record = works(records.get(RecordId::of_url(&url(message))).await, "reading");
+            let record = expect_ok(records.get(RecordId::of_url(&url(message))).await, "reading");
             let record =
                 record.unwrap_or_else(|| panic!("{message} was acknowledged, and its record is lost"));
             let failures = u32::try_from(message % 4).unwrap_or(0);
@@ -132,7 +132,7 @@ impl Told {
                 );
             }
         }
-        let counts = works(records.counts().await, "counting");
+        let counts = expect_ok(records.counts().await, "counting");
         // Beside the acknowledged there is at most the one that the last child was at.
         assert!(counts.total() - self.acknowledged <= 1, "{counts:?} for {} messages", self.acknowledged);
     }

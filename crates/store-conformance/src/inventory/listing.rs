@@ -1,9 +1,9 @@
-//! Cases: lists by the time of making, page by page, and counts.
+//! Cases: lists by creation time with pagination, and counts.
 
-use super::trial::*;
+use super::fixture::*;
 
 /// A record made at this second.
-async fn made(t: &Trial<'_>, url: &str, second: u64) -> RecordId {
+async fn made(t: &Fixture<'_>, url: &str, second: u64) -> RecordId {
     t.attempt(&about(url, "m", second), second).await.id
 }
 
@@ -15,7 +15,7 @@ fn ids(records: &[Record]) -> Vec<RecordId> {
     records.iter().map(|record| record.id).collect()
 }
 
-pub(super) async fn the_newest_comes_first(t: Trial<'_>) {
+pub(super) async fn the_newest_comes_first(t: Fixture<'_>) {
     assert_eq!(t.list(all()).await.records, [], "nothing is there");
     let mut expected = Vec::new();
     for second in [3, 1, 4, 2, 5] {
@@ -32,7 +32,7 @@ pub(super) async fn the_newest_comes_first(t: Trial<'_>) {
     assert_eq!(urls.collect::<Vec<_>>()[0], "https://a.example/5", "with what they are");
 }
 
-pub(super) async fn records_of_one_time_are_in_order_of_their_ids(t: Trial<'_>) {
+pub(super) async fn records_of_one_time_are_in_order_of_their_ids(t: Fixture<'_>) {
     let mut expected = Vec::new();
     for number in 0..20 {
         expected.push(made(&t, &format!("https://a.example/{number}"), 1).await);
@@ -42,7 +42,7 @@ pub(super) async fn records_of_one_time_are_in_order_of_their_ids(t: Trial<'_>) 
     assert_eq!(ids(&t.list(all()).await.records), expected, "the greatest id first");
 }
 
-pub(super) async fn a_range_has_its_start_and_not_its_end(t: Trial<'_>) {
+pub(super) async fn a_range_has_its_start_and_not_its_end(t: Fixture<'_>) {
     for second in 1..=5 {
         made(&t, &format!("https://a.example/{second}"), second).await;
     }
@@ -59,7 +59,7 @@ pub(super) async fn a_range_has_its_start_and_not_its_end(t: Trial<'_>) {
     assert_eq!(times(Some(4), Some(2)).await, [0; 0], "a range that ends before it starts");
 }
 
-pub(super) async fn a_status_is_picked(t: Trial<'_>) {
+pub(super) async fn a_status_is_picked(t: Fixture<'_>) {
     for second in 1..=9 {
         let url = format!("https://a.example/{second}");
         let attempt = t.attempt(&about(&url, "m", second), second).await;
@@ -94,7 +94,7 @@ pub(super) async fn a_status_is_picked(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn pages_have_every_record_once(t: Trial<'_>) {
+pub(super) async fn pages_have_every_record_once(t: Fixture<'_>) {
     let mut there = Vec::new();
     for number in 0..23 {
         // Several of one time, so that pages end among them.
@@ -126,7 +126,7 @@ pub(super) async fn pages_have_every_record_once(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_page_has_no_more_than_asked(t: Trial<'_>) {
+pub(super) async fn a_page_has_no_more_than_asked(t: Fixture<'_>) {
     let many = MOST_WITH_SOURCE + 3;
     for number in 0..many {
         made(&t, &format!("https://a.example/{number}"), 1).await;
@@ -143,7 +143,7 @@ pub(super) async fn a_page_has_no_more_than_asked(t: Trial<'_>) {
     assert_eq!(look(usize::MAX, true).await, (MOST_WITH_SOURCE, true), "fewer with their sources");
 }
 
-pub(super) async fn sources_are_left_out_unless_asked_for(t: Trial<'_>) {
+pub(super) async fn sources_are_left_out_unless_asked_for(t: Fixture<'_>) {
     let full = t.completed(&about("https://a.example/", "m", 1), &page("hello"), 1).await;
     made(&t, "https://b.example/", 2).await;
     let without = t.list(all()).await.records;
@@ -157,8 +157,8 @@ pub(super) async fn sources_are_left_out_unless_asked_for(t: Trial<'_>) {
     assert_eq!(with[0].metadata.page_source, PageSource::Absent, "there is none yet");
 }
 
-pub(super) async fn records_are_counted_by_status(t: Trial<'_>) {
-    let counts = async || works(t.store.counts().await, "counting");
+pub(super) async fn records_are_counted_by_status(t: Fixture<'_>) {
+    let counts = async || expect_ok(t.store.counts().await, "counting");
     assert_eq!(counts().await.total(), 0, "there is nothing");
     for number in 0..7 {
         let attempt = t.attempt(&about(&format!("https://a.example/{number}"), "m", 1), 1).await;
@@ -170,7 +170,7 @@ pub(super) async fn records_are_counted_by_status(t: Trial<'_>) {
                 t.fail(&attempt, "timed out", 2).await;
             }
             3 => {
-                works(t.store.fail(&attempt, "no", 1, at(2)).await, "failing");
+                expect_ok(t.store.fail(&attempt, "no", 1, at(2)).await, "failing");
             }
             _ => {}
         }

@@ -1,10 +1,10 @@
-//! Cases: all handles see the same, so does the next process, and a crowd at one record does not confuse it.
+//! Cases: handles share their state, it survives a reopening, and concurrent calls on one record agree.
 
-use super::trial::*;
+use super::fixture::*;
 
 const WORKERS: usize = 8;
 
-pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
+pub(super) async fn handles_share_their_state(mut t: Fixture<'_>) {
     let (first, second) = (t.store.clone(), t.another_handle().await);
     let attempt = t.attempt(&message("m-1", 0), 1).await;
     t.store = second;
@@ -14,10 +14,10 @@ pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
     let (attempt, retries) = yours(t.begin(&message("m-1", 0), 3).await);
     assert_eq!(retries, 1, "what failed elsewhere is counted here");
     t.complete(&attempt, &page("hello"), 4).await;
-    assert_eq!(works(t.store.counts().await, "counting").of(Status::Completed), 1, "there is one record");
+    assert_eq!(expect_ok(t.store.counts().await, "counting").of(Status::Completed), 1, "there is one record");
 }
 
-pub(super) async fn records_survive_a_reopening(mut t: Trial<'_>) {
+pub(super) async fn records_survive_a_reopening(mut t: Fixture<'_>) {
     let [a, b] = ["https://a.example/", "https://b.example/"];
     let completed = t.completed(&about(a, "m", 0), &page("hello"), 1).await;
     let open = t.attempt(&about(b, "m", 0), 2).await;
@@ -33,17 +33,17 @@ pub(super) async fn records_survive_a_reopening(mut t: Trial<'_>) {
     );
 }
 
-pub(super) async fn an_open_store_is_ready(t: Trial<'_>) {
-    works(t.store.ready().await, "asking whether it is ready");
+pub(super) async fn an_open_store_is_ready(t: Fixture<'_>) {
+    expect_ok(t.store.ready().await, "asking whether it is ready");
 }
 
-pub(super) async fn racing_deliveries_have_attempts_of_their_own(mut t: Trial<'_>) {
+pub(super) async fn racing_deliveries_have_attempts_of_their_own(mut t: Fixture<'_>) {
     for round in 0..5 {
         let url = format!("https://{round}.example/");
         let attempts = t
             .race(WORKERS, |_, records| {
                 let request = about(&url, "m", 0);
-                async move { yours(works(records.begin(&request, at(1)).await, "beginning")).0 }
+                async move { yours(expect_ok(records.begin(&request, at(1)).await, "beginning")).0 }
             })
             .await;
         let mut numbers: Vec<u64> = attempts.iter().map(|attempt| attempt.number).collect();
@@ -60,7 +60,7 @@ pub(super) async fn racing_deliveries_have_attempts_of_their_own(mut t: Trial<'_
     }
 }
 
-pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
+pub(super) async fn racing_first_messages_make_one_record(mut t: Fixture<'_>) {
     for round in 0..5 {
         let url = format!("https://{round}.example/");
         let told = t
@@ -68,7 +68,7 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
                 // The newest first, so that a store which takes the last to come ends up with the oldest.
                 let place = WORKERS - 1 - number;
                 let request = about(&url, &format!("m-{place}"), place as u64);
-                async move { works(records.begin(&request, at(20)).await, "beginning") }
+                async move { expect_ok(records.begin(&request, at(20)).await, "beginning") }
             })
             .await;
         let newest = format!("m-{}", WORKERS - 1);
@@ -76,7 +76,7 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
             panic!("nothing is newer than {newest}: {:?}", told[0])
         };
         for (number, told) in told.iter().rev().enumerate() {
-            // Who came before a newer one has begun; who came after it was superseded by a newer one.
+            // A message before a newer one has begun; one after it was superseded.
             if let Begun::Superseded { by } = told {
                 assert!(*by > format!("m-{number}"), "m-{number} gave way to {by}");
             }
@@ -84,16 +84,16 @@ pub(super) async fn racing_first_messages_make_one_record(mut t: Trial<'_>) {
         let work = t.record_of(&url).await.work.unwrap_or_else(|| panic!("an attempt at {url} is under way"));
         assert_eq!((work.message_id, work.attempt), (newest, attempt.number), "the newest has it in the end");
     }
-    assert_eq!(works(t.store.counts().await, "counting").total(), 5, "one record for each URL");
+    assert_eq!(expect_ok(t.store.counts().await, "counting").total(), 5, "one record for each URL");
 }
 
-pub(super) async fn racing_failures_of_one_attempt_count_once(mut t: Trial<'_>) {
+pub(super) async fn racing_failures_of_one_attempt_count_once(mut t: Fixture<'_>) {
     for count in 1..=2 {
         let attempt = t.attempt(&message("m-1", 0), 1).await;
         let told = t
             .race(WORKERS, |_, records| {
                 let attempt = attempt.clone();
-                async move { works(records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await, "failing") }
+                async move { expect_ok(records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await, "failing") }
             })
             .await;
         for told in told {
@@ -102,7 +102,7 @@ pub(super) async fn racing_failures_of_one_attempt_count_once(mut t: Trial<'_>) 
     }
 }
 
-pub(super) async fn racing_ends_agree(mut t: Trial<'_>) {
+pub(super) async fn racing_ends_agree(mut t: Fixture<'_>) {
     for round in 0..6 {
         let url = format!("https://{round}.example/");
         let attempt = t.attempt(&about(&url, "m", 0), 1).await;
@@ -115,7 +115,7 @@ pub(super) async fn racing_ends_agree(mut t: Trial<'_>) {
                     } else {
                         records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await
                     };
-                    works(ended, "ending")
+                    expect_ok(ended, "ending")
                 }
             })
             .await;
@@ -135,11 +135,11 @@ pub(super) async fn racing_ends_agree(mut t: Trial<'_>) {
     }
 }
 
-/// Takes the message until it is finished, as a crowd of workers would whose leases are all lost.
+/// Processes the message until it is finished, like a worker whose leases are always lost.
 async fn insist(number: usize, records: Arc<dyn UrlRecords>) -> (Vec<(Attempt, Ended)>, Status) {
     let mut ends = Vec::new();
     loop {
-        match works(records.begin(&message("m-1", 0), at(1)).await, "beginning") {
+        match expect_ok(records.begin(&message("m-1", 0), at(1)).await, "beginning") {
             Begun::Finished { status, .. } => return (ends, status),
             Begun::Superseded { by } => panic!("there is no other message, and yet {by} is newer"),
             Begun::Yours { attempt, .. } => {
@@ -149,13 +149,13 @@ async fn insist(number: usize, records: Arc<dyn UrlRecords>) -> (Vec<(Attempt, E
                 } else {
                     records.fail(&attempt, "timed out", MOST_TRIES, at(2)).await
                 };
-                ends.push((attempt, works(ended, "ending")));
+                ends.push((attempt, expect_ok(ended, "ending")));
             }
         }
     }
 }
 
-pub(super) async fn workers_on_one_record_finish_it_once(mut t: Trial<'_>) {
+pub(super) async fn workers_on_one_record_finish_it_once(mut t: Fixture<'_>) {
     let told = t.race(WORKERS, insist).await;
     let record = t.record().await;
     let mut counted: Vec<u32> = Vec::new();

@@ -1,19 +1,19 @@
-//! The suite of the inventory records.
+//! Suite of the inventory records.
 
 mod beginning;
 mod content;
 mod ending;
+mod fixture;
 pub mod killed;
 mod listing;
 mod load;
 mod order;
 mod queueing;
 mod schedule;
-mod trial;
 
 use crawlway_store::UrlRecords;
 
-pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn UrlRecords>;
+pub(crate) type Fixture<'h> = crate::fixture::Fixture<'h, dyn UrlRecords>;
 
 suite! { ($) inventory for dyn UrlRecords:
     beginning {

@@ -1,10 +1,10 @@
-//! Cases: what becomes of a record when a message about its URL is accepted, however late that is noted.
+//! Cases: records of accepted messages, however late these are written.
 
-use super::trial::*;
+use super::fixture::*;
 
-impl Trial<'_> {
+impl Fixture<'_> {
     async fn mark_queued(&self, requests: &[Request], second: u64) {
-        works(self.store.mark_queued(requests, at(second)).await, "queueing");
+        expect_ok(self.store.mark_queued(requests, at(second)).await, "queueing");
     }
 
     /// Notes a message, and expects that nothing changes.
@@ -24,7 +24,7 @@ impl Trial<'_> {
     }
 }
 
-pub(super) async fn an_accepted_message_makes_a_queued_record(t: Trial<'_>) {
+pub(super) async fn an_accepted_message_makes_a_queued_record(t: Fixture<'_>) {
     let other = "https://b.example/";
     t.mark_queued(&[], 1).await;
     t.mark_queued(&[message("m-1", 3), about(other, "m-2", 4)], 5).await;
@@ -51,7 +51,7 @@ pub(super) async fn an_accepted_message_makes_a_queued_record(t: Trial<'_>) {
     assert_eq!(t.complete(&attempt, &page("hello"), 7).await, ended(Status::Completed, 0), "and it ends");
 }
 
-pub(super) async fn a_finished_record_is_queued_by_a_newer_message_and_keeps_its_page(t: Trial<'_>) {
+pub(super) async fn a_finished_record_is_queued_by_a_newer_message_and_keeps_its_page(t: Fixture<'_>) {
     let before = t.completed(&message("m-1", 0), &page("hello"), 1).await;
     t.mark_queued(&[message("m-2", 2)], 3).await;
     let mut expected = before.clone();
@@ -67,7 +67,7 @@ pub(super) async fn a_finished_record_is_queued_by_a_newer_message_and_keeps_its
     assert_eq!(t.record().await.metadata, before.metadata, "the page stays until it is replaced");
 }
 
-pub(super) async fn the_tries_of_a_queued_message_are_counted_anew(t: Trial<'_>) {
+pub(super) async fn the_tries_of_a_queued_message_are_counted_anew(t: Fixture<'_>) {
     let before = t.failed(&message("m-1", 0), 1).await;
     assert_eq!(before.status, Status::FailedPermanent, "it failed for good");
     t.mark_queued(&[message("m-2", 2)], 3).await;
@@ -80,7 +80,7 @@ pub(super) async fn the_tries_of_a_queued_message_are_counted_anew(t: Trial<'_>)
     assert_eq!(t.fail(&attempt, "refused", 5).await, ended(Status::FailedRetryable, 1), "its first failure");
 }
 
-pub(super) async fn queueing_changes_nothing_but_what_is_finished_and_older(t: Trial<'_>) {
+pub(super) async fn queueing_changes_nothing_but_what_is_finished_and_older(t: Fixture<'_>) {
     t.mark_queued(&[message("m-1", 1)], 2).await;
     t.leaves_alone(&message("m-1", 1), 3, "when it is queued").await;
     t.leaves_alone(&message("m-2", 3), 4, "when an earlier message is queued").await;
@@ -103,7 +103,7 @@ pub(super) async fn queueing_changes_nothing_but_what_is_finished_and_older(t: T
     t.leaves_alone(&message("m-7", 20), 21, "after it failed for good").await;
 }
 
-pub(super) async fn a_queued_message_is_refused_as_one_that_begins(t: Trial<'_>) {
+pub(super) async fn a_queued_message_is_refused_as_one_that_begins(t: Fixture<'_>) {
     refused(t.store.mark_queued(&[message("", 0)], at(1)).await, "a message without an id");
     t.mark_queued(&[message("m-1", 1_000_000)], 2).await;
     let record = t.record().await;

@@ -1,10 +1,10 @@
-//! Case: random schedules of messages, redeliveries and late ends, beside a model.
+//! Case: random schedules of messages, redeliveries and late ends against a model.
 
-use super::trial::*;
+use super::fixture::*;
 
-/// What the store must know of a URL.
+/// Expected record of a URL.
 #[derive(Debug)]
-struct Known {
+struct ModelRecord {
     message: (u64, String),
     number: u64,
     status: Status,
@@ -13,11 +13,11 @@ struct Known {
     page: Option<Fetched>,
 }
 
-pub(super) async fn any_schedule_agrees_with_the_model(t: Trial<'_>) {
+pub(super) async fn any_schedule_agrees_with_the_model(t: Fixture<'_>) {
     for seed in 0..4 {
         let dice = Jitter::seeded(seed);
         let roll = |sides: u64| dice.number() % sides;
-        let mut model: HashMap<String, Known> = HashMap::new();
+        let mut model: HashMap<String, ModelRecord> = HashMap::new();
         let mut handed_out: Vec<(String, Attempt)> = Vec::new();
         for step in 1..=120 {
             let (url, now) = (format!("https://{seed}.example/{}", roll(3)), 1000 + step);
@@ -28,7 +28,7 @@ pub(super) async fn any_schedule_agrees_with_the_model(t: Trial<'_>) {
             if roll(4) == 0 {
                 let request = about(&url, &message.1, message.0);
                 let marked = t.store.mark_queued(&[request], at(now)).await;
-                works(marked, "queueing");
+                expect_ok(marked, "queueing");
                 expect_queued(&mut model, &url, message);
             } else if roll(2) == 0 || handed_out.is_empty() {
                 let told = t.begin(&about(&url, &message.1, message.0), now).await;
@@ -51,29 +51,22 @@ pub(super) async fn any_schedule_agrees_with_the_model(t: Trial<'_>) {
                 expect_ended(&mut model, &url, &attempt, end, step, &told, &place);
             }
         }
-        for (url, known) in model {
+        for (url, expected) in model {
             let record = t.record_of(&url).await;
-            assert_eq!(
-                (record.status, record.processing.retry_count),
-                (known.status, known.retries),
-                "{url}"
-            );
-            assert_eq!(record.processing.error_message, known.error, "the error of {url}");
-            let page = known.page.unwrap_or_default();
+            let state = (record.status, record.processing.retry_count, record.processing.error_message);
+            assert_eq!(state, (expected.status, expected.retries, expected.error), "{url}");
+            let page = expected.page.unwrap_or_default();
             assert_eq!(record.metadata.page_source, page.page_source.into(), "the page of {url}");
             assert_eq!(record.additional_details.unwrap_or_default(), page.additional_details, "its details");
             let work = record.work.map(|work| (work.requested_at, work.message_id, work.attempt));
-            assert_eq!(
-                work,
-                Some((at(known.message.0), known.message.1, known.number)),
-                "whose it is: {url}"
-            );
+            let (second, message) = expected.message;
+            assert_eq!(work, Some((at(second), message, expected.number)), "the message of {url}");
         }
     }
 }
 
-fn expect_queued(model: &mut HashMap<String, Known>, url: &str, message: (u64, String)) {
-    let queued = |message, number, page| Known {
+fn expect_queued(model: &mut HashMap<String, ModelRecord>, url: &str, message: (u64, String)) {
+    let queued = |message, number, page| ModelRecord {
         message,
         number,
         status: Status::Queued,
@@ -83,8 +76,8 @@ fn expect_queued(model: &mut HashMap<String, Known>, url: &str, message: (u64, S
     };
     match model.get_mut(url) {
         None => drop(model.insert(url.to_owned(), queued(message, 0, None))),
-        Some(known) if known.status.is_finished() && known.message < message => {
-            *known = queued(message, known.number, known.page.take());
+        Some(record) if record.status.is_finished() && record.message < message => {
+            *record = queued(message, record.number, record.page.take());
         }
         Some(_) => {}
     }
@@ -95,20 +88,20 @@ fn index(number: u64, of: usize) -> usize {
 }
 
 fn expect_begun(
-    model: &mut HashMap<String, Known>,
+    model: &mut HashMap<String, ModelRecord>,
     url: &str,
     message: (u64, String),
     told: &Begun,
     place: &str,
 ) {
     let last = model.get(url);
-    let same = last.filter(|known| known.message == message);
+    let same = last.filter(|record| record.message == message);
     let expected = match (last, same) {
-        (_, Some(known)) if known.status.is_finished() => {
-            Some(Begun::Finished { status: known.status, retry_count: known.retries })
+        (_, Some(record)) if record.status.is_finished() => {
+            Some(Begun::Finished { status: record.status, retry_count: record.retries })
         }
-        (Some(known), None) if known.message > message => {
-            Some(Begun::Superseded { by: known.message.1.clone() })
+        (Some(record), None) if record.message > message => {
+            Some(Begun::Superseded { by: record.message.1.clone() })
         }
         _ => None,
     };
@@ -119,21 +112,21 @@ fn expect_begun(
     let Begun::Yours { attempt, retry_count } = told else {
         panic!("{place}: {message:?} must begin, and is told {told:?}")
     };
-    assert_eq!(*retry_count, same.map_or(0, |known| known.retries), "{place}: {message:?}");
-    assert!(attempt.number > last.map_or(0, |known| known.number), "{place}: the number of the attempt");
-    let known = Known {
+    assert_eq!(*retry_count, same.map_or(0, |record| record.retries), "{place}: {message:?}");
+    assert!(attempt.number > last.map_or(0, |record| record.number), "{place}: the number of the attempt");
+    let record = ModelRecord {
         number: attempt.number,
         status: Status::InProgress,
         retries: *retry_count,
-        error: same.and_then(|known| known.error.clone()),
-        page: last.and_then(|known| known.page.clone()),
+        error: same.and_then(|record| record.error.clone()),
+        page: last.and_then(|record| record.page.clone()),
         message,
     };
-    model.insert(url.to_owned(), known);
+    model.insert(url.to_owned(), record);
 }
 
 fn expect_ended(
-    model: &mut HashMap<String, Known>,
+    model: &mut HashMap<String, ModelRecord>,
     url: &str,
     attempt: &Attempt,
     fetched: Option<Fetched>,
@@ -141,20 +134,20 @@ fn expect_ended(
     told: &Ended,
     place: &str,
 ) {
-    let known = model.get_mut(url).unwrap_or_else(|| panic!("{place}: it was begun"));
-    if known.number != attempt.number || known.message.1 != attempt.message_id {
+    let record = model.get_mut(url).unwrap_or_else(|| panic!("{place}: it was begun"));
+    if record.number != attempt.number || record.message.1 != attempt.message_id {
         assert_eq!(*told, Ended::Overtaken, "{place}");
         return;
     }
-    if known.status == Status::InProgress {
+    if record.status == Status::InProgress {
         match fetched {
             Some(fetched) => {
-                (known.status, known.error, known.page) = (Status::Completed, None, Some(fetched));
+                (record.status, record.error, record.page) = (Status::Completed, None, Some(fetched));
             }
             None => {
-                known.retries += 1;
-                known.error = Some(step.to_string());
-                known.status = if known.retries < MOST_TRIES {
+                record.retries += 1;
+                record.error = Some(step.to_string());
+                record.status = if record.retries < MOST_TRIES {
                     Status::FailedRetryable
                 } else {
                     Status::FailedPermanent
@@ -162,5 +155,5 @@ fn expect_ended(
             }
         }
     }
-    assert_eq!(*told, Ended::As { status: known.status, retry_count: known.retries }, "{place}");
+    assert_eq!(*told, Ended::As { status: record.status, retry_count: record.retries }, "{place}");
 }

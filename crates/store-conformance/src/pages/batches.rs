@@ -1,8 +1,8 @@
 //! Cases: batches of any size, and pages of any kind.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn empty_batches_are_allowed(t: Trial<'_>) {
+pub(super) async fn empty_batches_are_allowed(t: Fixture<'_>) {
     t.write(&[]).await;
     assert_eq!((t.count().await, t.remove(&[]).await), (0, 0), "nothing was written, nothing removed");
     t.write(&[page("https://a.example/", "x")]).await;
@@ -10,7 +10,7 @@ pub(super) async fn empty_batches_are_allowed(t: Trial<'_>) {
     assert_eq!((t.remove(&[]).await, t.count().await), (0, 1), "what is there stays");
 }
 
-pub(super) async fn odd_urls_are_kept_apart(t: Trial<'_>) {
+pub(super) async fn odd_urls_are_kept_apart(t: Fixture<'_>) {
     let mut urls = odd_urls();
     let pages: Vec<IndexedPage> = urls.iter().map(|url| page(url, url)).collect();
     t.write(&pages).await;
@@ -26,7 +26,7 @@ pub(super) async fn odd_urls_are_kept_apart(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
+pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
     for (number, text) in odd_texts().into_iter().enumerate() {
         let odd = IndexedPage {
             item: format!("item-{number}"),
@@ -39,7 +39,7 @@ pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_big_page_is_kept(t: Trial<'_>) {
+pub(super) async fn a_big_page_is_kept(t: Fixture<'_>) {
     let words: String = (0..).map(|number| format!("word{number} ")).take(500_000).collect();
     let text = format!("{words}lastword");
     let [big, small] = [page("https://a.example/big", &text), page("https://a.example/small", "lighthouse")];
@@ -55,7 +55,7 @@ pub(super) async fn a_big_page_is_kept(t: Trial<'_>) {
     assert_eq!(t.with_word("lighthouse").await, [small.url], "the others are found");
 }
 
-pub(super) async fn a_large_batch_is_kept(t: Trial<'_>) {
+pub(super) async fn a_large_batch_is_kept(t: Fixture<'_>) {
     const MANY: usize = 3000;
     let mut pages: Vec<IndexedPage> =
         (0..MANY).map(|number| page(&format!("https://a.example/{number:05}"), "the same for all")).collect();
@@ -64,7 +64,7 @@ pub(super) async fn a_large_batch_is_kept(t: Trial<'_>) {
     assert_eq!(t.scan_all(700).await, pages, "all can be scanned");
     let last = pages.split_off(10);
     let urls: Vec<String> = last.into_iter().map(|page| page.url).collect();
-    let removed = works(t.store.remove(&urls, None).await, "removing many");
+    let removed = expect_ok(t.store.remove(&urls, None).await, "removing many");
     assert_eq!(removed, (MANY - 10) as u64, "all but ten are removed");
     assert_eq!(t.scan(None, MANY).await, pages, "ten are left");
 }

@@ -1,15 +1,15 @@
-//! The suite of the page index as a store. What is found, and in which order, is for [`finding`](mod@crate::finding).
+//! Suite of the page index as a store. Searching has the suite [`finding`](mod@crate::finding).
 
 mod batches;
+mod fixture;
 mod precedence;
 mod reading;
 mod shared;
-mod trial;
 mod writing;
 
 use crawlway_store::PageIndex;
 
-pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn PageIndex>;
+pub(crate) type Fixture<'h> = crate::fixture::Fixture<'h, dyn PageIndex>;
 
 suite! { ($) pages for dyn PageIndex:
     writing {

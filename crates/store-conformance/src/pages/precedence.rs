@@ -1,11 +1,11 @@
-//! Cases: of two versions of a page the one that was crawled later counts, and a removal is a version, too.
+//! Cases: the version of a page that was crawled last counts, and a removal counts as a version.
 
-use super::trial::*;
+use super::fixture::*;
 use crawlway_store::pages::precedence::MAX_AHEAD;
 
 const URL: &str = "https://a.example/";
 
-pub(super) async fn an_older_page_does_not_replace_a_newer_one(mut t: Trial<'_>) {
+pub(super) async fn an_older_page_does_not_replace_a_newer_one(mut t: Fixture<'_>) {
     let elsewhere = t.another_handle().await;
     let [old, new, newest] = [(1, "lighthouse"), (2, "submarine"), (3, "balloon")]
         .map(|(second, text)| crawled(at(second), page(URL, text)));
@@ -15,13 +15,13 @@ pub(super) async fn an_older_page_does_not_replace_a_newer_one(mut t: Trial<'_>)
     assert_eq!(t.with_word("lighthouse").await, [""; 0], "the older one cannot be found");
     assert_eq!(t.with_word("submarine").await, [URL], "the newer one can");
     assert_eq!(t.count().await, 2, "the other page of the batch is stored");
-    works(elsewhere.write([newest.clone()].into()).await, "writing elsewhere");
-    works(elsewhere.write([new].into()).await, "writing elsewhere");
+    expect_ok(elsewhere.write([newest.clone()].into()).await, "writing elsewhere");
+    expect_ok(elsewhere.write([new].into()).await, "writing elsewhere");
     t.write(&[old]).await;
     assert_eq!(t.get(URL).await, Some(newest), "the newest one, whichever handle wrote it");
 }
 
-pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(t: Trial<'_>) {
+pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(t: Fixture<'_>) {
     let versions = [(2, "second"), (3, "third"), (1, "first")]
         .map(|(second, text)| crawled(at(second), page(URL, text)));
     t.write(&versions).await;
@@ -29,7 +29,7 @@ pub(super) async fn of_two_in_a_batch_the_one_crawled_later_counts(t: Trial<'_>)
     assert_eq!(t.count().await, 1, "each URL counts once");
 }
 
-pub(super) async fn a_time_far_ahead_counts_as_the_time_of_receipt(t: Trial<'_>) {
+pub(super) async fn a_time_far_ahead_counts_as_the_time_of_receipt(t: Fixture<'_>) {
     let before = Timestamp::now();
     let (soon, late) = (before + MAX_AHEAD / 2, before + Duration::from_secs(3600));
     let near = crawled(soon, page("https://b.example/", "near"));
@@ -43,14 +43,14 @@ pub(super) async fn a_time_far_ahead_counts_as_the_time_of_receipt(t: Trial<'_>)
     assert_eq!(t.get(URL).await, Some(next), "it keeps no later page out");
 }
 
-pub(super) async fn a_removed_page_is_brought_back_by_a_newer_one_only(mut t: Trial<'_>) {
+pub(super) async fn a_removed_page_is_brought_back_by_a_newer_one_only(mut t: Fixture<'_>) {
     let elsewhere = t.another_handle().await;
     // The second one was crawled ahead of our clock: its own message must not bring it back either.
     for old in [page(URL, "lighthouse"), crawled_anew(page("https://b.example/", "lighthouse"))] {
         t.write(from_ref(&old)).await;
         assert_eq!(t.remove(&[&old.url]).await, 1, "it was there");
         t.write(from_ref(&old)).await;
-        works(elsewhere.write([old.clone()].into()).await, "writing elsewhere");
+        expect_ok(elsewhere.write([old.clone()].into()).await, "writing elsewhere");
         assert_eq!((t.get(&old.url).await, t.count().await), (None, 0), "its redelivery does not revive it");
         assert_eq!(t.with_word("lighthouse").await, [""; 0], "it cannot be found");
         assert_eq!(t.scan(None, 10).await, [], "it is in no scan");
@@ -66,7 +66,7 @@ pub(super) async fn a_removed_page_is_brought_back_by_a_newer_one_only(mut t: Tr
     }
 }
 
-pub(super) async fn a_removal_counts_for_messages_that_are_still_to_come(t: Trial<'_>) {
+pub(super) async fn a_removal_counts_for_messages_that_are_still_to_come(t: Fixture<'_>) {
     assert_eq!(t.remove(&[URL]).await, 0, "there is no page yet");
     t.write(&[page(URL, "before"), page("https://b.example/", "another")]).await;
     assert_eq!((t.get(URL).await, t.count().await), (None, 1), "it was crawled before the removal");
@@ -75,8 +75,8 @@ pub(super) async fn a_removal_counts_for_messages_that_are_still_to_come(t: Tria
     assert_eq!(t.get(URL).await, Some(new), "and this one after it");
 }
 
-pub(super) async fn a_removal_leaves_a_page_crawled_after_it(t: Trial<'_>) {
-    let remove = async |at| works(t.store.remove(&[URL.to_owned()], Some(at)).await, "removing");
+pub(super) async fn a_removal_leaves_a_page_crawled_after_it(t: Fixture<'_>) {
+    let remove = async |at| expect_ok(t.store.remove(&[URL.to_owned()], Some(at)).await, "removing");
     let [old, new, newest] = [1, 2, 3].map(|second| crawled(at(second), page(URL, "text")));
     t.write(from_ref(&new)).await;
     assert_eq!(remove(at(1)).await, 0, "it was crawled later");
@@ -91,7 +91,7 @@ pub(super) async fn a_removal_leaves_a_page_crawled_after_it(t: Trial<'_>) {
     assert_eq!(t.get(URL).await, Some(newest), "this one is newer");
 }
 
-pub(super) async fn the_order_of_time_survives_a_reopening(mut t: Trial<'_>) {
+pub(super) async fn the_order_of_time_survives_a_reopening(mut t: Fixture<'_>) {
     let (old, new) = (crawled(at(1), page(URL, "old")), crawled(at(2), page(URL, "new")));
     let gone = page("https://b.example/", "gone");
     let never = page("https://c.example/", "never");

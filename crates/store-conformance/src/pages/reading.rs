@@ -1,12 +1,12 @@
 //! Cases: pages are read one by one, scanned, counted and removed.
 
-use super::trial::*;
+use super::fixture::*;
 
 fn urls_of(pages: &[IndexedPage]) -> Vec<&str> {
     pages.iter().map(|page| page.url.as_str()).collect()
 }
 
-pub(super) async fn an_unknown_url_is_none(t: Trial<'_>) {
+pub(super) async fn an_unknown_url_is_none(t: Fixture<'_>) {
     assert_eq!(t.get("https://a.example/").await, None, "there is no page");
     t.write(&[page("https://a.example/path", "x")]).await;
     for unknown in ["https://a.example/", "https://a.example/Path", "https://a.example/path/", "path", ""] {
@@ -14,7 +14,7 @@ pub(super) async fn an_unknown_url_is_none(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn pages_are_counted(t: Trial<'_>) {
+pub(super) async fn pages_are_counted(t: Fixture<'_>) {
     assert_eq!(t.count().await, 0, "there is none");
     for number in 0..5 {
         t.write(&[page(&format!("https://a.example/{number}"), "x")]).await;
@@ -24,7 +24,7 @@ pub(super) async fn pages_are_counted(t: Trial<'_>) {
     assert_eq!(t.count().await, 4, "one less");
 }
 
-pub(super) async fn a_scan_is_in_order_of_url_and_goes_on(t: Trial<'_>) {
+pub(super) async fn a_scan_is_in_order_of_url_and_goes_on(t: Fixture<'_>) {
     assert_eq!(t.scan(None, 10).await, [], "there is none");
     let paths = ["-", "0", "10", "9", "B", "Z", "_", "a", "a-b", "aB", "ab", "b", "\u{e9}"];
     let pages = paths.map(|path| page(&format!("https://a.example/{path}"), path));
@@ -39,7 +39,7 @@ pub(super) async fn a_scan_is_in_order_of_url_and_goes_on(t: Trial<'_>) {
     assert_eq!(t.scan(None, 0).await, [], "none were asked for");
 }
 
-pub(super) async fn a_scan_goes_on_after_what_is_gone(t: Trial<'_>) {
+pub(super) async fn a_scan_goes_on_after_what_is_gone(t: Fixture<'_>) {
     let pages = ["1", "2", "3", "4"].map(|path| page(&format!("https://a.example/{path}"), path));
     t.write(&pages).await;
     t.remove(&["https://a.example/2"]).await;
@@ -53,7 +53,7 @@ pub(super) async fn a_scan_goes_on_after_what_is_gone(t: Trial<'_>) {
     );
 }
 
-pub(super) async fn removing_says_how_many_there_were(t: Trial<'_>) {
+pub(super) async fn removing_says_how_many_there_were(t: Fixture<'_>) {
     t.write(&["1", "2", "3"].map(|path| page(&format!("https://a.example/{path}"), path))).await;
     let removed = t.remove(&["https://a.example/1", "https://a.example/x", "https://a.example/3"]).await;
     assert_eq!(removed, 2, "one of three was not there");
@@ -63,7 +63,7 @@ pub(super) async fn removing_says_how_many_there_were(t: Trial<'_>) {
     assert_eq!(t.count().await, 0, "none is left");
 }
 
-pub(super) async fn a_removed_page_is_gone_and_may_come_again(t: Trial<'_>) {
+pub(super) async fn a_removed_page_is_gone_and_may_come_again(t: Fixture<'_>) {
     let (one, two) = (page("https://a.example/1", "lighthouse"), page("https://a.example/2", "lighthouse"));
     t.write(&[one.clone(), two.clone()]).await;
     t.remove(&[&one.url]).await;
@@ -74,7 +74,7 @@ pub(super) async fn a_removed_page_is_gone_and_may_come_again(t: Trial<'_>) {
     assert_eq!(t.scan(None, 10).await, [again, two], "it has come again");
 }
 
-pub(super) async fn pages_that_match_are_listed_in_order_of_url(t: Trial<'_>) {
+pub(super) async fn pages_that_match_are_listed_in_order_of_url(t: Fixture<'_>) {
     let at = |host: &str, path: &str, text: &str| IndexedPage {
         host: host.to_owned(),
         ..page(&format!("https://{host}/{path}"), text)

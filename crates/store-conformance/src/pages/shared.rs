@@ -1,20 +1,20 @@
-//! Cases: all handles see the same, so does the next process, and nothing is lost in a crowd.
+//! Cases: handles share their state, it survives a reopening, and concurrent writers lose nothing.
 
-use super::trial::*;
+use super::fixture::*;
 
 const URL: &str = "https://a.example/";
 
-pub(super) async fn handles_share_their_pages(mut t: Trial<'_>) {
+pub(super) async fn handles_share_their_pages(mut t: Fixture<'_>) {
     let second = t.another_handle().await;
     t.write(&[page(URL, "before"), page("https://b.example/", "x")]).await;
-    works(second.write([page(URL, "after")].into()).await, "writing elsewhere");
+    expect_ok(second.write([page(URL, "after")].into()).await, "writing elsewhere");
     assert_eq!(t.get(URL).await, Some(page(URL, "after")), "it was replaced elsewhere");
-    assert_eq!(works(second.count().await, "counting elsewhere"), 2, "both are there too");
+    assert_eq!(expect_ok(second.count().await, "counting elsewhere"), 2, "both are there too");
     assert_eq!(t.remove(&[URL]).await, 1, "it is there");
-    assert_eq!(works(second.get(URL).await, "reading elsewhere"), None, "it was removed elsewhere");
+    assert_eq!(expect_ok(second.get(URL).await, "reading elsewhere"), None, "it was removed elsewhere");
 }
 
-pub(super) async fn pages_survive_a_reopening(mut t: Trial<'_>) {
+pub(super) async fn pages_survive_a_reopening(mut t: Fixture<'_>) {
     t.write(&[
         page(URL, "before"),
         page("https://b.example/", "lighthouse"),
@@ -35,22 +35,22 @@ pub(super) async fn pages_survive_a_reopening(mut t: Trial<'_>) {
     assert_eq!((t.get(URL).await, t.count().await), (Some(page(URL, "later")), 2), "replaced once more");
 }
 
-pub(super) async fn pages_survive_a_close(mut t: Trial<'_>) {
+pub(super) async fn pages_survive_a_close(mut t: Fixture<'_>) {
     t.write(&[page(URL, "lighthouse")]).await;
-    works(t.store.close().await, "closing");
+    expect_ok(t.store.close().await, "closing");
     t = t.reopened().await;
     assert_eq!(t.get(URL).await, Some(page(URL, "lighthouse")), "it is there");
     t.write(&[page(URL, "submarine")]).await;
     assert_eq!(t.with_word("submarine").await, [URL], "files and locks were let go of");
 }
 
-pub(super) async fn racing_writers_lose_nothing(mut t: Trial<'_>) {
+pub(super) async fn racing_writers_lose_nothing(mut t: Fixture<'_>) {
     const WRITERS: usize = 6;
     const EACH: usize = 10;
     t.race(WRITERS, |writer, index| async move {
         for number in 0..EACH {
             let own = page(&format!("https://a.example/{writer}/{number}"), "own");
-            works(index.write([own, page(URL, "shared")].into()).await, "writing in a race");
+            expect_ok(index.write([own, page(URL, "shared")].into()).await, "writing in a race");
         }
     })
     .await;

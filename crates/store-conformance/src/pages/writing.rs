@@ -1,10 +1,10 @@
-//! Cases: a page is stored once by its URL, as it was last written.
+//! Cases: a page is stored once per URL, in its latest version.
 
-use super::trial::*;
+use super::fixture::*;
 
 const URL: &str = "https://a.example/";
 
-pub(super) async fn every_field_comes_back(t: Trial<'_>) {
+pub(super) async fn every_field_comes_back(t: Fixture<'_>) {
     let full = IndexedPage {
         item: "item-1".to_owned(),
         url: "https://b.example:8080/path?query=1".to_owned(),
@@ -24,7 +24,7 @@ pub(super) async fn every_field_comes_back(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_page_replaces_the_one_of_its_url(t: Trial<'_>) {
+pub(super) async fn a_page_replaces_the_one_of_its_url(t: Fixture<'_>) {
     t.write(&[page(URL, "before"), page("https://b.example/", "another")]).await;
     let new = IndexedPage { item: "another item".to_owned(), status_code: 206, ..page(URL, "after") };
     t.write(from_ref(&new)).await;
@@ -33,7 +33,7 @@ pub(super) async fn a_page_replaces_the_one_of_its_url(t: Trial<'_>) {
     assert_eq!(t.scan(None, 10).await, [new, page("https://b.example/", "another")], "each is there once");
 }
 
-pub(super) async fn of_two_crawled_at_one_time_the_later_arrival_counts(t: Trial<'_>) {
+pub(super) async fn of_two_crawled_at_one_time_the_later_arrival_counts(t: Fixture<'_>) {
     t.write(&[page(URL, "first"), page("https://b.example/", "x"), page(URL, "second"), page(URL, "third")])
         .await;
     assert_eq!(t.get(URL).await, Some(page(URL, "third")), "the last one of the batch");
@@ -44,7 +44,7 @@ pub(super) async fn of_two_crawled_at_one_time_the_later_arrival_counts(t: Trial
     assert_eq!(t.get(URL).await, Some(page(URL, "fourth")), "the later batch");
 }
 
-pub(super) async fn writing_again_changes_nothing(t: Trial<'_>) {
+pub(super) async fn writing_again_changes_nothing(t: Fixture<'_>) {
     let pages = [page(URL, "one"), page("https://b.example/", "two")];
     for _ in 0..3 {
         t.write(&pages).await;
@@ -52,7 +52,7 @@ pub(super) async fn writing_again_changes_nothing(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_page_can_be_found_once_it_is_written(t: Trial<'_>) {
+pub(super) async fn a_page_can_be_found_once_it_is_written(t: Fixture<'_>) {
     for number in 0..5 {
         let url = format!("https://a.example/{number}");
         t.write(&[page(&url, &format!("marker{number} lighthouse"))]).await;
@@ -62,7 +62,7 @@ pub(super) async fn a_page_can_be_found_once_it_is_written(t: Trial<'_>) {
     assert_eq!(t.with_word("submarine").await, [""; 0], "no page has this word");
 }
 
-pub(super) async fn a_replaced_page_is_found_by_what_it_says_now(t: Trial<'_>) {
+pub(super) async fn a_replaced_page_is_found_by_what_it_says_now(t: Fixture<'_>) {
     t.write(&[page(URL, "lighthouse"), page("https://b.example/", "lighthouse")]).await;
     t.write(&[page(URL, "submarine")]).await;
     assert_eq!(t.with_word("lighthouse").await, ["https://b.example/"], "not by what it said before");

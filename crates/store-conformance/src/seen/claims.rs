@@ -1,36 +1,36 @@
-//! Cases: who has a URL, step by step. Each row is a promise, on a URL of its own.
+//! Cases: claims and marks, step by step. Each row is a guarantee, on a URL of its own.
 
-use super::trial::*;
+use super::fixture::*;
 use Step::*;
 
-/// What happens to the URL of a row, and what its claimant is told.
+/// A call on the URL of a row, with the expected answer.
 enum Step {
-    /// This owner claims it and gets it.
+    /// The owner's claim succeeds.
     Ours(&'static str),
-    /// The same, for this term.
+    /// The same with this term.
     OursFor(&'static str, Duration),
-    /// This one claims it, and is told that the second has it, and until when.
+    /// The first owner's claim is refused because of the second's claim.
     Taken(&'static str, &'static str),
-    /// This one claims it, and is told that the second has crawled it, and until when it stays seen.
+    /// The first owner's claim is refused because of the second's mark.
     Crawled(&'static str, &'static str),
-    /// This owner marks it as crawled, for this long.
+    /// The owner marks it as crawled with this TTL.
     Mark(&'static str, Duration),
-    /// This owner gives its claim up.
+    /// The owner releases its claim.
     Release(&'static str),
-    /// So much time passes,
+    /// Time passes.
     Pass(Duration),
-    /// or so much and the slack.
+    /// Time and the slack pass.
     PassAllOf(Duration),
 }
 
-/// A row for each promise.
+/// A row for each guarantee.
 macro_rules! follow {
     ($t:ident: $($promise:literal => $($step:expr),+;)*) => {
         follow($t, &[$(($promise, &[$($step),+])),*]).await
     };
 }
 
-async fn follow(mut t: Trial<'_>, rows: &[(&str, &[Step])]) {
+async fn follow(mut t: Fixture<'_>, rows: &[(&str, &[Step])]) {
     for (promise, steps) in rows {
         let url = format!("https://a.example/{promise}");
         let mut due = t.now();
@@ -60,7 +60,7 @@ async fn follow(mut t: Trial<'_>, rows: &[(&str, &[Step])]) {
     }
 }
 
-pub(super) async fn a_claim_is_one_owners_for_its_term(t: Trial<'_>) {
+pub(super) async fn a_claim_is_one_owners_for_its_term(t: Fixture<'_>) {
     const LATE: Duration = Duration::from_secs(110);
     follow! { t:
         "an unknown URL can be claimed" => Ours("one");
@@ -76,7 +76,7 @@ pub(super) async fn a_claim_is_one_owners_for_its_term(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_claim_is_released_by_its_owner_alone(t: Trial<'_>) {
+pub(super) async fn a_claim_is_released_by_its_owner_alone(t: Fixture<'_>) {
     follow! { t:
         "releasing frees a URL" => Ours("one"), Release("one"), Ours("two");
         "releasing what another has changes nothing" => Ours("one"), Release("two"), Taken("two", "one");
@@ -86,7 +86,7 @@ pub(super) async fn a_claim_is_released_by_its_owner_alone(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_marked_url_is_seen_for_its_time(t: Trial<'_>) {
+pub(super) async fn a_marked_url_is_seen_for_its_time(t: Fixture<'_>) {
     follow! { t:
         "a marked URL is seen by all" => Ours("one"), Mark("one", TTL), Crawled("two", "one"), Pass(TTL - MARGIN),
             Crawled("three", "one");

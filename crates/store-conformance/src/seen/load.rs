@@ -1,22 +1,22 @@
-//! Cases: many callers at once, and random schedules beside a model.
+//! Cases: concurrent callers, and random schedules against a model.
 
-use super::trial::*;
+use super::fixture::*;
 
 const CALLERS: usize = 12;
 
-/// All claim the same URLs at once; what each is told. Every second caller names them in the opposite order, if so asked.
-async fn race(t: &mut Trial<'_>, urls: &[String], opposite: bool) -> Vec<Vec<Claimed>> {
+/// Concurrent claims of the same URLs, of every second caller in the opposite order if `opposite`; their answers.
+async fn race(t: &mut Fixture<'_>, urls: &[String], opposite: bool) -> Vec<Vec<Claimed>> {
     t.race(CALLERS, |caller, seen| {
         let mut batch: Vec<Claim> = urls.iter().map(|url| claim(url, &format!("item-{caller}"))).collect();
         if opposite && caller % 2 == 1 {
             batch.reverse();
         }
-        async move { works(seen.claim(&batch, TERM).await, "claiming in a race") }
+        async move { expect_ok(seen.claim(&batch, TERM).await, "claiming in a race") }
     })
     .await
 }
 
-pub(super) async fn racing_claims_have_one_winner(mut t: Trial<'_>) {
+pub(super) async fn racing_claims_have_one_winner(mut t: Fixture<'_>) {
     for round in 0..10 {
         let urls: Vec<String> = (0..8).map(|number| format!("https://a.example/{round}/{number}")).collect();
         let answers = race(&mut t, &urls, false).await;
@@ -30,13 +30,13 @@ pub(super) async fn racing_claims_have_one_winner(mut t: Trial<'_>) {
             {
                 let right =
                     matches!(told, Claimed::Taken { owner, .. } if *owner == format!("item-{winner}"));
-                assert!(right, "who did not get {url} is told that item-{winner} has it, not {told:?}");
+                assert!(right, "other claims of {url} are refused because of item-{winner}, not {told:?}");
             }
         }
     }
 }
 
-pub(super) async fn batches_in_opposite_order_do_not_block_each_other(mut t: Trial<'_>) {
+pub(super) async fn batches_in_opposite_order_do_not_block_each_other(mut t: Fixture<'_>) {
     for round in 0..5 {
         let urls: Vec<String> =
             (0..200).map(|number| format!("https://a.example/{round}/{number}")).collect();
@@ -46,19 +46,19 @@ pub(super) async fn batches_in_opposite_order_do_not_block_each_other(mut t: Tri
     }
 }
 
-/// What the store must know of a URL.
+/// Expected state of a URL.
 #[derive(Clone)]
-struct Known {
+struct ModelUrl {
     owner: String,
     seen: bool,
     until: Timestamp,
 }
 
-pub(super) async fn any_schedule_agrees_with_the_model(mut t: Trial<'_>) {
+pub(super) async fn any_schedule_agrees_with_the_model(mut t: Fixture<'_>) {
     for seed in 0..6 {
         let dice = Jitter::seeded(seed);
         let roll = |sides: u64| dice.number() % sides;
-        let mut model: HashMap<String, Known> = HashMap::new();
+        let mut model: HashMap<String, ModelUrl> = HashMap::new();
         for step in 0..150 {
             let (url, owner) = (format!("https://{seed}.example/{}", roll(5)), format!("item-{}", roll(3)));
             let now = t.now();
@@ -82,12 +82,12 @@ pub(super) async fn any_schedule_agrees_with_the_model(mut t: Trial<'_>) {
                         t.about(*until, known.until, &format!("seed {seed}, step {step}: the end at {url}"));
                     }
                     if told == Claimed::Ours {
-                        model.insert(url, Known { owner, seen: false, until: now + TERM });
+                        model.insert(url, ModelUrl { owner, seen: false, until: now + TERM });
                     }
                 }
                 4 => {
-                    works(t.store.mark(&[note(&url, &owner, TTL)]).await, "marking");
-                    model.insert(url, Known { owner, seen: true, until: now + TTL });
+                    expect_ok(t.store.mark(&[note(&url, &owner, TTL)]).await, "marking");
+                    model.insert(url, ModelUrl { owner, seen: true, until: now + TTL });
                 }
                 5 => {
                     t.release(&url, &owner).await;
@@ -112,7 +112,7 @@ pub(super) async fn any_schedule_agrees_with_the_model(mut t: Trial<'_>) {
                     let far = [MARGIN, TERM / 2, TERM / 2, TERM + MARGIN, TTL + MARGIN];
                     let far = far[usize::try_from(roll(5)).unwrap_or(0)];
                     t.pass(far).await;
-                    let close = |known: &Known| {
+                    let close = |known: &ModelUrl| {
                         let now = t.now();
                         known.until.since(now).max(now.since(known.until)) < Duration::from_secs(6)
                     };

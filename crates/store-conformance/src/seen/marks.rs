@@ -1,10 +1,10 @@
-//! Cases: what was crawled stays seen for its time.
+//! Cases: marks, look-ups, forgetting and sweeping.
 
-use super::trial::*;
+use super::fixture::*;
 
 const URL: &str = "https://a.example/";
 
-pub(super) async fn a_claim_may_pass_over_marks_of_an_age(mut t: Trial<'_>) {
+pub(super) async fn a_claim_may_pass_over_marks_of_an_age(mut t: Fixture<'_>) {
     let marked = t.now();
     t.mark(URL, "one", TTL).await;
     t.pass(MARGIN * 2).await;
@@ -27,7 +27,7 @@ pub(super) async fn a_claim_may_pass_over_marks_of_an_age(mut t: Trial<'_>) {
     assert_eq!(told, [Claimed::Ours], "no mark is in the way of an age of nothing");
 }
 
-pub(super) async fn marking_twice_changes_nothing_else(t: Trial<'_>) {
+pub(super) async fn marking_twice_changes_nothing_else(t: Fixture<'_>) {
     let again = t.now() + TTL;
     for _ in 0..2 {
         t.mark(URL, "one", TTL).await;
@@ -36,7 +36,7 @@ pub(super) async fn marking_twice_changes_nothing_else(t: Trial<'_>) {
     assert_eq!(t.forget(&[URL]).await, 1, "it is known once");
 }
 
-pub(super) async fn a_ttl_without_end_is_allowed(mut t: Trial<'_>) {
+pub(super) async fn a_ttl_without_end_is_allowed(mut t: Fixture<'_>) {
     t.mark(URL, "one", Duration::MAX).await;
     t.pass(Duration::from_secs(10 * 365 * 86_400)).await;
     let told = t.claim(URL, "two").await;
@@ -44,20 +44,20 @@ pub(super) async fn a_ttl_without_end_is_allowed(mut t: Trial<'_>) {
     assert_eq!(t.sweep(10).await, 0, "its time is not over");
 }
 
-pub(super) async fn a_url_is_known_while_seen_or_claimed(mut t: Trial<'_>) {
+pub(super) async fn a_url_is_known_while_seen_or_claimed(mut t: Fixture<'_>) {
     let urls = ["over", "seen", "unknown", "claimed", "seen"].map(|end| format!("https://a.example/{end}"));
     t.mark(&urls[0], "one", TTL).await;
     t.pass_all_of(TTL).await;
     t.mark(&urls[1], "one", TTL).await;
     t.ours(&urls[3], "one", "it is unknown").await;
     for _ in 0..2 {
-        let known = works(t.store.known(&urls).await, "asking what is known");
+        let known = expect_ok(t.store.known(&urls).await, "asking what is known");
         assert_eq!(known, [false, true, false, true, true], "one answer per URL, in order: {urls:?}");
     }
     t.ours(&urls[2], "two", "asking changes nothing").await;
 }
 
-pub(super) async fn forgetting_makes_a_url_unknown(t: Trial<'_>) {
+pub(super) async fn forgetting_makes_a_url_unknown(t: Fixture<'_>) {
     let [seen, claimed] = ["https://a.example/seen", "https://a.example/claimed"];
     t.mark(seen, "one", TTL).await;
     t.ours(claimed, "one", "it is unknown").await;
@@ -66,7 +66,7 @@ pub(super) async fn forgetting_makes_a_url_unknown(t: Trial<'_>) {
     t.ours(claimed, "two", "the claim was forgotten too").await;
 }
 
-pub(super) async fn forgetting_counts_known_urls(mut t: Trial<'_>) {
+pub(super) async fn forgetting_counts_known_urls(mut t: Fixture<'_>) {
     let [over, seen, claimed, unknown] =
         ["over", "seen", "claimed", "unknown"].map(|end| format!("https://a.example/{end}"));
     t.mark(&over, "one", TTL).await;
@@ -78,7 +78,7 @@ pub(super) async fn forgetting_counts_known_urls(mut t: Trial<'_>) {
     assert_eq!(t.forget(&[&seen, &claimed]).await, 0, "they were forgotten before");
 }
 
-pub(super) async fn sweeping_takes_only_expired_records(mut t: Trial<'_>) {
+pub(super) async fn sweeping_takes_only_expired_records(mut t: Fixture<'_>) {
     t.mark("https://a.example/over", "one", TTL).await;
     t.ours("https://a.example/lost", "one", "it is unknown").await;
     t.pass_all_of(TTL).await;
@@ -92,7 +92,7 @@ pub(super) async fn sweeping_takes_only_expired_records(mut t: Trial<'_>) {
     t.taken("https://a.example/claimed", "two", "one", end).await;
 }
 
-pub(super) async fn sweeping_takes_no_more_than_asked(mut t: Trial<'_>) {
+pub(super) async fn sweeping_takes_no_more_than_asked(mut t: Fixture<'_>) {
     for number in 0..5 {
         t.mark(&format!("https://a.example/{number}"), "one", TTL).await;
     }

@@ -1,15 +1,15 @@
-//! The suite of the seen URLs.
+//! Suite of the seen-URL store.
 
 mod batches;
 mod claims;
+mod fixture;
 mod load;
 mod marks;
 mod shared;
-mod trial;
 
 use crawlway_store::SeenUrls;
 
-pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn SeenUrls>;
+pub(crate) type Fixture<'h> = crate::fixture::Fixture<'h, dyn SeenUrls>;
 
 suite! { ($) seen for dyn SeenUrls:
     claims {

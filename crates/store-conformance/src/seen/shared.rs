@@ -1,8 +1,8 @@
-//! Cases: all handles see the same, and so does the next process.
+//! Cases: handles share their state, and it survives a reopening.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
+pub(super) async fn handles_share_their_state(mut t: Fixture<'_>) {
     let (first, second) = (t.store.clone(), t.another_handle().await);
     let [a, b] = ["https://a.example/", "https://b.example/"];
     let (end, again) = (t.now() + TERM, t.now() + TTL);
@@ -18,7 +18,7 @@ pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
     t.ours(b, "three", "it was forgotten elsewhere").await;
 }
 
-pub(super) async fn everything_survives_a_reopening(mut t: Trial<'_>) {
+pub(super) async fn everything_survives_a_reopening(mut t: Fixture<'_>) {
     let [a, b] = ["https://a.example/", "https://b.example/"];
     let (end, again) = (t.now() + TERM, t.now() + TTL);
     t.ours(a, "one", "it is unknown").await;

@@ -1,8 +1,8 @@
-//! Cases: what is recorded can be read, by item and by subject, in order.
+//! Cases: entries are read by item and by subject, in order.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn every_field_comes_back(t: Trial<'_>) {
+pub(super) async fn every_field_comes_back(t: Fixture<'_>) {
     let mut entries: Vec<TrailEntry> =
         (0..).zip(End::ALL).map(|(second, end)| entry("one", second, end)).collect();
     entries[1].subject = None;
@@ -25,7 +25,7 @@ pub(super) async fn every_field_comes_back(t: Trial<'_>) {
     assert_eq!(t.of_item("one").await, entries, "the trail as it was recorded");
 }
 
-pub(super) async fn notes_and_errors_are_kept_apart_and_replays_are_counted(t: Trial<'_>) {
+pub(super) async fn notes_and_errors_are_kept_apart_and_replays_are_counted(t: Fixture<'_>) {
     let entries = [
         TrailEntry { error: Some("it broke".to_owned()), ..entry("one", 1, End::Dead) },
         TrailEntry { replays: 1, note: Some("after it broke".to_owned()), ..entry("one", 2, End::Replayed) },
@@ -37,7 +37,7 @@ pub(super) async fn notes_and_errors_are_kept_apart_and_replays_are_counted(t: T
     assert_eq!(t.of_item("one").await, entries, "what went well is in no error");
 }
 
-pub(super) async fn an_unknown_item_has_no_trail(t: Trial<'_>) {
+pub(super) async fn an_unknown_item_has_no_trail(t: Fixture<'_>) {
     t.record(&[entry("one", 0, End::Passed)]).await;
     assert_eq!(t.of_item("two").await, [], "nothing happened to it");
     assert_eq!(t.of_subject("two", 10).await, [[]; 0], "no item is about it");
@@ -45,20 +45,20 @@ pub(super) async fn an_unknown_item_has_no_trail(t: Trial<'_>) {
     assert_eq!(t.of_item("https://one.example/").await, [], "a subject is no item");
 }
 
-pub(super) async fn an_empty_batch_adds_nothing(t: Trial<'_>) {
+pub(super) async fn an_empty_batch_adds_nothing(t: Fixture<'_>) {
     t.record(&[]).await;
     assert_eq!(t.open_items(10).await, [""; 0], "nothing is there");
     assert_eq!(t.expire(u64::from(u32::MAX), 10).await, 0, "nothing to throw away");
 }
 
-pub(super) async fn a_trail_is_in_order_of_time(t: Trial<'_>) {
+pub(super) async fn a_trail_is_in_order_of_time(t: Fixture<'_>) {
     let [first, second, third] = [1, 2, 3].map(|second| entry("one", second, End::Retried));
     t.record(&[third.clone(), first.clone()]).await;
     t.record(from_ref(&second)).await;
     assert_eq!(t.of_item("one").await, [first, second, third], "oldest first, however they came");
 }
 
-pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Trial<'_>) {
+pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Fixture<'_>) {
     let named = |outcome: &str| TrailEntry { outcome: outcome.to_owned(), ..entry("one", 5, End::Passed) };
     let entries = ["z", "a", "m", "b", "y"].map(named);
     t.record(&entries[..2]).await;
@@ -68,7 +68,7 @@ pub(super) async fn entries_of_one_time_are_in_the_order_they_were_added(t: Tria
     assert_eq!(subject, [entries.to_vec()], "by subject too");
 }
 
-pub(super) async fn trails_of_items_are_apart(t: Trial<'_>) {
+pub(super) async fn trails_of_items_are_apart(t: Fixture<'_>) {
     let items = ["item", "Item", "item ", "item%", "item_", "items", "\u{ef}tem"];
     let entries = items.map(|item| entry(item, 1, End::Passed));
     t.record(&entries).await;
@@ -78,7 +78,7 @@ pub(super) async fn trails_of_items_are_apart(t: Trial<'_>) {
     assert_eq!(t.open_items(100).await.len(), items.len(), "all are open, each once");
 }
 
-pub(super) async fn a_subject_has_the_whole_trails_of_its_items(t: Trial<'_>) {
+pub(super) async fn a_subject_has_the_whole_trails_of_its_items(t: Fixture<'_>) {
     let about = |subject: Option<&str>, second| TrailEntry {
         subject: subject.map(str::to_owned),
         ..entry("one", second, End::Passed)
@@ -93,7 +93,7 @@ pub(super) async fn a_subject_has_the_whole_trails_of_its_items(t: Trial<'_>) {
     assert_eq!(there, [vec![two], one.to_vec()], "both items were about it at some time");
 }
 
-pub(super) async fn the_item_with_the_latest_entry_comes_first(t: Trial<'_>) {
+pub(super) async fn the_item_with_the_latest_entry_comes_first(t: Fixture<'_>) {
     let about = |item: &str, second| TrailEntry {
         subject: Some("here".to_owned()),
         ..entry(item, second, End::Passed)
@@ -105,7 +105,7 @@ pub(super) async fn the_item_with_the_latest_entry_comes_first(t: Trial<'_>) {
     assert_eq!(items, ["b", "c", "a"], "any entry of the item counts, whatever its subject");
 }
 
-pub(super) async fn a_subject_shows_no_more_items_than_asked(t: Trial<'_>) {
+pub(super) async fn a_subject_shows_no_more_items_than_asked(t: Fixture<'_>) {
     let mut entries = Vec::new();
     for number in 0..6 {
         for second in 0..3 {
@@ -125,7 +125,7 @@ pub(super) async fn a_subject_shows_no_more_items_than_asked(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
+pub(super) async fn odd_texts_come_back(t: Fixture<'_>) {
     for (number, text) in odd_texts().iter().enumerate() {
         let odd = TrailEntry {
             flow: text.clone(),
@@ -147,7 +147,7 @@ pub(super) async fn odd_texts_come_back(t: Trial<'_>) {
     }
 }
 
-pub(super) async fn a_nul_does_not_fail_the_call(t: Trial<'_>) {
+pub(super) async fn a_nul_does_not_fail_the_call(t: Fixture<'_>) {
     let odd = TrailEntry {
         note: Some(WITH_NUL.to_owned()),
         error: Some(WITH_NUL.to_owned()),
@@ -163,7 +163,7 @@ pub(super) async fn a_nul_does_not_fail_the_call(t: Trial<'_>) {
     assert_eq!(t.of_item("two").await.len(), 1, "and so are the others of the batch");
 }
 
-pub(super) async fn a_large_batch_is_kept(t: Trial<'_>) {
+pub(super) async fn a_large_batch_is_kept(t: Fixture<'_>) {
     let entries: Vec<TrailEntry> =
         (0..7000).map(|number| entry(&format!("item-{}", number % 7), number, End::Passed)).collect();
     t.record(&entries).await;

@@ -1,8 +1,8 @@
-//! Cases: what is too old is thrown away, and nothing else.
+//! Cases: retention of entries.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn retention_removes_only_older_entries(t: Trial<'_>) {
+pub(super) async fn retention_removes_only_older_entries(t: Fixture<'_>) {
     let late = entry("one", 5, End::Passed);
     t.record(&[entry("one", 4, End::Passed), late.clone(), entry("two", 3, End::Done)]).await;
     assert_eq!(t.expire(5, 100).await, 2, "two are from before");
@@ -13,7 +13,7 @@ pub(super) async fn retention_removes_only_older_entries(t: Trial<'_>) {
     assert_eq!(t.expire(5, 100).await, 0, "nothing is left from before");
 }
 
-pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Trial<'_>) {
+pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Fixture<'_>) {
     for second in [3, 1, 4, 0, 2] {
         t.record(&[entry("one", second, End::Retried)]).await;
     }
@@ -26,7 +26,7 @@ pub(super) async fn retention_removes_no_more_than_asked_oldest_first(t: Trial<'
     }
 }
 
-pub(super) async fn an_expired_trail_is_not_open(t: Trial<'_>) {
+pub(super) async fn an_expired_trail_is_not_open(t: Fixture<'_>) {
     t.record(&[entry("one", 1, End::Passed), entry("two", 1, End::Dead), entry("two", 9, End::Replayed)])
         .await;
     assert_eq!(t.open_items(10).await, ["one", "two"], "both are under way");
@@ -34,7 +34,7 @@ pub(super) async fn an_expired_trail_is_not_open(t: Trial<'_>) {
     assert_eq!(t.open_items(10).await, ["two"], "nothing is known of the other any more");
 }
 
-pub(super) async fn expiring_in_parts_opens_nothing(t: Trial<'_>) {
+pub(super) async fn expiring_in_parts_opens_nothing(t: Fixture<'_>) {
     for item in ["a", "b", "c"] {
         t.record(&[entry(item, 3, End::Done), entry(item, 2, End::Passed), entry(item, 1, End::Retried)])
             .await;

@@ -1,19 +1,19 @@
-//! Cases: all handles see the same, so does the next process, and nothing is lost in a crowd.
+//! Cases: handles share their state, it survives a reopening, and concurrent writers lose nothing.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn handles_share_their_state(mut t: Trial<'_>) {
+pub(super) async fn handles_share_their_state(mut t: Fixture<'_>) {
     let second = t.another_handle().await;
     let entries = [entry("one", 1, End::Passed), entry("one", 2, End::Retried)];
     t.record(&entries[..1]).await;
-    works(second.record(&entries[1..]).await, "recording elsewhere");
+    expect_ok(second.record(&entries[1..]).await, "recording elsewhere");
     assert_eq!(t.of_item("one").await, entries, "the trail here");
-    let there = works(second.of_item("one").await, "reading elsewhere");
+    let there = expect_ok(second.of_item("one").await, "reading elsewhere");
     assert_eq!(there, entries, "the trail there");
-    assert_eq!(works(second.open(10).await, "asking elsewhere"), ["one"], "open there too");
+    assert_eq!(expect_ok(second.open(10).await, "asking elsewhere"), ["one"], "open there too");
 }
 
-pub(super) async fn entries_survive_a_reopening(mut t: Trial<'_>) {
+pub(super) async fn entries_survive_a_reopening(mut t: Fixture<'_>) {
     let entries = [entry("one", 1, End::Passed), entry("one", 1, End::Retried), entry("one", 1, End::Waited)];
     t.record(&entries[..2]).await;
     t = t.reopened().await;
@@ -22,13 +22,13 @@ pub(super) async fn entries_survive_a_reopening(mut t: Trial<'_>) {
     assert_eq!(t.open_items(10).await, ["one"], "still open");
 }
 
-pub(super) async fn racing_writers_lose_nothing(mut t: Trial<'_>) {
+pub(super) async fn racing_writers_lose_nothing(mut t: Fixture<'_>) {
     const WRITERS: usize = 8;
     const EACH: u64 = 25;
     t.race(WRITERS, |writer, trails| async move {
         for second in 0..EACH {
             let own = entry(&format!("item-{writer}"), second, End::Retried);
-            works(trails.record(&[own, entry("all", second, End::Passed)]).await, "recording");
+            expect_ok(trails.record(&[own, entry("all", second, End::Passed)]).await, "recording");
         }
     })
     .await;

@@ -1,14 +1,14 @@
-//! The suite of the trails.
+//! Suite of the trails.
 
 mod entries;
 mod expiry;
+mod fixture;
 mod load;
 mod open;
-mod trial;
 
 use crawlway_store::Trails;
 
-pub(crate) type Trial<'h> = crate::trial::Trial<'h, dyn Trails>;
+pub(crate) type Fixture<'h> = crate::fixture::Fixture<'h, dyn Trails>;
 
 suite! { ($) trails for dyn Trails:
     entries {

@@ -1,9 +1,9 @@
-//! Cases: whose trail is open, that is, to whom something is still to happen.
+//! Cases: open trails, whose latest entry does not end them.
 
-use super::trial::*;
+use super::fixture::*;
 
-pub(super) async fn a_trail_is_open_until_its_latest_entry_closes_it(t: Trial<'_>) {
-    // What is recorded, in batches, at which second, and whether the trail is open then.
+pub(super) async fn a_trail_is_open_until_its_latest_entry_closes_it(t: Fixture<'_>) {
+    // Batches of entries with their seconds, and whether the trail is open after them.
     type Batches<'a> = &'a [&'a [(u64, End)]];
     let rows: &[(&str, Batches<'_>, bool)] = &[
         ("replayed after its end", &[&[(1, End::Dead)], &[(2, End::Replayed)]], true),
@@ -34,14 +34,14 @@ pub(super) async fn a_trail_is_open_until_its_latest_entry_closes_it(t: Trial<'_
     }
 }
 
-pub(super) async fn open_items_are_in_order_of_their_octets(t: Trial<'_>) {
+pub(super) async fn open_items_are_in_order_of_their_octets(t: Fixture<'_>) {
     let items = ["-", "0", "10", "9", "B", "Z", "_", "a", "a b", "a-b", "aB", "ab", "b", "\u{e9}"];
     let entries: Vec<_> = items.iter().rev().map(|item| entry(item, 1, End::Waited)).collect();
     t.record(&entries).await;
     assert_eq!(t.open_items(100).await, items, "in order of id, as octets have it");
 }
 
-pub(super) async fn no_more_open_items_than_asked(t: Trial<'_>) {
+pub(super) async fn no_more_open_items_than_asked(t: Fixture<'_>) {
     for number in (0..5).rev() {
         let item = format!("item-{number}");
         t.record(&[entry(&item, 1, End::Passed), entry(&item, 2, End::Retried)]).await;

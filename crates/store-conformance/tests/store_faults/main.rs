@@ -1,6 +1,6 @@
-//! The suites can fail: each of these faults, put into a backend that passes, is found by the case that is named beside it.
+//! Proof of the suites by fault injection: each fault in a backend that passes is found by the cases named beside it.
 //!
-//! What each single case is worth, `cargo mutants` says; see CONTRIBUTING.md.
+//! For single cases there is `cargo mutants`; see CONTRIBUTING.md.
 
 mod frontier;
 mod gate;
@@ -24,7 +24,7 @@ struct Faulty<C: ?Sized, F> {
     fault: F,
 }
 
-/// A contract on a faulty store: these methods are those of the backend, and then come those that have faults.
+/// Implements a contract for a faulty store: forwarded methods first, then those with faults.
 macro_rules! faulty {
     ($contract:ident { $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)* } $($own:tt)*) => {
         #[async_trait::async_trait]
@@ -70,7 +70,7 @@ impl<C: Contract + ?Sized, H: Harness<C>> Harness<C> for Broken<C, H> {
     }
 }
 
-/// Writes a test: each fault is found by the cases beside it, on this harness.
+/// A test that each fault is found by the cases beside it.
 macro_rules! finds {
     ($suite:ident on $contract:ty, $harness:expr; $($fault:ident: $($module:ident::$case:ident),+;)*) => {
         #[test]

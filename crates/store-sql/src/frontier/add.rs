@@ -1,16 +1,16 @@
 //! Adding URLs to a crawl.
 
 use super::{
+    counts::{CountChanges, StateChange},
     crawls, hosts,
     hosts::HostChanges,
-    tally::{Tally, Turn},
 };
 use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
     keys::Kind,
-    link::{Arg, Lasts, Tx},
+    link::{Arg, Durability, Tx},
     rows::{Rows, storable},
     store::{SqlStore, transact},
 };
@@ -23,19 +23,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub(super) async fn add(store: &SqlStore, id: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
     let crawl = crawls::number(store, id).await?;
     let keys: Vec<Key> = urls.iter().map(|url| Key::of(&url.url)).collect();
-    let unsure: BTreeSet<Key> = keys.iter().filter(|key| !store.0.known.has(crawl, **key)).copied().collect();
+    let unsure: BTreeSet<Key> =
+        keys.iter().filter(|key| !store.0.known_urls.contains(crawl, **key)).copied().collect();
     if unsure.is_empty() {
         return Ok(vec![Added::Known; urls.len()]);
     }
     let now = store.0.time.now();
-    // A link is found again, on its page, which is not done yet. A seed is somebody's word.
+    // A lost link is found again, since its page is not settled yet. A lost seed is not.
     let seeds = urls.iter().any(|url| url.found_on.is_none());
-    let lasts = if seeds { Lasts::PowerCut } else { Lasts::Process };
+    let durability = if seeds { Durability::PowerLoss } else { Durability::ProcessCrash };
     let policy = store.0.policy;
-    let added = transact!(lasts, store, tx, add_new(tx, policy, crawl, urls, &keys, &unsure, now))?;
+    let added = transact!(durability, store, tx, add_new(tx, policy, crawl, urls, &keys, &unsure, now))?;
     for (key, added) in keys.iter().zip(&added) {
         if *added != Added::OverBudget {
-            store.0.known.note(crawl, *key);
+            store.0.known_urls.insert(crawl, *key);
         }
     }
     Ok(added)
@@ -48,10 +49,7 @@ async fn known_of(tx: &mut Tx, crawl: i64, keys: &BTreeSet<Key>) -> Result<Vec<K
             OR EXISTS (SELECT 1 FROM keys k WHERE k.hash = r.hash AND k.kind = 0 AND k.part = $2)",
         "SELECT e.hash FROM {rows hash key} r CROSS JOIN entries e WHERE e.hash = r.hash AND e.crawl = $2",
     );
-    let mut rows = Rows::new();
-    for key in keys.iter().filter(|key| tx.may_have(Kind::Entry, **key)) {
-        rows.row().key(*key);
-    }
+    let rows = Rows::of_keys(keys.iter().filter(|key| tx.may_contain(Kind::Entry, **key)).copied());
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -73,8 +71,8 @@ async fn add_new(
     let fresh: Vec<&NewUrl> =
         urls.iter().zip(keys).filter(|(_, key)| !known.contains(key)).map(|(url, _)| url).collect();
     let mut budgets = used(tx, crawl, fresh.iter().filter_map(|url| url.budget.as_ref())).await?;
-    let mut room = Room::find(tx, policy, crawl, &fresh).await?;
-    let mut tally = Tally::default();
+    let mut capacity = Capacity::find(tx, policy, crawl, &fresh).await?;
+    let mut crawl_counts = CountChanges::default();
     let mut new = Vec::new();
     let mut answers = Vec::with_capacity(urls.len());
     for (place, (url, key)) in urls.iter().zip(keys).enumerate() {
@@ -90,10 +88,10 @@ async fn add_new(
             charged.as_ref().filter(|(budget, used)| u64::try_from(**used).unwrap_or(0) >= budget.most);
         let too_many = match spent {
             Some((budget, _)) => Some(budget.reason.as_str()),
-            None => (!room.take(url)).then_some(TOO_MANY_WAITING),
+            None => (!capacity.take(url)).then_some(TOO_MANY_WAITING),
         };
         if let Some(reason) = too_many {
-            tally.left_out(crawl, reason);
+            crawl_counts.left_out(crawl, reason);
             answers.push(Added::OverBudget);
             continue;
         }
@@ -106,20 +104,20 @@ async fn add_new(
     }
     if !new.is_empty() {
         let names = new.iter().map(|(_, url, _)| url.host.as_str()).collect();
-        hosts::make_missing(tx, crawl, &names, &mut room.hosts).await?;
+        hosts::insert_missing(tx, crawl, &names, &mut capacity.hosts).await?;
         let mut rows = Vec::with_capacity(new.len());
         for ((_, url, key), num) in new.iter().zip(allocate(tx, new.len()).await?) {
             let name = storable(&url.host);
-            let missing = || Fault::InTheWay(format!("host `{name}` is not there yet"));
-            let host = room.hosts.get(name.as_ref()).ok_or_else(missing)?.num;
+            let missing = || Fault::Conflict(format!("host `{name}` is not committed yet"));
+            let host = capacity.hosts.get(name.as_ref()).ok_or_else(missing)?.num;
             rows.push((*key, num, host, *url));
         }
         let inserted = insert(tx, crawl, &mut rows, now).await?;
         if inserted.len() < new.len() {
-            // Somebody else has added some meanwhile.
+            // Another worker has added some of them.
             if answers.contains(&Added::OverBudget) {
-                // The budget may have room after all. All is undone, and the next time those are known.
-                return Err(Fault::InTheWay("somebody added the same URL".to_owned()));
+                // The budget may suffice then: retry, with those URLs known.
+                return Err(Fault::Conflict("another worker added the same URL".to_owned()));
             }
             new.retain(|(place, _, key)| {
                 let is_new = inserted.contains(key);
@@ -135,31 +133,31 @@ async fn add_new(
             *charged.entry(Key::of(&budget.kind)).or_default() += 1;
         }
         charge(tx, crawl, &charged).await?;
-        tx.added(new.len()).await?;
+        tx.rows_added(new.len()).await?;
         let mut changes = HostChanges::default();
         for (_, _, host, _) in &rows {
-            changes.waiting(*host, 1);
+            changes.pending(*host, 1);
         }
         hosts::lock(tx, changes.hosts()).await?;
         changes.make(tx).await?;
-        tally.of(crawl).waiting += i64::try_from(new.len()).unwrap_or(i64::MAX);
+        crawl_counts.of(crawl).pending += i64::try_from(new.len()).unwrap_or(i64::MAX);
     }
-    tally.make(tx, Turn::Resume, now).await?;
+    crawl_counts.make(tx, StateChange::Resume, now).await?;
     Ok(answers)
 }
 
-/// How many more may wait.
-struct Room<'u> {
-    /// Of the crawl.
+/// Room for more pending URLs.
+struct Capacity<'u> {
+    /// Room left in the crawl.
     left: u64,
-    /// The hosts that there are, by name.
-    hosts: HashMap<String, hosts::Known>,
-    /// How many are added of each host.
+    /// Existing hosts by name.
+    hosts: HashMap<String, hosts::HostRow>,
+    /// URLs added for each host.
     added: HashMap<&'u str, u64>,
-    most_of_host: u64,
+    max_per_host: u64,
 }
 
-impl<'u> Room<'u> {
+impl<'u> Capacity<'u> {
     async fn find(
         tx: &mut Tx,
         policy: FrontierPolicy,
@@ -167,31 +165,27 @@ impl<'u> Room<'u> {
         fresh: &[&'u NewUrl],
     ) -> Result<Self, Fault> {
         static WAITING: Sql = Sql::new("SELECT waiting, max_pages FROM crawls WHERE num = $1");
-        let mut room = Self {
-            left: 0,
-            hosts: HashMap::new(),
-            added: HashMap::new(),
-            most_of_host: policy.most_waiting_of_host,
-        };
+        let max_per_host = policy.most_waiting_of_host;
+        let mut capacity = Self { left: 0, hosts: HashMap::new(), added: HashMap::new(), max_per_host };
         if fresh.is_empty() {
-            return Ok(room);
+            return Ok(capacity);
         }
         if let Some(row) = tx.run(&WAITING, vec![Arg::Int(crawl)]).await?.first() {
-            let max_pages = row.opt_int(1)?.map(|most| u64::try_from(most).unwrap_or(0));
-            room.left = policy.most_waiting(max_pages).saturating_sub(row.count(0)?);
+            let max_pages = row.opt_int(1)?.map(|max| u64::try_from(max).unwrap_or(0));
+            capacity.left = policy.most_waiting(max_pages).saturating_sub(row.count(0)?);
         }
         let names = fresh.iter().map(|url| url.host.as_str()).collect();
-        room.hosts = hosts::known(tx, crawl, &names).await?;
-        Ok(room)
+        capacity.hosts = hosts::existing(tx, crawl, &names).await?;
+        Ok(capacity)
     }
 
-    /// Whether there is room for a URL, which then has it.
+    /// Takes room for a URL; false if there is none.
     fn take(&mut self, url: &'u NewUrl) -> bool {
         let host = storable(&url.host);
-        let waiting =
-            self.hosts.get(host.as_ref()).map_or(0, |host| u64::try_from(host.waiting).unwrap_or(0));
+        let pending =
+            self.hosts.get(host.as_ref()).map_or(0, |host| u64::try_from(host.pending).unwrap_or(0));
         let added = self.added.get(url.host.as_str()).copied().unwrap_or(0);
-        let is_full = self.left == 0 || waiting.saturating_add(added) >= self.most_of_host;
+        let is_full = self.left == 0 || pending.saturating_add(added) >= self.max_per_host;
         if is_full && !url.in_any_case {
             return false;
         }
@@ -201,7 +195,7 @@ impl<'u> Room<'u> {
     }
 }
 
-/// How much of the budgets is used, and nobody else changes it until the end of the transaction.
+/// Reads and locks the used part of the budgets.
 async fn used(
     tx: &mut Tx,
     crawl: i64,
@@ -215,11 +209,7 @@ async fn used(
     if kinds.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let mut rows = Rows::new();
-    for kind in kinds {
-        rows.row().key(kind);
-    }
-    let rows = tx.run(&USED, vec![Arg::Rows(rows), Arg::Int(crawl)]).await?;
+    let rows = tx.run(&USED, vec![Arg::Rows(Rows::of_keys(kinds)), Arg::Int(crawl)]).await?;
     rows.iter().map(|row| Ok((row.key(0)?, row.int(1)?))).collect()
 }
 
@@ -240,39 +230,38 @@ async fn charge(tx: &mut Tx, crawl: i64, charged: &BTreeMap<Key, i64>) -> Result
     Ok(())
 }
 
-/// Numbers for so many new URLs, ascending, so that they are in order however they are inserted.
-async fn allocate(tx: &mut Tx, many: usize) -> Result<Vec<i64>, Fault> {
+/// Ascending row numbers for new URLs, so that these keep their order however they are inserted.
+async fn allocate(tx: &mut Tx, count: usize) -> Result<Vec<i64>, Fault> {
     static ALLOCATE: Sql = Sql::pair(
         "SELECT coalesce(max(num), 0) + 1 FROM entries WHERE $1 = $1",
         "SELECT nextval('entries_num_seq') FROM generate_series(1, $1)",
     );
-    let many = i64::try_from(many).unwrap_or(i64::MAX);
-    let rows = tx.run(&ALLOCATE, vec![Arg::Int(many)]).await?;
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let rows = tx.run(&ALLOCATE, vec![Arg::Int(count)]).await?;
     if tx.is_shared() {
         let mut numbers = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, Fault>>()?;
         numbers.sort_unstable();
         return Ok(numbers);
     }
     let first = rows.first().map_or(Ok(1), |row| row.int(0))?;
-    Ok((first..first.saturating_add(many)).collect())
+    Ok((first..first.saturating_add(count)).collect())
 }
 
-/// Inserts in the order of the keys, so that no two who insert the same wait for each other. Says which of them were
-/// new.
+/// Inserts URLs in the order of their keys, against deadlocks. Answers which of them were new.
 async fn insert(
     tx: &mut Tx,
     crawl: i64,
     new: &mut [(Key, i64, i64, &NewUrl)],
     now: i64,
 ) -> Result<HashSet<Key>, Fault> {
-    // On SQLite nobody else can have added them since they were looked for.
+    // On SQLite there is one writer, so none can have been added since the look-up.
     static INSERT: Sql = Sql::new(
         "INSERT INTO entries (num, crawl, host, hash, added_at, due, taking, state, attempts, depth, chain, insist,
                               fetched, item, url, found_on)
          SELECT r.num, $2, r.host, r.hash, $3, $3, 0, 0, 0, r.depth, r.chain, r.insist, 0, r.item, r.url, r.found_on
          FROM {rows hash key, num int, host int, depth int, chain int, insist int, item text, url text, \
          found_on text} r WHERE true
-         {told new}",
+         {returning new}",
     );
     if tx.is_shared() {
         new.sort_unstable_by_key(|(key, ..)| *key);
@@ -290,7 +279,7 @@ async fn insert(
             .text(&url.url)
             .opt_text(url.found_on.as_deref());
     }
-    tx.inserts(Kind::Entry, new.iter().map(|(key, ..)| *key));
+    tx.note_inserted(Kind::Entry, new.iter().map(|(key, ..)| *key));
     let inserted = tx.run(&INSERT, vec![Arg::Rows(rows), Arg::Int(crawl), Arg::Int(now)]).await?;
     if !tx.is_shared() {
         return Ok(new.iter().map(|(key, ..)| *key).collect());
@@ -298,7 +287,7 @@ async fn insert(
     inserted.iter().map(|row| row.key(0)).collect()
 }
 
-/// As the column holds it; nobody follows two thousand million links in a row.
+/// Clamped to the range of the column.
 fn small(number: u32) -> i64 {
     i64::from(number.min(i32::MAX as u32))
 }

@@ -1,10 +1,11 @@
-//! Crawls: making, reading, pausing and reopening them.
+//! Crawls: opening, reading, pausing and reopening them.
 
 use super::{
-    DONE, hosts,
+    DONE, IN_FLIGHT, PENDING,
+    counts::{CANCELLED, CountChanges, FINISHED, LIMITED, PAUSED, RUNNING, StateChange, set},
+    hosts,
     hosts::HostChanges,
     next,
-    tally::{FINISHED, LIMITED, PAUSED, RUNNING, Tally, Turn, set},
 };
 use crate::{
     dialect::Sql,
@@ -13,7 +14,7 @@ use crate::{
     link::{Arg, Row, Tx},
     rows::Rows,
     store::{SqlStore, read},
-    time::{millis, timestamp, whole},
+    time::{millis, saturating_i64, timestamp},
 };
 use crawlway_store::{
     StoreError,
@@ -24,10 +25,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many numbers of crawls are remembered.
-const REMEMBERED: usize = 10_000;
-/// How long a number is remembered: a crawl may be deleted, and its name given to another.
-pub(super) const REMEMBERED_FOR: Duration = Duration::from_secs(1);
+/// Capacity of the cache of crawl numbers.
+const MAX_CACHED: usize = 10_000;
+/// TTL of a cached number: a crawl may be deleted and its name reused.
+pub(super) const CACHE_TTL: Duration = Duration::from_secs(1);
+
+/// Columns for [`crawl`].
+macro_rules! columns {
+    () => {
+        "num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched, revision"
+    };
+}
 
 pub(super) async fn open(tx: &mut Tx, crawl: &NewCrawl, now: i64) -> Result<(Crawl, bool), Fault> {
     static MAKE: Sql = Sql::new(
@@ -37,30 +45,30 @@ pub(super) async fn open(tx: &mut Tx, crawl: &NewCrawl, now: i64) -> Result<(Cra
     let args = vec![
         Arg::Text(crawl.id.as_str()),
         Arg::Text(&crawl.definition),
-        Arg::OptInt(crawl.max_pages.map(whole)),
+        Arg::OptInt(crawl.max_pages.map(saturating_i64)),
         Arg::Int(now),
     ];
     let is_new = !tx.run(&MAKE, args).await?.is_empty();
-    let vanished = || Fault::InTheWay(format!("crawl `{}` is not there yet", crawl.id));
+    let vanished = || Fault::Conflict(format!("crawl `{}` is not committed yet", crawl.id));
     Ok((one(tx, &crawl.id).await?.ok_or_else(vanished)?, is_new))
 }
 
-/// The number of a crawl.
+/// The row number of a crawl, from the cache if possible.
 pub(super) async fn number(store: &SqlStore, id: &CrawlId) -> Result<i64, StoreError> {
-    let known = store.0.crawls.lock().get(id.as_str()).copied();
-    if let Some((number, since)) = known
-        && since.elapsed() < REMEMBERED_FOR
+    let cached = store.0.crawls.lock().get(id.as_str()).copied();
+    if let Some((number, since)) = cached
+        && since.elapsed() < CACHE_TTL
     {
         return Ok(number);
     }
     let number = read!(store, tx, find_number(tx, id))?;
     let missing = || StoreError::Invalid { problem: format!("there is no crawl `{id}`; open it first") };
     let number = number.ok_or_else(missing)?;
-    let mut known = store.0.crawls.lock();
-    if known.len() >= REMEMBERED {
-        known.clear();
+    let mut cache = store.0.crawls.lock();
+    if cache.len() >= MAX_CACHED {
+        cache.clear();
     }
-    known.insert(id.as_str().to_owned(), (number, Instant::now()));
+    cache.insert(id.as_str().to_owned(), (number, Instant::now()));
     Ok(number)
 }
 
@@ -70,11 +78,7 @@ async fn find_number(tx: &mut Tx, id: &CrawlId) -> Result<Option<i64>, Fault> {
 }
 
 pub(super) async fn one(tx: &mut Tx, id: &CrawlId) -> Result<Option<Crawl>, Fault> {
-    static ONE: Sql = Sql::new(
-        "SELECT num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched,
-                revision
-         FROM crawls WHERE id = $1",
-    );
+    static ONE: Sql = Sql::new(concat!("SELECT ", columns!(), " FROM crawls WHERE id = $1"));
     match tx.run(&ONE, vec![Arg::Text(id.as_str())]).await?.first() {
         Some(row) => Ok(Some(crawl(tx, row).await?)),
         None => Ok(None),
@@ -82,17 +86,17 @@ pub(super) async fn one(tx: &mut Tx, id: &CrawlId) -> Result<Option<Crawl>, Faul
 }
 
 pub(super) async fn list(tx: &mut Tx, after: Option<&CrawlId>, most: usize) -> Result<Vec<Crawl>, Fault> {
-    static LIST: Sql = Sql::new(
-        "SELECT num, id, definition, max_pages, state, created_at, ended_at, waiting, in_flight, done, dead, fetched,
-                revision
-         FROM crawls WHERE num < $1 AND state < 5 ORDER BY num DESC LIMIT $2",
-    );
+    static LIST: Sql = Sql::new(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM crawls WHERE num < $1 AND state < 5 ORDER BY num DESC LIMIT $2"
+    ));
     let before = match after {
-        // Nothing is older than what does not exist.
+        // The page after an unknown crawl is empty.
         Some(id) => find_number(tx, id).await?.unwrap_or(0),
         None => i64::MAX,
     };
-    let rows = tx.run(&LIST, vec![Arg::Int(before), Arg::Int(whole(most as u64))]).await?;
+    let rows = tx.run(&LIST, vec![Arg::Int(before), Arg::Int(saturating_i64(most as u64))]).await?;
     let mut crawls = Vec::with_capacity(rows.len());
     for row in &rows {
         crawls.push(crawl(tx, row).await?);
@@ -115,11 +119,11 @@ async fn crawl(tx: &mut Tx, row: &Row) -> Result<Crawl, Fault> {
         named.insert(row.text(1)?, row.count(2)?);
     }
     let state = usize::try_from(row.int(4)?).unwrap_or(usize::MAX);
-    let unknown = || Fault::Refused("a crawl has a state that is not known".to_owned());
+    let unknown = || Fault::Failed("a crawl has an unknown state".to_owned());
     Ok(Crawl {
         id: next::id(row, 1)?,
         definition: row.text(2)?,
-        max_pages: row.opt_int(3)?.map(|most| u64::try_from(most).unwrap_or(0)),
+        max_pages: row.opt_int(3)?.map(|max| u64::try_from(max).unwrap_or(0)),
         revision: row.count(12)?,
         state: *CrawlState::ALL.get(state).ok_or_else(unknown)?,
         created_at: timestamp(row.int(5)?),
@@ -130,7 +134,7 @@ async fn crawl(tx: &mut Tx, row: &Row) -> Result<Crawl, Fault> {
 
 /// Locks the row of a crawl and answers its number and its state.
 async fn lock(tx: &mut Tx, id: &CrawlId) -> Result<Option<(i64, i64)>, Fault> {
-    static LOCK: Sql = Sql::new("SELECT num, state FROM crawls WHERE id = $1 {locked}");
+    static LOCK: Sql = Sql::new("SELECT num, state FROM crawls WHERE id = $1 {for update}");
     let rows = tx.run(&LOCK, vec![Arg::Text(id.as_str())]).await?;
     rows.first().map(|row| Ok((row.int(0)?, row.int(1)?))).transpose()
 }
@@ -148,20 +152,20 @@ pub(super) async fn set_state(
                 "crawl `{id}` cannot be set {state}: it ends by itself; cancel it to end it now"
             )));
         }
-        (3 | 4, _) | (2, CrawlState::Paused | CrawlState::Cancelled) => {}
+        (FINISHED | LIMITED, _) | (CANCELLED, CrawlState::Paused | CrawlState::Cancelled) => {}
         (_, CrawlState::Running) => {
             set(tx, num, RUNNING, None).await?;
-            // What was in flight may have been the last, and nothing else would notice.
+            // The last URL may have been settled meanwhile, so that no other call would finish the crawl.
             let crawl = one(tx, id).await?;
             let counts = crawl.as_ref().map(|crawl| &crawl.counts);
             if was != RUNNING && counts.is_some_and(|counts| counts.known() > 0) {
-                let mut tally = Tally::default();
-                tally.of(num);
-                tally.make(tx, Turn::Finish, now).await?;
+                let mut crawl_counts = CountChanges::default();
+                crawl_counts.of(num);
+                crawl_counts.make(tx, StateChange::Finish, now).await?;
             }
         }
-        (_, CrawlState::Paused) => set(tx, num, 1, None).await?,
-        (_, CrawlState::Cancelled) => set(tx, num, 2, Some(now)).await?,
+        (_, CrawlState::Paused) => set(tx, num, PAUSED, None).await?,
+        (_, CrawlState::Cancelled) => set(tx, num, CANCELLED, Some(now)).await?,
     }
     one(tx, id).await
 }
@@ -180,17 +184,17 @@ pub(super) async fn set_terms(
     let args = vec![
         Arg::Int(num),
         Arg::Text(&terms.definition),
-        Arg::OptInt(terms.max_pages.map(whole)),
-        Arg::Int(whole(terms.replaces)),
+        Arg::OptInt(terms.max_pages.map(saturating_i64)),
+        Arg::Int(saturating_i64(terms.replaces)),
     ];
     let Some(known) = tx.run(&SET, args).await?.first().map(|row| row.int(0)).transpose()? else {
         return Ok(None);
     };
-    // A crawl without URLs is about to get some.
+    // A crawl without URLs has not started yet.
     if known > 0 {
-        let mut tally = Tally::default();
-        tally.of(num);
-        tally.make(tx, Turn::Either, now).await?;
+        let mut crawl_counts = CountChanges::default();
+        crawl_counts.of(num);
+        crawl_counts.make(tx, StateChange::Either, now).await?;
     }
     one(tx, id).await
 }
@@ -207,17 +211,17 @@ pub(super) async fn rename(tx: &mut Tx, id: &CrawlId, to: &CrawlId) -> Result<bo
 
 pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) -> Result<u64, Fault> {
     static CRAWLED_BEFORE: Sql = Sql::new(
-        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND due <= $2 {locked}",
+        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND due <= $2 {for update}",
     );
     static OUTCOME: Sql = Sql::new(
-        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND outcome = $2 {locked}",
+        "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND outcome = $2 {for update}",
     );
     static WITHOUT_LINKS: Sql = Sql::new(
         "SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 AND fetched = 1
-             AND NOT EXISTS (SELECT 1 FROM page_links p WHERE p.entry = entries.num) {locked}",
+             AND NOT EXISTS (SELECT 1 FROM page_links p WHERE p.entry = entries.num) {for update}",
     );
     static ALL: Sql =
-        Sql::new("SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 {locked}");
+        Sql::new("SELECT num, host, state, fetched FROM entries WHERE crawl = $1 AND state = 2 {for update}");
     static URLS: Sql = Sql::new(
         "SELECT e.num, e.host, e.state, e.fetched FROM {rows hash key} r CROSS JOIN entries e
          WHERE {hashed entries e r.hash} AND e.crawl = $2 AND e.state IN (2, 3)",
@@ -239,10 +243,7 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
         Reopen::All => tx.run(&ALL, vec![Arg::Int(num)]).await,
         Reopen::Outcome(outcome) => tx.run(&OUTCOME, vec![Arg::Int(num), Arg::Text(outcome)]).await,
         Reopen::Urls(urls) => {
-            let mut rows = Rows::new();
-            for key in urls.iter().map(|url| Key::of(url)).collect::<BTreeSet<_>>() {
-                rows.row().key(key);
-            }
+            let rows = Rows::of_keys(urls.iter().map(|url| Key::of(url)).collect::<BTreeSet<_>>());
             if rows.is_empty() {
                 return Ok(Vec::new());
             }
@@ -254,12 +255,13 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
         let of = rows.iter().map(|row| row.int(1)).collect::<Result<BTreeSet<i64>, Fault>>()?;
         hosts::lock(tx, of).await?;
     }
-    let (mut tally, mut changes, mut nums) = (Tally::default(), HostChanges::default(), Rows::new());
-    let counts = tally.of(num);
+    let (mut crawl_counts, mut changes, mut nums) =
+        (CountChanges::default(), HostChanges::default(), Rows::new());
+    let counts = crawl_counts.of(num);
     for row in find(tx).await? {
         nums.row().int(row.int(0)?);
-        changes.waiting(row.int(1)?, 1);
-        counts.waiting += 1;
+        changes.pending(row.int(1)?, 1);
+        counts.pending += 1;
         if row.int(2)? == DONE {
             counts.done -= 1;
             counts.fetched -= row.int(3)?;
@@ -267,25 +269,25 @@ pub(super) async fn reopen(tx: &mut Tx, id: &CrawlId, which: &Reopen, now: i64) 
             counts.dead -= 1;
         }
     }
-    let again = u64::try_from(counts.waiting).unwrap_or(0);
-    if again > 0 {
+    let reopened = u64::try_from(counts.pending).unwrap_or(0);
+    if reopened > 0 {
         let keeps_validators = !matches!(which, Reopen::WithoutLinks | Reopen::All);
-        // Due since ever: what is asked for by name, or all of it, comes before what waits.
+        // 0 puts them before all pending URLs.
         let due = if matches!(which, Reopen::Urls(_) | Reopen::All) { 0 } else { now };
         tx.run(&REOPEN, vec![Arg::Rows(nums), Arg::Int(due), Arg::Int(i64::from(keeps_validators))]).await?;
         changes.make(tx).await?;
     }
-    tally.make(tx, Turn::Stay, now).await?;
+    crawl_counts.make(tx, StateChange::None, now).await?;
     if let Some(row) = tx.run(&NOW, vec![Arg::Int(num)]).await?.first() {
-        let (state, waiting, room) = (row.int(0)?, row.int(1)?, row.opt_int(2)?);
+        let (state, pending, room) = (row.int(0)?, row.int(1)?, row.opt_int(2)?);
         let (has_room, is_idle) = (room.is_none_or(|room| room > 0), state != RUNNING && state != PAUSED);
-        match (is_idle && waiting > 0, has_room) {
+        match (is_idle && pending > 0, has_room) {
             (true, true) => set(tx, num, RUNNING, None).await?,
             (true, false) if state == FINISHED => set(tx, num, LIMITED, Some(now)).await?,
             _ => {}
         }
     }
-    Ok(again)
+    Ok(reopened)
 }
 
 pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Result<bool, Fault> {
@@ -314,19 +316,19 @@ pub(super) async fn insist(tx: &mut Tx, id: &CrawlId, url: &str, now: i64) -> Re
     let (num, state) = (row.int(0)?, row.int(2)?);
     tx.run(&INSIST, vec![Arg::Int(num), Arg::Int(now)]).await?;
     let mut changes = HostChanges::default();
-    changes.in_flight(host, if state == 1 { -1 } else { 0 });
-    changes.waiting(host, if state == 0 { 0 } else { 1 });
+    changes.in_flight(host, if state == IN_FLIGHT { -1 } else { 0 });
+    changes.pending(host, if state == PENDING { 0 } else { 1 });
     changes.make(tx).await?;
-    let mut tally = Tally::default();
-    let counts = tally.of(crawl);
-    counts.waiting += 1;
+    let mut crawl_counts = CountChanges::default();
+    let counts = crawl_counts.of(crawl);
+    counts.pending += 1;
     match state {
-        0 => counts.waiting -= 1,
-        1 => counts.in_flight -= 1,
-        2 => counts.done -= 1,
+        PENDING => counts.pending -= 1,
+        IN_FLIGHT => counts.in_flight -= 1,
+        DONE => counts.done -= 1,
         _ => counts.dead -= 1,
     }
-    counts.fetched -= if state == 2 { row.int(4)? } else { 0 };
-    tally.make(tx, Turn::Resume, now).await?;
+    counts.fetched -= if state == DONE { row.int(4)? } else { 0 };
+    crawl_counts.make(tx, StateChange::Resume, now).await?;
     Ok(true)
 }

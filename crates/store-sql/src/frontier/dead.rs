@@ -1,20 +1,32 @@
-//! The dead: listing, replaying and dropping them.
+//! Dead letters of the frontier: listing, replaying and dropping dead URLs.
 
 use super::{
+    counts::{CountChanges, StateChange},
     hosts,
     hosts::HostChanges,
     next,
-    tally::{Tally, Turn},
 };
 use crate::{
     dialect::Sql,
     fault::Fault,
     link::{Arg, Row, Tx},
     rows::{Rows, storable},
-    time::{timestamp, whole},
+    time::{saturating_i64, timestamp},
 };
 use crawlway_store::frontier::{CrawlId, DeadUrl, DeadUrls};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+/// Columns for [`dead_url`] and their tables.
+macro_rules! select {
+    ($rest:literal) => {
+        Sql::new(concat!(
+            "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error, e.replays, e.alone
+             FROM entries e JOIN crawls c ON c.num = e.crawl WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) AND ",
+            $rest,
+            " ORDER BY e.due, e.num LIMIT $3"
+        ))
+    };
+}
 
 pub(super) async fn list(
     tx: &mut Tx,
@@ -22,25 +34,15 @@ pub(super) async fn list(
     after: Option<&str>,
     most: usize,
 ) -> Result<DeadUrls, Fault> {
-    static ALL: Sql = Sql::new(
-        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error,
-                e.replays, e.alone
-         FROM entries e JOIN crawls c ON c.num = e.crawl
-         WHERE e.state = 3 AND c.state < 5 AND (e.due, e.num) > ($1, $2) ORDER BY e.due, e.num LIMIT $3",
-    );
-    static OF_CRAWL: Sql = Sql::new(
-        "SELECT e.due, e.num, e.item, c.id, e.url, e.outcome, e.attempts, e.first_error, e.last_error,
-                e.replays, e.alone
-         FROM entries e JOIN crawls c ON c.num = e.crawl
-         WHERE e.state = 3 AND (e.due, e.num) > ($1, $2) AND e.crawl = (SELECT num FROM crawls WHERE id = $4)
-         ORDER BY e.due, e.num LIMIT $3",
-    );
+    static ALL: Sql = select!("c.state < 5");
+    static OF_CRAWL: Sql = select!("e.crawl = (SELECT num FROM crawls WHERE id = $4)");
     let (due, num) = match after {
-        Some(cursor) => place(cursor)?,
+        Some(cursor) => parse(cursor)?,
         None => (-1, 0),
     };
-    // One more than asked for tells whether there is more.
-    let mut args = vec![Arg::Int(due), Arg::Int(num), Arg::Int(whole(most as u64).saturating_add(1))];
+    // One more row than requested shows whether there is another page.
+    let mut args =
+        vec![Arg::Int(due), Arg::Int(num), Arg::Int(saturating_i64(most as u64).saturating_add(1))];
     let rows = match crawl {
         None => tx.run(&ALL, args).await?,
         Some(crawl) => {
@@ -54,11 +56,11 @@ pub(super) async fn list(
     Ok(DeadUrls { urls, next })
 }
 
-fn place(cursor: &str) -> Result<(i64, i64), Fault> {
+fn parse(cursor: &str) -> Result<(i64, i64), Fault> {
     let numbers = cursor.split_once('-').and_then(|(due, num)| Some((due.parse().ok()?, num.parse().ok()?)));
-    let wrong =
-        || format!("`{}` is not where a list of the dead can go on; use the `next` of one", storable(cursor));
-    numbers.ok_or_else(|| Fault::invalid(wrong()))
+    numbers.ok_or_else(|| {
+        Fault::invalid(format!("`{}` is no cursor of dead URLs; use the `next` of a page", storable(cursor)))
+    })
 }
 
 fn dead_url(row: &Row) -> Result<DeadUrl, Fault> {
@@ -76,15 +78,14 @@ fn dead_url(row: &Row) -> Result<DeadUrl, Fault> {
     })
 }
 
-/// What becomes of the dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
-    Waits,
-    IsDone,
+pub(super) enum Action {
+    Replay,
+    Drop,
 }
 
-/// Ends being dead, and says which were.
-pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> Result<Vec<bool>, Fault> {
+/// Replays or drops dead URLs. Answers for each item whether it was dead.
+pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, action: Action) -> Result<Vec<bool>, Fault> {
     static FIND: Sql = Sql::new(
         "SELECT e.num, e.crawl, e.host, e.item FROM {rows item text} r
          JOIN entries e ON e.item = r.item AND e.state = 3",
@@ -98,13 +99,7 @@ pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> 
         "UPDATE entries SET state = 2, due = NULL, fetched = 0, losses = 0, solo_crashes = 0, alone = 0
          WHERE num IN (SELECT r.num FROM {rows num int} r)",
     );
-    let wanted = || {
-        let mut rows = Rows::new();
-        for item in items.iter().collect::<HashSet<_>>() {
-            rows.row().text(item);
-        }
-        rows
-    };
+    let wanted = || Rows::of_texts(items.iter().map(String::as_str).collect::<HashSet<_>>());
     if items.is_empty() {
         return Ok(vec![]);
     }
@@ -113,29 +108,35 @@ pub(super) async fn end(tx: &mut Tx, items: &[String], now: i64, then: Then) -> 
         let of = rows.iter().map(|row| row.int(2)).collect::<Result<Vec<i64>, Fault>>()?;
         hosts::lock(tx, of).await?;
     }
-    let mut were: HashMap<String, bool> = HashMap::new();
-    let mut tally = Tally::default();
+    let mut dead: HashSet<String> = HashSet::new();
+    let mut crawl_counts = CountChanges::default();
     let mut changes = HostChanges::default();
     let mut rows = Rows::new();
     for row in tx.run(&FIND, vec![Arg::Rows(wanted())]).await? {
         rows.row().int(row.int(0)?);
-        were.insert(row.text(3)?, true);
-        changes.waiting(row.int(2)?, i64::from(then == Then::Waits));
-        let counts = tally.of(row.int(1)?);
+        dead.insert(row.text(3)?);
+        changes.pending(row.int(2)?, i64::from(action == Action::Replay));
+        let counts = crawl_counts.of(row.int(1)?);
         counts.dead -= 1;
-        match then {
-            Then::Waits => counts.waiting += 1,
-            Then::IsDone => counts.done += 1,
+        match action {
+            Action::Replay => counts.pending += 1,
+            Action::Drop => counts.done += 1,
         }
     }
     if !rows.is_empty() {
-        match then {
-            Then::Waits => tx.run(&REPLAY, vec![Arg::Rows(rows), Arg::Int(now)]).await?,
-            Then::IsDone => tx.run(&DROP, vec![Arg::Rows(rows)]).await?,
+        let state_change = match action {
+            Action::Replay => {
+                tx.run(&REPLAY, vec![Arg::Rows(rows), Arg::Int(now)]).await?;
+                StateChange::Resume
+            }
+            Action::Drop => {
+                tx.run(&DROP, vec![Arg::Rows(rows)]).await?;
+                StateChange::None
+            }
         };
         changes.make(tx).await?;
-        tally.make(tx, if then == Then::Waits { Turn::Resume } else { Turn::Stay }, now).await?;
+        crawl_counts.make(tx, state_change, now).await?;
     }
-    // An item that is asked for twice was dead the first time.
-    Ok(items.iter().map(|item| were.remove(storable(item).as_ref()).unwrap_or(false)).collect())
+    // An item that is listed twice was dead the first time only.
+    Ok(items.iter().map(|item| dead.remove(storable(item).as_ref())).collect())
 }

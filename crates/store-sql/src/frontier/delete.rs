@@ -1,29 +1,29 @@
-//! Deleting a crawl, in steps, so that other work goes on meanwhile.
+//! Deleting a crawl in batches, so that other transactions are not held up.
 
 use super::crawls;
 use crate::{
     dialect::Sql,
     fault::Fault,
-    link::{Arg, Lasts, Tx},
+    link::{Arg, Durability, Tx},
     rows::Rows,
     store::{SqlStore, transact},
 };
 use crawlway_store::{StoreError, frontier::CrawlId};
 
-/// How many URLs are deleted by one transaction.
-const AT_ONCE: i64 = 2_000;
+/// URLs deleted by one transaction.
+const BATCH: i64 = 2_000;
 
 pub(super) async fn delete(store: &SqlStore, id: &CrawlId) -> Result<bool, StoreError> {
-    let Some(num) = transact!(Lasts::PowerCut, store, tx, hide(tx, id))? else { return Ok(false) };
+    let Some(num) = transact!(Durability::PowerLoss, store, tx, hide(tx, id))? else { return Ok(false) };
     store.0.crawls.lock().remove(id.as_str());
-    while transact!(store, tx, some(tx, num))? {}
-    // Until no process adds to it any more, and a crawl of the same name can be opened.
-    tokio::time::sleep(crawls::REMEMBERED_FOR).await;
+    while transact!(store, tx, delete_batch(tx, num))? {}
+    // Until no process has its number cached, so that a crawl of the same name can be opened.
+    tokio::time::sleep(crawls::CACHE_TTL).await;
     Ok(true)
 }
 
-/// Gives the crawl a state that no call looks at and frees its name. The row stays: what processes remember of a crawl
-/// goes by its number, which must not become another crawl's.
+/// Hides the crawl from all calls and frees its name. The row stays, so that its number, by which processes cache URLs, is
+/// never reused.
 async fn hide(tx: &mut Tx, id: &CrawlId) -> Result<Option<i64>, Fault> {
     static HIDE: Sql = Sql::pair(
         "UPDATE crawls SET state = 5, id = 'deleted/' || num, definition = '', waiting = 0, in_flight = 0, done = 0, dead = 0
@@ -35,10 +35,10 @@ async fn hide(tx: &mut Tx, id: &CrawlId) -> Result<Option<i64>, Fault> {
     tx.run(&HIDE, vec![Arg::Text(id.as_str())]).await?.first().map(|row| row.int(0)).transpose()
 }
 
-/// Deletes some of a crawl's URLs, and at last the rest; says whether there may be more.
-async fn some(tx: &mut Tx, num: i64) -> Result<bool, Fault> {
-    // The last row of all stays until there is a later one: on SQLite its number would be given out again, and the
-    // index by hash takes every row up to a number for known. See `keys`.
+/// Deletes a batch of a crawl's URLs, or in the end its other rows; answers whether there may be more.
+async fn delete_batch(tx: &mut Tx, num: i64) -> Result<bool, Fault> {
+    // The last row of the table stays, since SQLite would reuse its number, and the key index skips rows up to the last
+    // number that it has loaded. See `keys`.
     static URLS: Sql = Sql::new(
         "DELETE FROM entries WHERE num IN
          (SELECT e.num FROM entries e WHERE e.crawl = $1 AND e.num < (SELECT max(l.num) FROM entries l) {limit $2})
@@ -52,7 +52,7 @@ async fn some(tx: &mut Tx, num: i64) -> Result<bool, Fault> {
     static HOSTS: Sql = Sql::new("DELETE FROM hosts WHERE crawl = $1");
     static BUDGETS: Sql = Sql::new("DELETE FROM budgets WHERE crawl = $1");
     static COUNTS: Sql = Sql::new("DELETE FROM crawl_counts WHERE crawl = $1");
-    let gone = tx.run(&URLS, vec![Arg::Int(num), Arg::Int(AT_ONCE)]).await?;
+    let gone = tx.run(&URLS, vec![Arg::Int(num), Arg::Int(BATCH)]).await?;
     if !gone.is_empty() {
         let nums = gone.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, Fault>>()?;
         tx.run(&LINKS, vec![Arg::Rows(Rows::of_ints(nums))]).await?;

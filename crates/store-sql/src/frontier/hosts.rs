@@ -1,4 +1,4 @@
-//! The hosts of a crawl: when each may be asked again, and how many of its URLs are in flight.
+//! Hosts of a crawl: when each is due, and how many of its URLs are pending and in flight.
 
 use crate::{
     dialect::Sql,
@@ -8,21 +8,20 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a transaction changes in hosts, by their number.
+/// Changes of one transaction to hosts, by the number of the host.
 #[derive(Debug, Default)]
 pub(super) struct HostChanges(BTreeMap<i64, Change>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Change {
     in_flight: i64,
-    waiting: i64,
+    pending: i64,
     rest_until: i64,
 }
 
 impl HostChanges {
-    /// So many more of the host wait, or fewer.
-    pub(super) fn waiting(&mut self, host: i64, by: i64) {
-        self.0.entry(host).or_default().waiting += by;
+    pub(super) fn pending(&mut self, host: i64, by: i64) {
+        self.0.entry(host).or_default().pending += by;
     }
 
     pub(super) fn in_flight(&mut self, host: i64, by: i64) {
@@ -34,15 +33,14 @@ impl HostChanges {
         change.rest_until = change.rest_until.max(until);
     }
 
-    /// The hosts that are changed.
     pub(super) fn hosts(&self) -> Vec<i64> {
         self.0.keys().copied().collect()
     }
 
-    /// Makes the changes, and finds out anew when each host may be asked. The rows must be locked, by an
-    /// earlier statement than this: on PostgreSQL a statement does not see what was committed while it waited.
+    /// Writes the changes, and computes anew when each host is due. An earlier statement must have locked the rows: on
+    /// PostgreSQL a statement does not see what was committed while it waited for a lock.
     ///
-    /// A process of an earlier version beside this one does not count what waits; the count is right again when nothing does.
+    /// A process of an earlier version does not count pending URLs; the count is right again once it reaches zero.
     pub(super) async fn make(self, tx: &mut Tx) -> Result<(), Fault> {
         static MAKE: Sql = Sql::new(
             "UPDATE hosts SET
@@ -59,17 +57,24 @@ impl HostChanges {
         }
         let mut rows = Rows::new();
         for (host, change) in self.0 {
-            rows.row().int(host).int(change.in_flight).int(change.waiting).int(change.rest_until);
+            rows.row().int(host).int(change.in_flight).int(change.pending).int(change.rest_until);
         }
         tx.run(&MAKE, vec![Arg::Rows(rows)]).await?;
         Ok(())
     }
 }
 
-/// Locks hosts, waiting for whoever holds them.
+/// Treatment of hosts that another transaction has locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    Skip,
+    Wait,
+}
+
+/// Locks hosts, waiting for other transactions.
 pub(super) async fn lock(tx: &mut Tx, hosts: impl IntoIterator<Item = i64>) -> Result<(), Fault> {
     static LOCK: Sql = Sql::new(
-        "SELECT h.num FROM hosts h WHERE h.num IN (SELECT r.host FROM {rows host int} r) ORDER BY h.num {locked}",
+        "SELECT h.num FROM hosts h WHERE h.num IN (SELECT r.host FROM {rows host int} r) ORDER BY h.num {for update}",
     );
     if tx.is_shared() {
         tx.run(&LOCK, vec![Arg::Rows(Rows::of_ints(hosts))]).await?;
@@ -77,13 +82,13 @@ pub(super) async fn lock(tx: &mut Tx, hosts: impl IntoIterator<Item = i64>) -> R
     Ok(())
 }
 
-/// Locks the hosts that nobody holds, and says which.
+/// Locks the hosts that no other transaction has locked, and answers which.
 pub(super) async fn lock_free(
     tx: &mut Tx,
     hosts: impl IntoIterator<Item = i64>,
 ) -> Result<BTreeSet<i64>, Fault> {
     static LOCK: Sql = Sql::new(
-        "SELECT h.num FROM hosts h WHERE h.num IN (SELECT r.host FROM {rows host int} r) ORDER BY h.num {unlocked}",
+        "SELECT h.num FROM hosts h WHERE h.num IN (SELECT r.host FROM {rows host int} r) ORDER BY h.num {skip locked}",
     );
     let rows = tx.run(&LOCK, vec![Arg::Rows(Rows::of_ints(hosts))]).await?;
     rows.iter().map(|row| row.int(0)).collect()
@@ -96,7 +101,7 @@ pub(super) async fn lock_of_entries(
 ) -> Result<(), Fault> {
     static LOCK: Sql = Sql::new(
         "SELECT h.num FROM hosts h WHERE h.num IN
-         (SELECT e.host FROM {rows num int} r JOIN entries e ON e.num = r.num) ORDER BY h.num {locked}",
+         (SELECT e.host FROM {rows num int} r JOIN entries e ON e.num = r.num) ORDER BY h.num {for update}",
     );
     if tx.is_shared() {
         tx.run(&LOCK, vec![Arg::Rows(Rows::of_ints(entries))]).await?;
@@ -104,56 +109,48 @@ pub(super) async fn lock_of_entries(
     Ok(())
 }
 
-/// A host that there is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct HostRow {
     pub(super) num: i64,
-    /// How many of its URLs wait.
-    pub(super) waiting: i64,
+    /// Number of its pending URLs.
+    pub(super) pending: i64,
 }
 
-/// Those of these hosts that there are, by name.
-pub(super) async fn known(
+/// Those of these hosts that exist, by name.
+pub(super) async fn existing(
     tx: &mut Tx,
     crawl: i64,
     names: &BTreeSet<&str>,
-) -> Result<HashMap<String, Known>, Fault> {
-    // CROSS keeps SQLite from going through all hosts of the crawl, and through the batch for each.
+) -> Result<HashMap<String, HostRow>, Fault> {
+    // CROSS fixes SQLite's join order: the batch first, not all hosts of the crawl.
     static FIND: Sql = Sql::new(
         "SELECT h.name, h.num, h.waiting
          FROM {rows name text} r CROSS JOIN hosts h WHERE h.crawl = $2 AND h.name = r.name",
     );
-    let rows = tx.run(&FIND, vec![Arg::Rows(named(names.iter().copied())), Arg::Int(crawl)]).await?;
-    rows.iter().map(|row| Ok((row.text(0)?, Known { num: row.int(1)?, waiting: row.int(2)? }))).collect()
+    let rows = tx.run(&FIND, vec![Arg::Rows(Rows::of_texts(names.iter().copied())), Arg::Int(crawl)]).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, HostRow { num: row.int(1)?, pending: row.int(2)? }))).collect()
 }
 
-/// Makes those of these hosts that are not known, and adds them to what is.
-pub(super) async fn make_missing(
+/// Inserts those of these hosts that do not exist, and adds them to `hosts`.
+pub(super) async fn insert_missing(
     tx: &mut Tx,
     crawl: i64,
     names: &BTreeSet<&str>,
-    known: &mut HashMap<String, Known>,
+    hosts: &mut HashMap<String, HostRow>,
 ) -> Result<(), Fault> {
     static MAKE: Sql = Sql::new(
         "INSERT INTO hosts (crawl, name, in_flight, rest_until)
          SELECT $2, r.name, 0, 0 FROM {rows name text} r WHERE true
          ON CONFLICT (crawl, name) DO NOTHING",
     );
-    let is_missing = |name: &&&str| !known.contains_key(storable(name).as_ref());
+    let is_missing = |name: &&&str| !hosts.contains_key(storable(name).as_ref());
     let missing: BTreeSet<&str> = names.iter().filter(is_missing).copied().collect();
     if missing.is_empty() {
         return Ok(());
     }
-    tx.run(&MAKE, vec![Arg::Rows(named(missing.iter().copied())), Arg::Int(crawl)]).await?;
-    // By us, or by somebody else.
-    known.extend(self::known(tx, crawl, &missing).await?);
+    let rows = Rows::of_texts(missing.iter().copied());
+    tx.run(&MAKE, vec![Arg::Rows(rows), Arg::Int(crawl)]).await?;
+    // Read back, since another transaction may have inserted them.
+    hosts.extend(existing(tx, crawl, &missing).await?);
     Ok(())
-}
-
-fn named<'n>(names: impl Iterator<Item = &'n str>) -> Rows {
-    let mut rows = Rows::new();
-    for name in names {
-        rows.row().text(name);
-    }
-    rows
 }

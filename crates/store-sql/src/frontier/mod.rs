@@ -1,22 +1,21 @@
-//! The frontier on SQL: crawls, their hosts in the order in which they may be asked, and the URLs of each host.
+//! The frontier on SQL: crawls, their hosts in the order in which they are due, and the URLs of each host.
 //!
-//! Whoever changes a URL first locks the row of its host, in the order of their numbers; after the URLs and
-//! the hosts come the counts of the crawls, last, so that the row all workers share is locked only for the
-//! length of a commit. `next` waits for no host that somebody holds, and takes another.
+//! Lock order: a transaction first locks the hosts of the URLs that it changes, by their numbers. The counts of a crawl, which
+//! all workers share, are updated last, so that their row is locked only during the commit. `next` skips locked hosts.
 
 mod add;
+mod counts;
 mod crawls;
 mod dead;
 mod delete;
+mod expire;
 mod hosts;
-mod look;
-mod lost;
+mod lookup;
 mod next;
 mod settle;
-mod tally;
 
 use crate::{
-    link::Lasts,
+    link::Durability,
     store::{SqlStore, read, transact},
 };
 use crawlway_store::{
@@ -28,8 +27,9 @@ use crawlway_store::{
 };
 use std::sync::atomic::Ordering;
 
-/// The states of a URL, as they are stored.
-const WAITING: i64 = 0;
+/// States of a URL, as they are stored.
+const PENDING: i64 = 0;
+const IN_FLIGHT: i64 = 1;
 const DONE: i64 = 2;
 const DEAD: i64 = 3;
 
@@ -41,7 +41,7 @@ impl Frontier for SqlStore {
 
     async fn open_crawl(&self, crawl: &NewCrawl) -> Result<(Crawl, bool), StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, crawls::open(tx, crawl, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::open(tx, crawl, now))
     }
 
     async fn crawl(&self, id: &CrawlId) -> Result<Option<Crawl>, StoreError> {
@@ -54,16 +54,16 @@ impl Frontier for SqlStore {
 
     async fn set_state(&self, id: &CrawlId, state: CrawlState) -> Result<Option<Crawl>, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, crawls::set_state(tx, id, state, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::set_state(tx, id, state, now))
     }
 
     async fn set_terms(&self, id: &CrawlId, terms: &NewTerms) -> Result<Option<Crawl>, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, crawls::set_terms(tx, id, terms, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::set_terms(tx, id, terms, now))
     }
 
     async fn rename_crawl(&self, id: &CrawlId, to: &CrawlId) -> Result<bool, StoreError> {
-        let renamed = transact!(Lasts::PowerCut, self, tx, crawls::rename(tx, id, to))?;
+        let renamed = transact!(Durability::PowerLoss, self, tx, crawls::rename(tx, id, to))?;
         self.0.crawls.lock().remove(id.as_str());
         Ok(renamed)
     }
@@ -74,7 +74,7 @@ impl Frontier for SqlStore {
 
     async fn reopen(&self, id: &CrawlId, which: &Reopen) -> Result<u64, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, crawls::reopen(tx, id, which, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::reopen(tx, id, which, now))
     }
 
     async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Result<Vec<Added>, StoreError> {
@@ -112,32 +112,31 @@ impl Frontier for SqlStore {
     }
 
     async fn alone(&self, receipt: Receipt) -> Result<bool, StoreError> {
-        transact!(Lasts::PowerCut, self, tx, settle::alone(tx, receipt))
+        transact!(Durability::PowerLoss, self, tx, settle::alone(tx, receipt))
     }
 
     async fn take_back(&self) -> Result<u64, StoreError> {
         let policy = self.0.policy;
         let now = self.0.time.now();
-        transact!(self, tx, lost::take_back(tx, policy, now))
+        transact!(self, tx, expire::take_back(tx, policy, now))
     }
 
     async fn insist(&self, crawl: &CrawlId, url: &str) -> Result<bool, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, crawls::insist(tx, crawl, url, now))
+        transact!(Durability::PowerLoss, self, tx, crawls::insist(tx, crawl, url, now))
     }
 
     async fn find(&self, url: &str) -> Result<Vec<Entry>, StoreError> {
-        // Where new keys are known on SQLite.
-        transact!(self, tx, look::find(tx, url))
+        // On the writer, whose memory has the newest keys on SQLite; likewise `links`.
+        transact!(self, tx, lookup::find(tx, url))
     }
 
     async fn links(&self, url: &str) -> Result<Option<String>, StoreError> {
-        // Where new keys are known on SQLite.
-        transact!(self, tx, look::links(tx, url))
+        transact!(self, tx, lookup::links(tx, url))
     }
 
     async fn pages(&self, crawl: &CrawlId, after: u64, most: usize) -> Result<Vec<PageLinks>, StoreError> {
-        read!(self, tx, look::pages(tx, crawl, after, most))
+        read!(self, tx, lookup::pages(tx, crawl, after, most))
     }
 
     async fn entries(
@@ -147,11 +146,11 @@ impl Frontier for SqlStore {
         after: Option<u64>,
         most: usize,
     ) -> Result<Entries, StoreError> {
-        read!(self, tx, look::entries(tx, crawl, filter, after, most))
+        read!(self, tx, lookup::entries(tx, crawl, filter, after, most))
     }
 
     async fn left_out_for(&self, crawl: &CrawlId, url: &str, most: usize) -> Result<Vec<Entry>, StoreError> {
-        read!(self, tx, look::left_out_for(tx, crawl, url, most))
+        read!(self, tx, lookup::left_out_for(tx, crawl, url, most))
     }
 
     async fn dead(
@@ -165,11 +164,11 @@ impl Frontier for SqlStore {
 
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, dead::end(tx, items, now, dead::Then::Waits))
+        transact!(Durability::PowerLoss, self, tx, dead::end(tx, items, now, dead::Action::Replay))
     }
 
     async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
         let now = self.0.time.now();
-        transact!(Lasts::PowerCut, self, tx, dead::end(tx, items, now, dead::Then::IsDone))
+        transact!(Durability::PowerLoss, self, tx, dead::end(tx, items, now, dead::Action::Drop))
     }
 }

@@ -1,9 +1,9 @@
-//! Taking URLs that are due, from the hosts that have waited longest.
+//! Taking due URLs, from the hosts that have been due longest.
 
 use super::{
-    hosts::HostChanges,
-    lost,
-    tally::{Tally, Turn},
+    counts::{CountChanges, StateChange},
+    expire,
+    hosts::{HostChanges, Locked},
 };
 use crate::{
     dialect::Sql,
@@ -11,7 +11,7 @@ use crate::{
     link::{Arg, Row, Tx},
     rows::Rows,
     store::Shared,
-    time::{after, timestamp, whole},
+    time::{after, saturating_i64, timestamp},
 };
 use crawlway_store::{
     StoreError, Timestamp,
@@ -20,24 +20,23 @@ use crawlway_store::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// The hosts of one crawl that have so many in flight.
+/// The due hosts of one crawl with the same number of URLs in flight.
 struct Level {
     crawl: i64,
     in_flight: i64,
-    /// When the first of them may be asked.
+    /// When the first of them is due.
     first: i64,
 }
 
-/// A crawl that runs.
-struct Running {
+struct RunningCrawl {
     id: CrawlId,
-    /// How many more may be taken.
+    /// Number of URLs that its page limit leaves.
     room: i64,
-    /// Of its terms.
+    /// Revision of its settings.
     revision: u64,
 }
 
-/// A host that may be asked now.
+/// A host that is due.
 struct Host {
     num: i64,
     crawl: i64,
@@ -52,13 +51,13 @@ pub(super) async fn next(
     max: usize,
     per_host: u32,
 ) -> Result<Vec<Taken>, Fault> {
-    // What a page limit leaves must not be taken twice, so crawls with one are taken from one after the other.
+    // Workers take turns at crawls with a page limit, so that its rest is not taken twice.
     static LOCK: Sql = Sql::new(
-        "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {locked}",
+        "SELECT num FROM crawls WHERE state = 0 AND max_pages IS NOT NULL AND waiting > 0 ORDER BY num {for update}",
     );
     let (policy, now) = (store.policy, store.time.now());
-    let is_patient = now < store.patience.until(now, policy.lease);
-    let lost = if is_patient { 0 } else { lost::expire(tx, policy, now).await? };
+    let in_grace = now < store.lease_grace.until(now, policy.lease);
+    let lost = if in_grace { 0 } else { expire::expire(tx, policy, now).await? };
     if tx.is_shared() {
         tx.run(&LOCK, vec![]).await?;
     }
@@ -66,34 +65,27 @@ pub(super) async fn next(
     let levels: Vec<Level> = levels.into_iter().filter(|level| level.first <= now).collect();
     let mut hosts = Vec::new();
     for level in &levels {
-        hosts.extend(free_hosts(tx, level, now, max, Wait::PassBy).await?);
+        hosts.extend(due_hosts(tx, level, now, max, Locked::Skip).await?);
     }
     if let (true, Some(level)) = (hosts.is_empty(), levels.first())
         && tx.is_shared()
         && lost == 0
         && crawls.values().all(|crawl| crawl.room == i64::MAX)
     {
-        // All are held by others, for the length of a transaction: better to wait for one than to go away with nothing.
-        // No other lock is held here, so that nobody can be waiting for us meanwhile.
-        hosts.extend(free_hosts(tx, level, now, 1, Wait::ForIt).await?);
+        // All due hosts are locked by others: waiting for one is better than an empty answer. No other lock is held here,
+        // so this cannot deadlock.
+        hosts.extend(due_hosts(tx, level, now, 1, Locked::Wait).await?);
     }
     hosts.sort_by_key(|host| (host.next_at, host.num));
-    let mut taken = take(tx, &hosts, &mut crawls, now, max, per_host).await?;
-    if taken.is_empty() {
-        return Ok(vec![]);
-    }
     let lease = after(now, policy.lease);
-    hold(tx, &taken, lease).await?;
-    Ok(taken
-        .drain(..)
-        .map(|mut taken| {
-            taken.url.lease_until = timestamp(lease);
-            taken.url
-        })
-        .collect())
+    let chosen = choose(tx, &hosts, &mut crawls, now, max, per_host, timestamp(lease)).await?;
+    if !chosen.is_empty() {
+        hold(tx, &chosen, lease).await?;
+    }
+    Ok(chosen.into_iter().map(|chosen| chosen.url).collect())
 }
 
-/// When the first URL can be taken that waits in a crawl that runs.
+/// When the first pending URL of the running crawls can be taken.
 pub(super) async fn due(tx: &mut Tx, store: &Shared, per_host: u32) -> Result<Option<Timestamp>, Fault> {
     static LEASE: Sql = Sql::new("SELECT min(due) FROM entries WHERE state = 1");
     let (_, levels) = levels(tx, u32::MAX).await?;
@@ -104,16 +96,15 @@ pub(super) async fn due(tx: &mut Tx, store: &Shared, per_host: u32) -> Result<Op
     if levels.is_empty() {
         return Ok(None);
     }
-    // What waits does so behind others of its host, which come back at the end of their leases at the latest.
+    // All pending URLs wait for URLs of their hosts in flight, whose leases end at the latest then.
     let rows = tx.run(&LEASE, vec![]).await?;
     let lease = rows.first().map(|row| row.opt_int(0)).transpose()?.flatten();
-    let patient_until = store.patience.until(store.time.now(), store.policy.lease);
-    Ok(lease.map(|lease| timestamp(lease.max(patient_until))))
+    let grace_until = store.lease_grace.until(store.time.now(), store.policy.lease);
+    Ok(lease.map(|lease| timestamp(lease.max(grace_until))))
 }
 
-/// Every running crawl with something to take, and for each the numbers in flight that its waiting hosts have,
-/// by jumping from one to the next in the index.
-async fn levels(tx: &mut Tx, below: u32) -> Result<(HashMap<i64, Running>, Vec<Level>), Fault> {
+/// Running crawls with pending URLs, and for each the distinct numbers in flight of its hosts, by a loose index scan.
+async fn levels(tx: &mut Tx, below: u32) -> Result<(HashMap<i64, RunningCrawl>, Vec<Level>), Fault> {
     static LEVELS: Sql = Sql::new(
         "WITH RECURSIVE level (crawl, n) AS (
              SELECT c.num, (SELECT min(h.in_flight) FROM hosts h WHERE h.crawl = c.num AND h.next_at IS NOT NULL)
@@ -134,43 +125,34 @@ async fn levels(tx: &mut Tx, below: u32) -> Result<(HashMap<i64, Running>, Vec<L
     for row in tx.run(&LEVELS, vec![Arg::Int(i64::from(below))]).await? {
         let crawl = row.int(0)?;
         levels.push(Level { crawl, in_flight: row.int(1)?, first: row.int(2)? });
-        crawls.insert(
-            crawl,
-            Running { id: id(&row, 3)?, room: row.opt_int(4)?.unwrap_or(i64::MAX), revision: row.count(5)? },
-        );
+        let room = row.opt_int(4)?.unwrap_or(i64::MAX);
+        crawls.insert(crawl, RunningCrawl { id: id(&row, 3)?, room, revision: row.count(5)? });
     }
     levels.sort_by_key(|level| level.first);
     Ok((crawls, levels))
 }
 
-/// What to do about hosts that somebody else holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    PassBy,
-    ForIt,
-}
-
-async fn free_hosts(
+async fn due_hosts(
     tx: &mut Tx,
     level: &Level,
     now: i64,
-    most: usize,
-    wait: Wait,
+    max: usize,
+    locked: Locked,
 ) -> Result<Vec<Host>, Fault> {
-    static FREE: Sql = Sql::new(
+    static UNLOCKED: Sql = Sql::new(
         "SELECT num, name, next_at FROM hosts WHERE crawl = $1 AND in_flight = $2 AND next_at <= $3
-         ORDER BY next_at {limit $4} {unlocked}",
+         ORDER BY next_at {limit $4} {skip locked}",
     );
-    // Names the one host first: a lock that finds its row changed would go on to the next with the first still held.
+    // Selects one host by number: a lock that finds its row changed would otherwise go on to the next and keep the first.
     static WAITED_FOR: Sql = Sql::new(
         "SELECT num, name, next_at FROM hosts WHERE num =
          (SELECT h.num FROM hosts h WHERE h.crawl = $1 AND h.in_flight = $2 AND h.next_at <= $3
           ORDER BY h.next_at {limit $4})
-         AND in_flight = $2 AND next_at <= $3 {locked}",
+         AND in_flight = $2 AND next_at <= $3 {for update}",
     );
-    let sql = if wait == Wait::PassBy { &FREE } else { &WAITED_FOR };
-    let args =
-        vec![Arg::Int(level.crawl), Arg::Int(level.in_flight), Arg::Int(now), Arg::Int(whole(most as u64))];
+    let sql = if locked == Locked::Skip { &UNLOCKED } else { &WAITED_FOR };
+    let max = Arg::Int(saturating_i64(max as u64));
+    let args = vec![Arg::Int(level.crawl), Arg::Int(level.in_flight), Arg::Int(now), max];
     let rows = tx.run(sql, args).await?;
     let host = |row: &Row| {
         Ok(Host {
@@ -184,23 +166,24 @@ async fn free_hosts(
     rows.iter().map(host).collect()
 }
 
-/// A URL that is about to be taken.
+/// A URL to be taken.
 struct Chosen {
     host: i64,
     crawl: i64,
     url: Taken,
 }
 
-/// Chooses URLs of the hosts in their order.
-async fn take(
+/// Chooses URLs from the hosts in their order.
+async fn choose(
     tx: &mut Tx,
     hosts: &[Host],
-    crawls: &mut HashMap<i64, Running>,
+    crawls: &mut HashMap<i64, RunningCrawl>,
     now: i64,
     max: usize,
     per_host: u32,
+    lease_until: Timestamp,
 ) -> Result<Vec<Chosen>, Fault> {
-    // The first few of each host, without looking at the rest of its backlog.
+    // The first few of each host, without reading the rest of its backlog.
     static FIRST: Sql = Sql::pair(
         "SELECT e.host, e.num, e.taking, e.item, e.url, e.depth, e.chain, e.insist, e.attempts, e.last_error, e.etag,
                 e.last_modified, e.due, e.replays, e.losses
@@ -224,7 +207,7 @@ async fn take(
         let args = vec![
             Arg::Rows(Rows::of_ints(some.iter().map(|host| host.num))),
             Arg::Int(now),
-            Arg::Int(whole(each as u64)),
+            Arg::Int(saturating_i64(each as u64)),
         ];
         let mut first: HashMap<i64, BTreeMap<(i64, i64), Row>> = HashMap::new();
         for row in tx.run(&FIRST, args).await? {
@@ -235,7 +218,7 @@ async fn take(
             let free = usize::try_from(i64::from(per_host) - host.in_flight).unwrap_or(0);
             let room = usize::try_from(crawl.room).unwrap_or(usize::MAX);
             for row in first.remove(&host.num).unwrap_or_default().values().take(free.min(room)) {
-                let url = url(row, crawl, host)?;
+                let url = taken(row, crawl, host, lease_until)?;
                 if !places.take(url.losses) {
                     break 'hosts;
                 }
@@ -247,7 +230,7 @@ async fn take(
     Ok(chosen)
 }
 
-fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
+fn taken(row: &Row, crawl: &RunningCrawl, host: &Host, lease_until: Timestamp) -> Result<Taken, Fault> {
     Ok(Taken {
         receipt: Receipt { entry: row.count(1)?, taking: row.count(2)? + 1 },
         crawl: crawl.id.clone(),
@@ -263,35 +246,35 @@ fn url(row: &Row, crawl: &Running, host: &Host) -> Result<Taken, Fault> {
         replays: row.small(13)?,
         last_error: row.opt_text(9)?,
         validators: Validators { etag: row.opt_text(10)?, last_modified: row.opt_text(11)? },
-        lease_until: Timestamp::default(),
+        lease_until,
     })
 }
 
-/// Notes what was chosen as in flight.
+/// Marks the chosen URLs as in flight.
 async fn hold(tx: &mut Tx, chosen: &[Chosen], lease: i64) -> Result<(), Fault> {
     static HOLD: Sql = Sql::new(
         "UPDATE entries SET state = 1, due = $2, attempts = attempts + 1, taking = taking + 1
          WHERE num IN (SELECT r.num FROM {rows num int} r)",
     );
-    let nums = chosen.iter().map(|chosen| whole(chosen.url.receipt.entry));
+    let nums = chosen.iter().map(|chosen| saturating_i64(chosen.url.receipt.entry));
     tx.run(&HOLD, vec![Arg::Rows(Rows::of_ints(nums)), Arg::Int(lease)]).await?;
     let mut changes = HostChanges::default();
-    let mut tally = Tally::default();
+    let mut crawl_counts = CountChanges::default();
     for chosen in chosen {
         changes.in_flight(chosen.host, 1);
-        changes.waiting(chosen.host, -1);
-        let counts = tally.of(chosen.crawl);
-        counts.waiting -= 1;
+        changes.pending(chosen.host, -1);
+        let counts = crawl_counts.of(chosen.crawl);
+        counts.pending -= 1;
         counts.in_flight += 1;
     }
     changes.make(tx).await?;
-    tally.make(tx, Turn::Stay, 0).await
+    crawl_counts.make(tx, StateChange::None, 0).await
 }
 
-/// The id of a crawl in an answer.
+/// The id of a crawl in a row.
 pub(super) fn id(row: &Row, place: usize) -> Result<CrawlId, Fault> {
     let text = row.text(place)?;
     CrawlId::new(&text).map_err(|error| {
-        Fault::Answer(StoreError::Invalid { problem: format!("the database holds a {error}") })
+        Fault::Contract(StoreError::Invalid { problem: format!("the database holds a {error}") })
     })
 }

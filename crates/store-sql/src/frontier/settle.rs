@@ -1,16 +1,17 @@
-//! Settling URLs that were taken, extending their leases, and noting that a worker runs nothing else.
+//! Settling URLs in flight, extending their leases, and noting solo runs.
 
 use super::{
-    DEAD, DONE, WAITING, hosts,
+    DEAD, DONE, PENDING,
+    counts::{CountChanges, StateChange},
+    hosts,
     hosts::HostChanges,
-    tally::{Tally, Turn},
 };
 use crate::{
     dialect::Sql,
     fault::Fault,
     link::{Arg, Tx},
     rows::Rows,
-    time::{after, millis, whole},
+    time::{after, millis, saturating_i64},
 };
 use crawlway_store::{
     FrontierPolicy,
@@ -18,8 +19,7 @@ use crawlway_store::{
 };
 use std::collections::HashMap;
 
-/// A URL in flight.
-struct Held {
+struct InFlight {
     crawl: i64,
     host: i64,
     taking: i64,
@@ -32,25 +32,24 @@ pub(super) async fn settle(
     now: i64,
     endings: &[(Receipt, Ending)],
 ) -> Result<Vec<Option<SettledAs>>, Fault> {
-    let mut held = held(tx, endings.iter().map(|(receipt, _)| *receipt)).await?;
-    let mut tally = Tally::default();
+    let mut in_flight = in_flight(tx, endings.iter().map(|(receipt, _)| *receipt)).await?;
+    let mut crawl_counts = CountChanges::default();
     let mut changes = HostChanges::default();
     let mut rows = Rows::new();
     let mut links = Rows::new();
     let mut deferred = Vec::new();
     let mut answers = Vec::with_capacity(endings.len());
     for (receipt, ending) in endings {
-        let num = whole(receipt.entry);
-        // Whoever settles twice has lost it the second time.
-        let fits = held.get(&num).is_some_and(|url| url.taking == whole(receipt.taking));
-        let Some(url) = fits.then(|| held.remove(&num)).flatten() else {
+        let num = saturating_i64(receipt.entry);
+        // Removed, so that a second settle of the same receipt is fenced.
+        let Some(url) = is_held(&in_flight, *receipt).then(|| in_flight.remove(&num)).flatten() else {
             answers.push(None);
             continue;
         };
         if let Ending::Done { outcome, .. } = ending {
-            tally.outcome(url.crawl, outcome);
+            crawl_counts.outcome(url.crawl, outcome);
         }
-        let counts = tally.of(url.crawl);
+        let counts = crawl_counts.of(url.crawl);
         counts.in_flight -= 1;
         changes.in_flight(url.host, -1);
         let change = Change { num, attempts: url.attempts, ..Change::default() };
@@ -69,7 +68,7 @@ pub(super) async fn settle(
                     Change { state: DONE, due, outcome: Some(outcome.clone()), facts, ..change },
                 )
             }
-            Ending::Retry { after: pause, error, rest } => {
+            Ending::Retry { after: delay, error, rest } => {
                 changes.rest(url.host, after(now, *rest));
                 let error = Some(error.clone());
                 if url.attempts >= i64::from(policy.max_attempts) {
@@ -84,26 +83,22 @@ pub(super) async fn settle(
                         Change { state: DEAD, due: Some(now), outcome: Some(why), error, ..change },
                     )
                 } else {
-                    counts.waiting += 1;
-                    changes.waiting(url.host, 1);
+                    counts.pending += 1;
+                    changes.pending(url.host, 1);
                     let attempt = u32::try_from(url.attempts + 1).unwrap_or(u32::MAX);
-                    let due = Some(after(now, *pause));
-                    (SettledAs::Retrying { attempt }, Change { state: WAITING, due, error, ..change })
+                    let due = Some(after(now, *delay));
+                    (SettledAs::Retrying { attempt }, Change { state: PENDING, due, error, ..change })
                 }
             }
-            Ending::Defer { until } => {
-                counts.waiting += 1;
-                changes.waiting(url.host, 1);
-                changes.rest(url.host, millis(*until));
-                deferred.push(num);
+            Ending::Defer { until } | Ending::Wait { until } => {
+                counts.pending += 1;
+                changes.pending(url.host, 1);
+                if matches!(ending, Ending::Defer { .. }) {
+                    changes.rest(url.host, millis(*until));
+                    deferred.push(num);
+                }
                 let due = Some(millis(*until));
-                (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
-            }
-            Ending::Wait { until } => {
-                counts.waiting += 1;
-                changes.waiting(url.host, 1);
-                let due = Some(millis(*until));
-                (SettledAs::Deferred, Change { state: WAITING, due, attempts: url.attempts - 1, ..change })
+                (SettledAs::Deferred, Change { state: PENDING, due, attempts: url.attempts - 1, ..change })
             }
             Ending::Dead { reason, rest } => {
                 counts.dead += 1;
@@ -118,7 +113,7 @@ pub(super) async fn settle(
     if rows.is_empty() {
         return Ok(answers);
     }
-    // What a page said of itself is kept until it is fetched again, what went wrong until something goes well.
+    // Facts of a page stay until it is fetched again; errors stay until it is done.
     static SETTLE: Sql = Sql::new(
         "UPDATE entries SET state = r.new_state, due = r.new_due, attempts = r.new_attempts, outcome = r.new_outcome,
              first_error = CASE WHEN r.new_state = 2 THEN NULL ELSE coalesce(entries.first_error, r.error) END,
@@ -143,11 +138,11 @@ pub(super) async fn settle(
     }
     put_first(tx, deferred).await?;
     changes.make(tx).await?;
-    tally.make(tx, Turn::Finish, now).await?;
+    crawl_counts.make(tx, StateChange::Finish, now).await?;
     Ok(answers)
 }
 
-/// Has these be the first of their hosts, which rest until it is their turn.
+/// Makes deferred URLs the first of their hosts, which rest until then.
 async fn put_first(tx: &mut Tx, nums: Vec<i64>) -> Result<(), Fault> {
     static FIRST: Sql = Sql::new(
         "UPDATE entries SET due = coalesce(
@@ -161,7 +156,7 @@ async fn put_first(tx: &mut Tx, nums: Vec<i64>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What becomes of a URL.
+/// Update of an entry.
 #[derive(Default)]
 struct Change<'a> {
     num: i64,
@@ -194,13 +189,10 @@ impl Change<'_> {
 pub(super) async fn extend(tx: &mut Tx, receipts: &[Receipt], until: i64) -> Result<Vec<bool>, Fault> {
     static EXTEND: Sql =
         Sql::new("UPDATE entries SET due = $2 WHERE num IN (SELECT r.num FROM {rows num int} r)");
-    let held = held(tx, receipts.iter().copied()).await?;
-    let is_held = |receipt: &Receipt| {
-        held.get(&whole(receipt.entry)).is_some_and(|url| url.taking == whole(receipt.taking))
-    };
-    let answers: Vec<bool> = receipts.iter().map(is_held).collect();
-    let nums = receipts.iter().filter(|receipt| is_held(receipt)).map(|receipt| whole(receipt.entry));
-    let rows = Rows::of_ints(nums);
+    let in_flight = in_flight(tx, receipts.iter().copied()).await?;
+    let answers: Vec<bool> = receipts.iter().map(|receipt| is_held(&in_flight, *receipt)).collect();
+    let held = receipts.iter().zip(&answers).filter(|(_, is_held)| **is_held);
+    let rows = Rows::of_ints(held.map(|(receipt, _)| saturating_i64(receipt.entry)));
     if !rows.is_empty() {
         tx.run(&EXTEND, vec![Arg::Rows(rows), Arg::Int(until)]).await?;
     }
@@ -209,27 +201,34 @@ pub(super) async fn extend(tx: &mut Tx, receipts: &[Receipt], until: i64) -> Res
 
 pub(super) async fn alone(tx: &mut Tx, receipt: Receipt) -> Result<bool, Fault> {
     static ALONE: Sql = Sql::new("UPDATE entries SET alone = 1 WHERE num = $1");
-    let (num, taking) = (whole(receipt.entry), whole(receipt.taking));
-    let held = held(tx, [receipt].into_iter()).await?;
-    let is_held = held.get(&num).is_some_and(|url| url.taking == taking);
+    let is_held = is_held(&in_flight(tx, [receipt].into_iter()).await?, receipt);
     if is_held {
-        tx.run(&ALONE, vec![Arg::Int(num)]).await?;
+        tx.run(&ALONE, vec![Arg::Int(saturating_i64(receipt.entry))]).await?;
     }
     Ok(is_held)
 }
 
-/// What is in flight of these, their hosts locked.
-async fn held(tx: &mut Tx, receipts: impl Iterator<Item = Receipt>) -> Result<HashMap<i64, Held>, Fault> {
-    static HELD: Sql = Sql::new(
+/// Whether a receipt is of the current lease.
+fn is_held(in_flight: &HashMap<i64, InFlight>, receipt: Receipt) -> bool {
+    let url = in_flight.get(&saturating_i64(receipt.entry));
+    url.is_some_and(|url| url.taking == saturating_i64(receipt.taking))
+}
+
+/// The URLs of these receipts that are in flight, with their hosts locked.
+async fn in_flight(
+    tx: &mut Tx,
+    receipts: impl Iterator<Item = Receipt>,
+) -> Result<HashMap<i64, InFlight>, Fault> {
+    static IN_FLIGHT: Sql = Sql::new(
         "SELECT e.num, e.crawl, e.host, e.taking, e.attempts FROM {rows num int} r
          JOIN entries e ON e.num = r.num WHERE e.state = 1",
     );
-    let nums: Vec<i64> = receipts.map(|receipt| whole(receipt.entry)).collect();
+    let nums: Vec<i64> = receipts.map(|receipt| saturating_i64(receipt.entry)).collect();
     hosts::lock_of_entries(tx, nums.iter().copied()).await?;
-    let mut held = HashMap::with_capacity(nums.len());
-    for row in tx.run(&HELD, vec![Arg::Rows(Rows::of_ints(nums))]).await? {
-        let url = Held { crawl: row.int(1)?, host: row.int(2)?, taking: row.int(3)?, attempts: row.int(4)? };
-        held.insert(row.int(0)?, url);
+    let mut in_flight = HashMap::with_capacity(nums.len());
+    for row in tx.run(&IN_FLIGHT, vec![Arg::Rows(Rows::of_ints(nums))]).await? {
+        let (crawl, host, taking, attempts) = (row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?);
+        in_flight.insert(row.int(0)?, InFlight { crawl, host, taking, attempts });
     }
-    Ok(held)
+    Ok(in_flight)
 }

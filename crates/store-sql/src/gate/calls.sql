@@ -1,6 +1,6 @@
--- The calls of the gate. Each locks the lane of its group, changes it, and notes what all share last.
+-- The calls of the rate limiter. Each locks the row of its group, changes it, and updates the shared row last.
 
--- go, id, end of the lease; or why not, and until when.
+-- Returns 'go', the permit's id and the end of its lease; or the reason for a wait and its end.
 CREATE OR REPLACE FUNCTION {gate}_reserve(
   told bigint, p gate_policy, asked text, asking uuid, in_flight bigint, gap bigint, random bigint, part bigint,
   OUT word text, OUT a bigint, OUT b bigint
@@ -24,7 +24,7 @@ BEGIN
     come := come - {gate}_forget(life, now, 1000, asked);
     SELECT lanes INTO life.lanes FROM gate_life;
     IF life.lanes + come > p.most_groups THEN
-      -- It has no lane, and is told when a lane may become free.
+      -- No room for the group: the answer is when room may become free.
       DELETE FROM gate_lanes WHERE name = asked;
       SELECT forget_mark + life.shift INTO free FROM gate_lanes WHERE forget_mark > now - life.shift
       ORDER BY forget_mark LIMIT 1;
@@ -39,7 +39,7 @@ BEGIN
   SELECT mark + lane.moved INTO slot FROM gate_line WHERE name = asked AND ticket = asking;
   SELECT * INTO head FROM gate_line WHERE name = asked ORDER BY mark, ticket LIMIT 1;
   IF slot IS NULL THEN
-    -- Before the line where there is room, else behind it.
+    -- Before the queue if there is room, else behind it.
     width := {gate}_pace(in_flight, gap, {gate}_likely(p, lane));
     a := free;
     IF head.ticket IS NOT NULL AND free + width > head.mark + lane.moved THEN
@@ -61,12 +61,12 @@ BEGIN
       lane.probe := a;
     END IF;
   ELSIF slot <> a THEN
-    -- Slots are a little further apart than requests take on average; that little is used up first.
+    -- Slots are further apart than the mean latency; that slack is used up first.
     width := {gate}_pace(in_flight, gap, least(coalesce(lane.mean, p.first_guess), p.lease));
     lane.moved := lane.moved + {gate}_put_off(lane, asking, slot, a, width);
   ELSIF slot IS NULL THEN
     IF (SELECT count(*) FROM gate_line WHERE name = asked) >= p.longest_line THEN
-      -- All of them come back, so they are spread over as long as the line now takes.
+      -- Refused tickets come back, so they are spread over the length of the queue.
       a := a + floor(part::numeric * (a - now + 1) / 1000000000)::bigint;
       word := 'crowded';
     ELSE
@@ -93,14 +93,14 @@ BEGIN
 END
 $$;
 --- next
--- Whether this permit, which nobody knows of, may be one of an earlier life whose request is still on its way. The start of
--- its request is in its id.
+-- Whether an unknown permit may be from before the tables were emptied, with its request still running. The id contains the
+-- start of the request.
 CREATE OR REPLACE FUNCTION {gate}_is_of_an_earlier_life(p gate_policy, life gate_life, now bigint, permit bigint) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT permit / 1000000 < life.born AND permit / 1000000 <= now AND permit / 1000000 > now - p.lease
 $$;
 --- next
--- The outcome is success, failure or neutral; the jitter is in thousandths of a percent. Says whether the permit was held.
+-- The outcome is success, failure or neutral; the jitter is in thousandths of a percent. Returns whether the permit was held.
 CREATE OR REPLACE FUNCTION {gate}_finish(
   told bigint, p gate_policy, asked text, permit bigint, outcome text, retry_after bigint, jitter bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -155,7 +155,7 @@ BEGIN
       lane.openings := 0;
     END IF;
     lane.left_until := greatest(lane.left_until, now + retry_after);
-    -- Of requests that had started before the last block this is the same block.
+    -- A failure of a request that started before the last failure counts as the same one.
     IF lane.blocks = 0 OR start > lane.since THEN
       lane.blocks := lane.blocks + 1;
       lane.since := now;
@@ -165,7 +165,7 @@ BEGIN
         lane.left_until := greatest(lane.left_until, now + {gate}_doubled(p.cool_down, lane.openings, p.longest_open));
       END IF;
     END IF;
-    -- Whoever was to come from now on comes when the group is left alone no more, or later.
+    -- All future slots move behind the end of the back-off.
     lane.moved := lane.moved + coalesce((
       SELECT greatest(0, lane.left_until - (mark + lane.moved)) FROM gate_line
       WHERE name = asked AND mark >= now - lane.moved ORDER BY mark LIMIT 1
@@ -177,7 +177,7 @@ BEGIN
 END
 $$;
 --- next
--- A step towards a number, which rounds away from where it was, so that it arrives instead of stopping short.
+-- EWMA step, rounded away from the old value, so that it arrives.
 CREATE OR REPLACE FUNCTION {gate}_towards(was bigint, goal bigint, part bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT was + sign(goal - was)::bigint * ((abs(goal - was) + part - 1) / part)
 $$;
@@ -186,7 +186,7 @@ CREATE OR REPLACE FUNCTION {gate}_doubled(first bigint, times bigint, most bigin
   SELECT least(first * (1::bigint << least(times - 1, 31)::int), most)
 $$;
 --- next
--- When the new lease ends, or nothing if the permit is not held.
+-- Returns the end of the new lease, or null if the permit is not held.
 CREATE OR REPLACE FUNCTION {gate}_extend(told bigint, p gate_policy, asked text, permit bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -197,8 +197,7 @@ DECLARE
   come bigint := got.come;
   start bigint;
 BEGIN
-  -- Many are extended in one transaction, in the order of their groups. So what all share is not locked in between, if that
-  -- can be helped.
+  -- One transaction extends many permits in the order of their groups, so the shared row should not be locked in between.
   life.seen := now;
   SELECT started INTO start FROM gate_flight WHERE name = asked AND id = permit;
   IF start IS NULL AND {gate}_is_of_an_earlier_life(p, life, now, permit) THEN
@@ -222,7 +221,7 @@ BEGIN
 END
 $$;
 --- next
--- How many groups are kept in mind, when those that can be forgotten are.
+-- Number of groups, after idle ones are deleted.
 CREATE OR REPLACE FUNCTION {gate}_tracked(told bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   now bigint := {gate}_clock(told);

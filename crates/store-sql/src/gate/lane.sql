@@ -1,11 +1,11 @@
--- One group, as it is stored: the same rules as those of the embedded gate.
+-- One group, as it is stored, with the rules of the embedded rate limiter.
 
--- What time it is, in milliseconds: the server's clock, unless a test tells another.
+-- Time in milliseconds: the server's clock, or a manual one in tests.
 CREATE OR REPLACE FUNCTION {gate}_clock(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(told, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 $$;
 --- next
--- The life of the gate, which begins here if it is empty. Nothing is locked unless the clock was set back.
+-- The state that all groups share; created if the tables are empty. Locked only if the clock was set back.
 CREATE OR REPLACE FUNCTION {gate}_life(now bigint) RETURNS gate_life LANGUAGE plpgsql AS $$
 DECLARE
   life gate_life;
@@ -15,7 +15,7 @@ BEGIN
     INSERT INTO gate_life VALUES (true, now, now, 0, 0) ON CONFLICT DO NOTHING;
     SELECT * INTO life FROM gate_life;
   END IF;
-  -- A clock that goes back by no more than a second is taken to stand still, which no gap notices.
+  -- A step back of no more than a second counts as standing still.
   IF life.seen - now > 1000 THEN
     SELECT * INTO life FROM gate_life FOR UPDATE;
     IF life.seen - now > 1000 THEN
@@ -26,7 +26,7 @@ BEGIN
 END
 $$;
 --- next
--- Notes the time now and then, and how many lanes have come. The last thing that a call does, since everybody waits for it.
+-- Updates the time once a second, and the number of groups. The last step of a call, since all calls share this row.
 CREATE OR REPLACE FUNCTION {gate}_end(life gate_life, now bigint, come bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF come <> 0 OR now - life.seen >= 1000 THEN
@@ -35,8 +35,7 @@ BEGIN
 END
 $$;
 --- next
--- Forgets groups that can be forgotten, but not this one, and says how many. Those that somebody asks for right now are left
--- to them.
+-- Deletes idle groups, except this one and locked ones; returns how many.
 CREATE OR REPLACE FUNCTION {gate}_forget(life gate_life, now bigint, at_most bigint, spared text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -56,9 +55,8 @@ BEGIN
 END
 $$;
 --- next
--- Locks the lane of a group and reads it as it is now: leases have ended, slots have lapsed. One that can be forgotten is as
--- good as none. Where there is none, it is made if wanted, with 0 for when it can be forgotten; `come` says by how many lanes
--- there are more.
+-- Locks the row of a group and brings it up to date: expired leases and lapsed slots go. An idle group counts as missing. A
+-- missing one is created on demand, with `forget` = 0. `come` is the change of the number of groups.
 CREATE OR REPLACE FUNCTION {gate}_lane(
   told bigint, p gate_policy, asked text, make boolean, OUT lane gate_lanes, OUT now bigint, OUT come bigint
 ) LANGUAGE plpgsql AS $$
@@ -77,7 +75,7 @@ BEGIN
       EXIT;
     END IF;
   END LOOP;
-  -- Only now, since the lock may have been waited for.
+  -- Only now, since waiting for the lock may have taken time.
   now := {gate}_clock(told);
   IF lane.name IS NULL THEN
     RETURN;
@@ -98,7 +96,7 @@ BEGIN
     RETURN;
   END IF;
   IF back > 1000 THEN
-    -- A clock that was set back takes the group along, so that waits stay as long as they were.
+    -- After a step back all times of the group are shifted, so that waits keep their length.
     lane.started := lane.started - back;
     lane.ended := lane.ended - back;
     lane.since := lane.since - back;
@@ -106,7 +104,7 @@ BEGIN
     lane.moved := lane.moved - back;
     UPDATE gate_flight SET started = started - back, ends = ends - back WHERE name = asked;
   ELSIF back > 0 THEN
-    -- The lane has seen a later moment: for it, no time has passed.
+    -- The group has seen a later time, so no time passes for it.
     now := lane.seen;
     RETURN;
   END IF;
@@ -118,7 +116,7 @@ BEGIN
 END
 $$;
 --- next
--- Writes a lane, or forgets it if nothing is to be known of it any more; says by how many lanes there are more then.
+-- Writes the row of a group, or deletes it if idle; returns the change of the number of groups.
 CREATE OR REPLACE FUNCTION {gate}_keep(p gate_policy, life gate_life, lane gate_lanes, now bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -147,17 +145,17 @@ BEGIN
 END
 $$;
 --- next
--- How long the next request is likely to take at most.
+-- Upper estimate of the next request's latency: mean plus twice the mean deviation.
 CREATE OR REPLACE FUNCTION {gate}_likely(p gate_policy, lane gate_lanes) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT least(coalesce(lane.mean + 2 * lane.off_by, p.first_guess), p.lease)
 $$;
 --- next
--- How far apart slots have to be, if requests take so long, for each to be free when its time comes.
+-- Distance of slots for requests of this latency.
 CREATE OR REPLACE FUNCTION {gate}_pace(in_flight bigint, gap bigint, takes bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN in_flight = 1 THEN gap + takes ELSE greatest(gap, (takes + in_flight - 1) / in_flight) END
 $$;
 --- next
--- When one more could go if nobody waited, as far as can be foreseen, and why not now.
+-- Earliest time for one more request without a queue, and the reason for the wait.
 CREATE OR REPLACE FUNCTION {gate}_earliest(
   p gate_policy, life gate_life, lane gate_lanes, now bigint, in_flight bigint, gap bigint, OUT at bigint, OUT why text
 ) LANGUAGE plpgsql AS $$
@@ -183,8 +181,8 @@ BEGIN
   IF held.id IS NOT NULL THEN
     ends := held.started + {gate}_likely(p, lane);
     IF ends <= now THEN
-      -- What takes longer than thought is thought to take half as long again, so that who waits for it asks a few times
-      -- and not all the time.
+      -- A request that takes longer than estimated is expected to take half as long again, so that waiters ask only a few
+      -- times.
       ends := now + greatest((now - held.started + 1) / 2, 50);
     END IF;
     ends := least(ends, held.ends);
@@ -202,8 +200,8 @@ BEGIN
 END
 $$;
 --- next
--- Gives this one a later slot without losing its place: who comes after it is at least so far behind. Only those move who
--- must, since each of them will come back for nothing. When that does not end soon, all move; says by how much.
+-- Moves a ticket to a later slot and keeps its place in the queue. Only the followers that would be too close move, since each
+-- of them comes back in vain. If that concerns more than 64, the whole queue moves; returns by how much.
 CREATE OR REPLACE FUNCTION {gate}_put_off(lane gate_lanes, asking uuid, own bigint, at bigint, room bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

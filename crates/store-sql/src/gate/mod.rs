@@ -1,13 +1,13 @@
-//! The gate on PostgreSQL: one function does what a call does, by the server's clock, whoever asks.
+//! The rate limiter on PostgreSQL: one stored function for each call, by the server's clock.
 //!
 //! ```text
-//! schema/0006.sql   the tables, none of them logged: a crash empties them, and an empty gate begins a new life
-//! lane.sql          one group: its lock, when the next may go, its line
+//! schema/0006.sql   unlogged tables: a crash empties them, and every group then waits its minimum delay first
+//! lane.sql          one group: its lock, its next slot, its queue
 //! calls.sql         the calls
 //! ```
 //!
-//! The functions have names that follow from their text, so that processes of two versions, each with its own, can work on
-//! the same tables while one takes the other's place.
+//! The names of the functions contain a hash of their text, so that processes of two versions can use the same tables during
+//! a rolling update.
 
 use crate::{
     dialect::Sql,
@@ -15,7 +15,7 @@ use crate::{
     link::{Arg, Row},
     rows::Rows,
     store::{SqlStore, transact},
-    time::{timestamp, whole},
+    time::{saturating_i64, timestamp},
 };
 use crawlway_store::{
     Gate, GateError, Group, Limits, Outcome, Permit, Policy, StoreError, Ticket, Timestamp, Turn, Why,
@@ -29,26 +29,26 @@ use std::{
 
 const FUNCTIONS: [&str; 2] = [include_str!("lane.sql"), include_str!("calls.sql")];
 
-/// What stands between two functions.
-const NEXT: &str = "\n--- next\n";
+/// Separator of functions in a file.
+const SEPARATOR: &str = "\n--- next\n";
 
-/// How many permits one statement extends.
-const AT_ONCE: usize = 128;
+/// Permits that one statement extends.
+const EXTEND_BATCH: usize = 128;
 
-/// What the names of the functions begin with.
-static NAME: LazyLock<String> = LazyLock::new(|| {
+/// Prefix of the functions' names.
+static PREFIX: LazyLock<String> = LazyLock::new(|| {
     let digest = Sha256::digest(FUNCTIONS.concat().as_bytes());
     let digits: String = digest.iter().take(6).map(|octet| format!("{octet:02x}")).collect();
     format!("gate_{digits}")
 });
 
-/// The policy as the first parameters but one have it.
+/// The policy as a composite value, from parameters 2 to 13.
 const POLICY: &str = "ROW($2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint, \
                       $10::bigint, $11::bigint, $12::bigint, $13::bigint)::gate_policy";
 
-/// A call of one of the functions.
+/// Expands the placeholders of a statement.
 fn statement(text: &str) -> String {
-    text.replace("{gate}", &NAME).replace("{policy}", POLICY)
+    text.replace("{gate}", &PREFIX).replace("{policy}", POLICY)
 }
 
 static RESERVE: LazyLock<String> = LazyLock::new(|| {
@@ -75,8 +75,7 @@ static EXTEND: LazyLock<String> = LazyLock::new(|| {
 });
 static TRACKED: LazyLock<String> = LazyLock::new(|| statement("SELECT {gate}_tracked($1::bigint)"));
 
-/// The gate in a PostgreSQL database, shared by all processes. [`SqlStore::gate`] opens it; clones are handles on the
-/// same state.
+/// The rate limiter in a PostgreSQL database, shared by all processes. [`SqlStore::gate`] opens it; clones share its state.
 #[derive(Debug, Clone)]
 pub struct SqlGate(Arc<State>);
 
@@ -88,27 +87,27 @@ struct State {
 }
 
 impl SqlStore {
-    /// The gate in this database, over the same connections. Only PostgreSQL has one, which all processes share, and which
-    /// should have one policy.
+    /// The rate limiter in this database, over the same connections. PostgreSQL only. All processes share it and should use
+    /// the same policy.
     pub async fn gate(&self, policy: Policy) -> Result<SqlGate, GateError> {
         policy.check()?;
         if !self.is_shared() {
-            let detail =
-                "SQLite holds no gate; use the embedded gate beside it, or PostgreSQL for both".to_owned();
+            let detail = "SQLite has no rate limiter; use the embedded one beside it, or PostgreSQL for both"
+                .to_owned();
             return Err(GateError::Unavailable { detail });
         }
-        let made: Result<(), StoreError> = transact!(self, tx, make(tx));
-        made.map_err(unavailable)?;
+        let created: Result<(), StoreError> = transact!(self, tx, create_functions(tx));
+        created.map_err(unavailable)?;
         let gate = SqlGate(Arc::new(State { store: self.clone(), policy, jitter: Jitter::random() }));
-        // Now rather than at the first request: if the gate's life begins here, the gap from then on passes meanwhile.
+        // Empty tables start the minimum delay of all groups now and not with the first request.
         gate.tracked().await?;
         Ok(gate)
     }
 }
 
-/// Makes the functions, if nobody has.
-async fn make(tx: &mut crate::link::Tx) -> Result<(), Fault> {
-    // The number is of no meaning but ours.
+/// Creates the functions, unless they exist.
+async fn create_functions(tx: &mut crate::link::Tx) -> Result<(), Fault> {
+    // The number of the advisory lock is arbitrary.
     static LOCK: Sql = Sql::new("SELECT 1 FROM (SELECT pg_advisory_xact_lock(7239452018447)) l");
     static LAST: LazyLock<String> =
         LazyLock::new(|| statement("SELECT 1 WHERE to_regproc('{gate}_tracked') IS NOT NULL"));
@@ -116,15 +115,15 @@ async fn make(tx: &mut crate::link::Tx) -> Result<(), Fault> {
     if !tx.run_text(&LAST, vec![]).await?.is_empty() {
         return Ok(());
     }
-    for function in FUNCTIONS.iter().flat_map(|file| file.split(NEXT)) {
-        tx.run_once(function.replace("{gate}", &NAME), vec![]).await?;
+    for function in FUNCTIONS.iter().flat_map(|file| file.split(SEPARATOR)) {
+        tx.run_once(statement(function), vec![]).await?;
     }
     Ok(())
 }
 
 impl State {
-    /// The parameters that all calls but one begin with: the time and the policy.
-    fn terms<'a>(&self) -> Vec<Arg<'a>> {
+    /// The first parameters of most calls: the time of a manual clock and the policy.
+    fn common_args<'a>(&self) -> Vec<Arg<'a>> {
         let Policy { back_off, breaker, .. } = &self.policy;
         let (failures, cool_down, longest_open) = breaker.map_or((0, 0, 0), |breaker| {
             (i64::from(breaker.failures), millis(breaker.cool_down), millis(breaker.most))
@@ -140,10 +139,10 @@ impl State {
             millis(self.policy.first_guess),
             millis(self.policy.idle),
             millis(self.policy.grudge),
-            whole(self.policy.most_groups as u64),
-            whole(self.policy.longest_line as u64),
+            saturating_i64(self.policy.most_groups as u64),
+            saturating_i64(self.policy.longest_line as u64),
         ];
-        [Arg::OptInt(self.store.0.time.told())].into_iter().chain(policy.map(Arg::Int)).collect()
+        [Arg::OptInt(self.store.0.time.manual_now())].into_iter().chain(policy.map(Arg::Int)).collect()
     }
 
     async fn ask<'a>(
@@ -152,17 +151,20 @@ impl State {
         more: impl Fn() -> Vec<Arg<'a>>,
     ) -> Result<Vec<Row>, GateError> {
         let args = || {
-            let mut args = self.terms();
+            let mut args = self.common_args();
             args.extend(more());
             args
         };
-        self.store.run_alone(text, args).await.map_err(|fault| unavailable(self.store.noticed(fault)))
+        self.store
+            .run_autocommit(text, args)
+            .await
+            .map_err(|fault| unavailable(self.store.store_error(fault)))
     }
 
-    /// By how much a back-off is off, in thousandths of a percent of itself.
+    /// Factor of a back-off delay, in thousandths of a percent.
     fn jitter(&self) -> i64 {
         let percent = u64::from(self.policy.back_off.jitter_percent);
-        whole(100_000 - percent * 1000 + self.jitter.number() % (2 * percent * 1000 + 1))
+        saturating_i64(100_000 - percent * 1000 + self.jitter.number() % (2 * percent * 1000 + 1))
     }
 }
 
@@ -182,8 +184,8 @@ impl Gate for SqlGate {
                 Arg::Text(&ticket),
                 Arg::Int(i64::from(limits.in_flight)),
                 Arg::Int(millis(limits.gap)),
-                Arg::Int(whole(random)),
-                Arg::Int(whole(part)),
+                Arg::Int(saturating_i64(random)),
+                Arg::Int(saturating_i64(part)),
             ]
         });
         let rows = rows.await?;
@@ -237,20 +239,20 @@ impl Gate for SqlGate {
 
     async fn extend(&self, permits: &[Permit]) -> Vec<Result<Timestamp, GateError>> {
         let mut extended = Vec::with_capacity(permits.len());
-        for permits in permits.chunks(AT_ONCE) {
+        for permits in permits.chunks(EXTEND_BATCH) {
             let rows = self.0.ask(&EXTEND, || {
                 let mut rows = Rows::new();
                 for (place, permit) in permits.iter().enumerate() {
                     rows.row()
                         .text(permit.group.as_str())
                         .int(permit.id.cast_signed())
-                        .int(whole(place as u64));
+                        .int(saturating_i64(place as u64));
                 }
                 vec![Arg::Rows(rows)]
             });
             let mut answers: Vec<Result<Timestamp, GateError>> = match rows.await {
                 Ok(rows) => {
-                    permits.iter().enumerate().map(|(place, permit)| found(&rows, place, permit)).collect()
+                    permits.iter().enumerate().map(|(place, permit)| answer(&rows, place, permit)).collect()
                 }
                 Err(error) => vec![Err(error); permits.len()],
             };
@@ -260,14 +262,14 @@ impl Gate for SqlGate {
     }
 
     async fn tracked(&self) -> Result<u64, GateError> {
-        let told = self.0.store.0.time.told();
-        let rows = self.0.store.run_alone(&TRACKED, || vec![Arg::OptInt(told)]).await.map_err(refused)?;
+        let now = self.0.store.0.time.manual_now();
+        let rows = self.0.store.run_autocommit(&TRACKED, || vec![Arg::OptInt(now)]).await.map_err(refused)?;
         rows.first().map(|row| row.count(0)).transpose().map_err(refused)?.ok_or_else(unclear)
     }
 }
 
-/// What came of the permit at this place.
-fn found(rows: &[Row], place: usize, permit: &Permit) -> Result<Timestamp, GateError> {
+/// The answer for the permit at this place.
+fn answer(rows: &[Row], place: usize, permit: &Permit) -> Result<Timestamp, GateError> {
     for row in rows {
         if row.count(0).map_err(refused)? == place as u64 {
             let until = row.opt_int(1).map_err(refused)?;
@@ -281,7 +283,7 @@ fn hex(ticket: Ticket) -> String {
     format!("{:032x}", ticket.as_u128())
 }
 
-/// A length of time as the functions have it: whole milliseconds, rounded up.
+/// A time span for the functions: milliseconds, rounded up.
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
@@ -295,5 +297,5 @@ fn unavailable(error: StoreError) -> GateError {
 }
 
 fn unclear() -> GateError {
-    GateError::Unavailable { detail: "PostgreSQL gave an answer that makes no sense".to_owned() }
+    GateError::Unavailable { detail: "unexpected answer from PostgreSQL".to_owned() }
 }

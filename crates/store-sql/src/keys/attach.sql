@@ -1,9 +1,7 @@
--- What a connection that writes keeps in its own memory. Triggers of SQLite cannot name a database, so what is
--- ours alone has names of its own. Nor do they replace a row by `OR REPLACE` if the statement that set them off says
--- how it fails.
+-- Temporary tables and triggers of the write connection. Triggers in SQLite cannot qualify table names, so the temporary
+-- table has a unique one. `OR REPLACE` has no effect in a trigger whose statement has a conflict clause of its own.
 
--- Each transaction would first copy every page of this memory that it changes. Instead, all is read again after one
--- that is given up.
+-- Without a journal a transaction copies no pages of temporary tables; after a rollback they are rebuilt.
 PRAGMA temp.journal_mode = OFF;
 
 CREATE TEMP TABLE new_keys (

@@ -1,19 +1,19 @@
-//! The index by hash on SQLite: new keys wait in memory and reach the file in sorted steps.
+//! Hash index on SQLite, built like a log-structured merge tree: new keys stay in memory and are merged into the file in
+//! sorted batches.
 //!
-//! Hashes fall anywhere. In an ordinary index each new one changes a page of its own, which is then written twice, to
-//! the log and back; with a million URLs that costs more than everything else about them. Here a new key goes to a
-//! table in the memory of the connection that writes, and each time so many have come, those of one sixteenth of all
-//! hashes move to the file together, several to a page.
+//! Hashes are random. In an ordinary index each new key dirties a page of its own, which is written twice, to the write-ahead
+//! log and to the file; with a million URLs that costs more than everything else. Here a new key goes to a temporary table of
+//! the write connection. After every batch the keys of one sixteenth of all hashes move to the file, several to a page.
 //!
-//! Nothing is lost with the memory: a key can be read off its row, and `keys_upto` says from which row on that has to
-//! be done. Rows are only appended, so that is a look at the end of each table. Who finds that another connection
-//! wrote in between looks there, too. A key may outlive its row; whoever follows it finds nothing.
+//! A crash loses nothing: keys can be read from their rows, and `keys_upto` has the row from which on to do so. Rows are only
+//! appended, so that reads the end of each table. The same is done when another connection has written. A key may outlive its
+//! row; then it finds nothing.
 //!
-//! PostgreSQL has an index for each table instead: it is there for many processes, which share no memory.
+//! PostgreSQL has an ordinary index for each table, since its processes share no memory.
 
-mod inserted;
+mod bloom;
 
-pub(crate) use inserted::Inserted;
+pub(crate) use bloom::KeyFilter;
 
 use crate::{
     dialect::Sql,
@@ -24,13 +24,13 @@ use crate::{
 use sqlx::{Executor, SqliteConnection};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The next number for a time in which a connection is alone.
-static NEXT_ALONE: AtomicU64 = AtomicU64::new(1);
+/// The next `exclusive_epoch`.
+static NEXT_EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// Into so many parts the hashes are divided, by their first four bits.
+/// Ranges of hashes, by their first four bits.
 const RANGES: u8 = 16;
 
-/// What a key is of, with the number by which the table of keys has it.
+/// Table of a key's row, as stored in the column `kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Entry = 0,
@@ -38,70 +38,67 @@ pub(crate) enum Kind {
     Subject = 2,
 }
 
-/// What one connection knows of the keys. As of its last commit, since all that it wrote goes back with a transaction
-/// that is given up.
+/// State of the key index on one connection, as of its last commit, so that a rollback restores it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Keys {
-    /// After so many new keys one part moves to the file, which then holds about as many, since all move in turn.
-    step: usize,
-    /// Changes when another connection has written.
+pub(crate) struct KeyIndex {
+    /// Number of new keys after which one range moves to the file.
+    batch: usize,
+    /// SQLite's `data_version`, which changes when another connection has written.
     version: Option<i64>,
-    /// The last row of each table whose key is known here: of `entries`, `seen`, `subjects`.
+    /// The last row of `entries`, `seen` and `subjects` whose key is loaded.
     loaded: [i64; 3],
-    /// How many keys came since a part last moved.
+    /// New keys since a range last moved.
     new: usize,
-    /// Which part is the next to move.
+    /// The range that moves next.
     next: u8,
-    /// Whether what is in memory counts for nothing, since a transaction was given up.
+    /// Whether the temporary table has to be rebuilt after a rollback.
     is_stale: bool,
-    /// What the version was then.
+    /// The version before the rollback.
     version_before: Option<i64>,
-    /// Whether this connection has inserted all the keys there are: the tables were empty, and nobody else wrote since.
-    all_ours: bool,
-    /// Another number whenever somebody else may have written.
-    alone_since: u64,
+    /// Whether this connection has inserted all existing keys: the tables were empty, and no other connection wrote since.
+    is_complete: bool,
+    /// Number of the period in which no other connection has written.
+    exclusive_epoch: u64,
 }
 
-/// Makes room for the keys in the memory of this connection. The next transaction fills it.
+/// Creates the temporary table and its triggers. The next transaction fills it.
 pub(crate) async fn attach(connection: &mut SqliteConnection) -> Result<(), Fault> {
     connection.execute(sqlx::raw_sql(include_str!("attach.sql"))).await?;
     Ok(())
 }
 
-impl Keys {
-    pub(crate) fn new(step: usize) -> Self {
+impl KeyIndex {
+    pub(crate) fn new(batch: usize) -> Self {
         Self {
-            step,
+            batch,
             version: None,
             loaded: [0; 3],
             new: 0,
             next: 0,
             is_stale: false,
             version_before: None,
-            all_ours: false,
-            alone_since: 0,
+            is_complete: false,
+            exclusive_epoch: 0,
         }
     }
 
-    /// After a transaction that was given up: memory keeps no journal that would undo it there.
-    pub(crate) fn again(self) -> Self {
+    /// State after a rollback: temporary tables have no journal, so they have to be rebuilt.
+    pub(crate) fn invalidated(self) -> Self {
         let version_before = self.version.or(self.version_before);
-        let Self { step, all_ours, alone_since, .. } = self;
-        Self { is_stale: true, version_before, all_ours, alone_since, ..Self::new(step) }
+        let Self { batch, is_complete, exclusive_epoch, .. } = self;
+        Self { is_stale: true, version_before, is_complete, exclusive_epoch, ..Self::new(batch) }
     }
 
-    /// Whether this connection has inserted all the keys there are.
-    pub(crate) fn are_all_ours(&self) -> bool {
-        self.all_ours
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
-    /// As long as this stays the same number, nobody else has written.
-    pub(crate) fn alone_since(&self) -> u64 {
-        self.alone_since
+    pub(crate) fn exclusive_epoch(&self) -> u64 {
+        self.exclusive_epoch
     }
 
-    /// Brings the keys up to date, at the beginning of a transaction.
-    pub(crate) async fn follow(&mut self, tx: &mut Tx) -> Result<(), Fault> {
+    /// Brings the index up to date at the beginning of a transaction.
+    pub(crate) async fn refresh(&mut self, tx: &mut Tx) -> Result<(), Fault> {
         static VERSION: Sql = Sql::new("PRAGMA data_version");
         static FORGET: Sql = Sql::new("DELETE FROM new_keys");
         static FROM: Sql = Sql::new("SELECT min(entries), min(seen), min(subjects) FROM keys_upto");
@@ -113,16 +110,16 @@ impl Keys {
         }
         let before = self.version.or(self.version_before);
         if before.is_none() || before != version {
-            self.all_ours = before.is_none() && last_rows(tx).await? == [0; 3];
-            self.alone_since = NEXT_ALONE.fetch_add(1, Ordering::Relaxed);
+            self.is_complete = before.is_none() && last_rows(tx).await? == [0; 3];
+            self.exclusive_epoch = NEXT_EPOCH.fetch_add(1, Ordering::Relaxed);
         }
         if self.is_stale {
             tx.run(&FORGET, vec![]).await?;
             self.is_stale = false;
         }
         if self.version.is_none() {
-            self.loaded = three(&tx.run(&FROM, vec![]).await?)?;
-            // Whoever had the turn before: many short lives move as much as one long one.
+            self.loaded = row_numbers(&tx.run(&FROM, vec![]).await?)?;
+            // The range that lags most, so that many short sessions move as much as a long one.
             let behind = tx.run(&BEHIND, vec![]).await?.first().map(|row| row.int(0)).transpose()?;
             self.next = behind.and_then(|range| u8::try_from(range).ok()).unwrap_or(0) % RANGES;
         }
@@ -154,8 +151,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Takes note of new rows; their keys are in memory already. Now and then some of those move to the file.
-    pub(crate) async fn added(&mut self, tx: &mut Tx, many: usize) -> Result<(), Fault> {
+    /// Counts new rows, whose keys the triggers have put into memory. After every batch one range moves to the file.
+    pub(crate) async fn rows_added(&mut self, tx: &mut Tx, count: usize) -> Result<(), Fault> {
         static MOVE: Sql = Sql::new(
             "INSERT OR REPLACE INTO keys (hash, kind, part, num)
              SELECT hash, kind, part, num FROM new_keys WHERE hash BETWEEN $1 AND $2 ORDER BY hash, kind, part",
@@ -164,9 +161,8 @@ impl Keys {
         static NOTE: Sql = Sql::new(
             "INSERT OR REPLACE INTO keys_upto (range, entries, seen, subjects) VALUES ($1, $2, $3, $4)",
         );
-        self.new += many;
-        // No more than all of them, however many keys were found to be new.
-        for _ in 0..(self.new / self.step.max(1)).min(RANGES.into()) {
+        self.new += count;
+        for _ in 0..(self.new / self.batch.max(1)).min(RANGES.into()) {
             let range = || vec![Arg::Key(bound(self.next, 0)), Arg::Key(bound(self.next, u8::MAX))];
             tx.run(&MOVE, range()).await?;
             tx.run(&CLEAR, range()).await?;
@@ -175,7 +171,7 @@ impl Keys {
             tx.run(&NOTE, vec![Arg::Int(i64::from(self.next)), entries, seen, subjects]).await?;
             self.next = (self.next + 1) % RANGES;
         }
-        self.new %= self.step.max(1);
+        self.new %= self.batch.max(1);
         Ok(())
     }
 }
@@ -185,18 +181,18 @@ async fn last_rows(tx: &mut Tx) -> Result<[i64; 3], Fault> {
         "SELECT (SELECT coalesce(max(num), 0) FROM entries), (SELECT coalesce(max(num), 0) FROM seen),
                 (SELECT coalesce(max(num), 0) FROM subjects)",
     );
-    three(&tx.run(&LAST, vec![]).await?)
+    row_numbers(&tx.run(&LAST, vec![]).await?)
 }
 
-/// The first or the last hash of a part.
+/// The first or the last hash of a range.
 fn bound(range: u8, rest: u8) -> Key {
     let mut key = [rest; 16];
     key[0] = range << 4 | rest >> 4;
     Key(key)
 }
 
-fn three(rows: &[Row]) -> Result<[i64; 3], Fault> {
-    let row = rows.first().ok_or_else(|| Fault::Refused("an answer without a row".to_owned()))?;
+fn row_numbers(rows: &[Row]) -> Result<[i64; 3], Fault> {
+    let row = rows.first().ok_or_else(|| Fault::Failed("an answer without a row".to_owned()))?;
     Ok([row.int(0)?, row.int(1)?, row.int(2)?])
 }
 
@@ -205,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_cover_all_hashes_once() {
+    fn the_ranges_cover_all_hashes_once() {
         assert_eq!(bound(0, 0), Key([0; 16]));
         assert_eq!(bound(RANGES - 1, u8::MAX), Key([u8::MAX; 16]));
         for range in 1..RANGES {

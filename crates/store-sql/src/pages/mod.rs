@@ -1,25 +1,24 @@
-//! The pages that can be searched, on PostgreSQL.
+//! The page index on PostgreSQL.
 //!
 //! ```text
-//! row.rs       a page as a row, with its words in two columns: `head` (domains and title) and `body` (text)
-//! write.rs     pages in, pages out
-//! compile.rs   a query as a condition and a score in SQL
-//! search.rs    ranked, folded, shown
+//! row.rs       a page as a row, with its tokens in two columns: `head` (domains and title) and `body` (text)
+//! write.rs     writing and removing pages
+//! query.rs     a query as a condition and a score in SQL
+//! search.rs    ranking, near-duplicates, snippets
 //! ```
 //!
-//! The words are our own, the same as in the embedded index, because PostgreSQL's `tsvector` has no words for scripts
-//! without spaces, takes no more than 1 MB and forgets positions. They are kept in the order of the text, each with a
-//! sign before it and a space after it:
+//! The tokenizer is that of the embedded index, because PostgreSQL's `tsvector` cannot tokenize scripts without spaces, is
+//! limited to 1 MB and drops positions. Tokens are stored in the order of the text, each with a prefix and a space after it:
 //!
 //! ```text
 //! head   @www.example.org @example.org @org .polite .crawlers
 //! body   ,the ,quick ,brown ,fox
 //! ```
 //!
-//! A GIN index over the pieces of both finds the pages that have a word, and a phrase is a part of the column as it
-//! stands. Nothing is too long for that, and a phrase is found wherever it is.
+//! A GIN index over the tokens of both finds the pages that have a word. A phrase is a substring of the column, so there is no
+//! limit to its position or to the length of a page.
 
-mod compile;
+mod query;
 mod row;
 mod search;
 mod write;
@@ -30,7 +29,7 @@ use crate::{
     key::Key,
     link::Arg,
     store::{SqlStore, read, transact},
-    time::{millis, whole},
+    time::{millis, saturating_i64},
 };
 use crawlway_store::{
     IndexedPage, PageIndex, StoreError, Timestamp,
@@ -45,13 +44,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a process looks for tombstones that are past their retention.
-const SWEEP_EVERY: Duration = Duration::from_secs(10 * 60);
+/// Interval between sweeps of tombstones past their retention.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// The page index in a PostgreSQL database, for any number of processes. [`SqlStore::pages`] opens it.
 ///
-/// A search reads the words of every page that matches in order to rank it, so a search takes as long as its words
-/// are common.
+/// A search reads the tokens of every matching page to rank it, so its time grows with the number of matches.
 #[derive(Debug)]
 pub struct SqlPages {
     store: SqlStore,
@@ -60,7 +58,7 @@ pub struct SqlPages {
 }
 
 impl SqlStore {
-    /// The page index in this database, over the same connections. Only PostgreSQL has one.
+    /// The page index in this database, over the same connections. PostgreSQL only.
     pub fn pages(&self) -> Result<SqlPages, StoreError> {
         if !self.is_shared() {
             let problem =
@@ -76,10 +74,10 @@ impl SqlPages {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(&self.store) }
     }
 
-    /// Whether it is time to sweep; says so once.
+    /// Whether a sweep is due; true once per interval.
     fn is_sweep_due(&self) -> bool {
         let mut swept = self.swept.lock();
-        let is_due = swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY);
+        let is_due = swept.is_none_or(|at| at.elapsed() >= SWEEP_INTERVAL);
         if is_due {
             *swept = Some(Instant::now());
         }
@@ -122,7 +120,7 @@ impl PageIndex for SqlPages {
     }
 
     async fn scan(&self, after: Option<&str>, most: usize) -> Result<Vec<IndexedPage>, StoreError> {
-        // No index takes a long URL, so the index has its beginning and the database puts the few that share it in order.
+        // The index has a prefix of the URL, since a whole one may be too long; the few that share it are sorted.
         static FIRST: Sql =
             row::select!("FROM pages WHERE removed = 0 ORDER BY substr(url, 1, 200), url LIMIT $1");
         static AFTER: Sql = row::select!(
@@ -130,7 +128,7 @@ impl PageIndex for SqlPages {
              ORDER BY substr(url, 1, 200), url LIMIT $1"
         );
         let store = self.open()?;
-        let most = Arg::Int(whole(most as u64));
+        let most = Arg::Int(saturating_i64(most as u64));
         let rows = match after {
             None => read!(store, tx, tx.run(&FIRST, vec![most])),
             Some(after) => read!(store, tx, tx.run(&AFTER, vec![most, Arg::Text(after)])),
@@ -155,14 +153,14 @@ impl PageIndex for SqlPages {
         }
         let removed = transact!(store, tx, write::remove(tx, urls, gone_at))?;
         if self.is_sweep_due() {
-            // By the clock that tombstones are dated with.
+            // The clock that dates tombstones.
             let now = millis(Timestamp::now());
             transact!(store, tx, write::sweep(tx, now))?;
         }
         Ok(removed)
     }
 
-    /// Closes this index and not the store below it, whose connections others use.
+    /// Closes this index, but not the store below it.
     async fn close(&self) -> Result<(), StoreError> {
         self.closed.store(true, Ordering::Release);
         Ok(())

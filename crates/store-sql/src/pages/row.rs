@@ -1,58 +1,56 @@
-//! A page as a row, and the words it is found by.
+//! A page as a row, and the tokens that it is found by.
 
 use crate::{fault::Fault, link::Row, time::timestamp};
 use crawlway_store::{IndexedPage, pages::words::words};
 
-/// Stands before a domain.
+/// Prefixes of tokens.
 pub(super) const DOMAIN: char = '@';
-/// Stands before a word of the title.
 pub(super) const TITLE: char = '.';
-/// Stands before a word of the text.
 pub(super) const TEXT: char = ',';
 
-/// A longer name is no domain, and an index could not take it.
-const LONGEST_DOMAIN: usize = 255;
+/// A longer name is no domain, and too long for an index.
+const MAX_DOMAIN: usize = 255;
 
-/// What of a page the database searches.
-pub(super) struct Searched {
+/// The searchable columns of a page.
+pub(super) struct Tokens {
     pub(super) head: String,
     pub(super) head_words: u64,
     pub(super) body: String,
     pub(super) body_words: u64,
 }
 
-impl Searched {
+impl Tokens {
     pub(super) fn of(page: &IndexedPage) -> Self {
         let mut head = String::with_capacity(page.title.len() + 64);
-        // What cannot be a piece of its own is no name that anybody can search for.
+        // A name with white space is no token.
         let domains = page.domains().filter(|domain| {
-            domain.len() <= LONGEST_DOMAIN && !domain.contains(|c: char| c.is_whitespace() || c == '\0')
+            domain.len() <= MAX_DOMAIN && !domain.contains(|c: char| c.is_whitespace() || c == '\0')
         });
-        domains.for_each(|domain| piece(DOMAIN, domain, &mut head));
-        let head_words = pieces(TITLE, &page.title, &mut head);
+        domains.for_each(|domain| push_token(DOMAIN, domain, &mut head));
+        let head_words = push_words(TITLE, &page.title, &mut head);
         let mut body = String::with_capacity(page.text.len() + page.text.len() / 4);
-        let body_words = pieces(TEXT, &page.text, &mut body);
+        let body_words = push_words(TEXT, &page.text, &mut body);
         Self { head, head_words, body, body_words }
     }
 }
 
-fn pieces(sign: char, text: &str, column: &mut String) -> u64 {
-    let (mut words, mut word, mut many) = (words(text), String::new(), 0);
+fn push_words(prefix: char, text: &str, column: &mut String) -> u64 {
+    let (mut words, mut word, mut count) = (words(text), String::new(), 0);
     while words.next_into(&mut word).is_some() {
-        piece(sign, &word, column);
-        many += 1;
+        push_token(prefix, &word, column);
+        count += 1;
     }
-    many
+    count
 }
 
-/// Adds a word as it stands in a column, and as a phrase looks for it.
-pub(super) fn piece(sign: char, word: &str, column: &mut String) {
-    column.push(sign);
+/// Appends a token.
+pub(super) fn push_token(prefix: char, word: &str, column: &mut String) {
+    column.push(prefix);
     column.push_str(word);
     column.push(' ');
 }
 
-/// The columns that [`page`] reads.
+/// Columns for [`page`].
 macro_rules! columns {
     () => {
         "item, url, host, title, description, text, crawled_at, status_code, simhash"

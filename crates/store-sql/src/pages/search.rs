@@ -1,7 +1,7 @@
-//! Finding pages: rank, fold near-duplicates, cut out the part that was asked for, and show it.
+//! Searching: ranking, folding of near-duplicates, pagination and snippets.
 
 use super::{
-    compile::{Parameters, Scored, condition, has_word, score, scored},
+    query::{Parameters, Term, condition, has_word, score, scored},
     row,
 };
 use crate::{
@@ -20,14 +20,14 @@ use crawlway_store::{
 };
 use std::collections::HashMap;
 
-/// A word that more pages have is as common as one that this many have.
-const COMMON: u64 = 10_000;
+/// Document frequencies of words are counted up to this.
+const MAX_FREQUENCY: u64 = 10_000;
 
-/// Of more pages than these, no more are counted to tell how rare a word is.
-const MANY: u64 = 50_000;
+/// The number of pages is counted up to this.
+const MAX_PAGES: u64 = 50_000;
 
-/// For so many words of a query it is looked up how rare they are; a query seldom has as many.
-const MOST_WEIGHED: usize = 32;
+/// Number of words in a query whose document frequency is looked up.
+const MAX_WEIGHED_WORDS: usize = 32;
 
 pub(super) async fn search(tx: &mut Tx, query: &Query, search: &Search) -> Result<Results, Fault> {
     let statement = statement(tx, query).await?;
@@ -43,12 +43,12 @@ pub(super) async fn search(tx: &mut Tx, query: &Query, search: &Search) -> Resul
     Ok(Results { total, hits, next_offset: search.next_offset(groups.len()) })
 }
 
-/// Pages that match in order of URL, after this one.
+/// Matching pages in order of URL, after this one.
 pub(super) async fn matching(
     tx: &mut Tx,
     query: &Query,
     after: Option<&str>,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<IndexedPage>, Fault> {
     let mut parameters = Parameters::default();
     let condition = condition(query, &mut parameters);
@@ -58,26 +58,26 @@ pub(super) async fn matching(
     });
     let text = format!(
         "SELECT {} FROM pages WHERE ({condition}) AND removed = 0 {after}
-         ORDER BY substr(url, 1, 200), url LIMIT {most}",
+         ORDER BY substr(url, 1, 200), url LIMIT {limit}",
         row::columns!()
     );
     let rows = tx.run_once(text, parameters.args()).await?;
     rows.iter().map(row::page).collect()
 }
 
-/// The statement that ranks, but for how many it shows.
+/// The ranking statement without its `LIMIT`.
 struct Statement {
     text: String,
     parameters: Parameters,
 }
 
 async fn statement(tx: &mut Tx, query: &Query) -> Result<Statement, Fault> {
-    let parts = scored(query);
-    let weights = weights(tx, &parts).await?;
+    let terms = scored(query);
+    let weights = weights(tx, &terms).await?;
     let mut parameters = Parameters::default();
     let condition = condition(query, &mut parameters);
-    let score = score(parts.iter().zip(weights), &mut parameters);
-    // The words of a page are read once, however many are counted in them.
+    let score = score(terms.iter().zip(weights), &mut parameters);
+    // `|| ''` and `OFFSET 0` make PostgreSQL read the tokens of a page once for all terms.
     let text = format!(
         "WITH found AS MATERIALIZED (
            SELECT num, url, simhash, body_words, ({score})::float4 AS score
@@ -90,50 +90,50 @@ async fn statement(tx: &mut Tx, query: &Query) -> Result<Statement, Fault> {
     Ok(Statement { text, parameters })
 }
 
-/// How much each part counts: the more, the rarer its words are. A part that is alone is compared with no other.
-async fn weights(tx: &mut Tx, parts: &[Scored]) -> Result<Vec<f64>, Fault> {
-    if parts.len() < 2 {
-        return Ok(vec![1.0; parts.len()]);
+/// Inverse document frequency of each term. A single term needs no weight.
+async fn weights(tx: &mut Tx, terms: &[Term]) -> Result<Vec<f64>, Fault> {
+    if terms.len() < 2 {
+        return Ok(vec![1.0; terms.len()]);
     }
-    let mut words: Vec<&str> = parts.iter().flat_map(|part| &part.words).map(String::as_str).collect();
+    let mut words: Vec<&str> = terms.iter().flat_map(|term| &term.words).map(String::as_str).collect();
     words.sort_unstable();
     words.dedup();
-    words.truncate(MOST_WEIGHED);
+    words.truncate(MAX_WEIGHED_WORDS);
     let mut parameters = Parameters::default();
     let counts = words.iter().map(|word| {
         let has = has_word(word, &mut parameters);
-        format!("(SELECT count(*) FROM (SELECT 1 FROM pages WHERE {has} LIMIT {COMMON}) l)")
+        format!("(SELECT count(*) FROM (SELECT 1 FROM pages WHERE {has} LIMIT {MAX_FREQUENCY}) l)")
     });
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let text = format!("SELECT (SELECT count(*) FROM (SELECT 1 FROM pages LIMIT {MANY}) l), {counts}");
+    let text = format!("SELECT (SELECT count(*) FROM (SELECT 1 FROM pages LIMIT {MAX_PAGES}) l), {counts}");
     let rows = tx.run_once(text, parameters.args()).await?;
-    let mut rarity: HashMap<&str, f64> = HashMap::new();
+    let mut idf: HashMap<&str, f64> = HashMap::new();
     if let Some(row) = rows.first() {
         let all = row.count(0)?;
         for (place, word) in (1..).zip(words) {
             let with = row.count(place)?.min(all);
             let without = (all - with) as f64;
-            rarity.insert(word, (1.0 + (without + 0.5) / (with as f64 + 0.5)).ln());
+            idf.insert(word, (1.0 + (without + 0.5) / (with as f64 + 0.5)).ln());
         }
     }
     let weight =
-        |part: &Scored| part.words.iter().map(|word| rarity.get(word.as_str()).copied().unwrap_or(1.0)).sum();
-    Ok(parts.iter().map(weight).collect())
+        |term: &Term| term.words.iter().map(|word| idf.get(word.as_str()).copied().unwrap_or(1.0)).sum();
+    Ok(terms.iter().map(weight).collect())
 }
 
-/// A hit, before the page was read.
+/// A hit without its page.
 #[derive(Debug, Clone, Copy)]
 struct Ranked {
     num: i64,
     score: f32,
-    /// None if its text has no words.
+    /// None if the text has no words.
     simhash: Option<u64>,
 }
 
-/// The best hits, up to so many, and how many there are in all.
-async fn best(tx: &mut Tx, statement: &Statement, most: usize) -> Result<(u64, Vec<Ranked>), Fault> {
+/// The total number of hits and the best of them.
+async fn best(tx: &mut Tx, statement: &Statement, limit: usize) -> Result<(u64, Vec<Ranked>), Fault> {
     let Statement { text, parameters } = statement;
-    let rows = tx.run_once(format!("{text} LIMIT {most}"), parameters.args()).await?;
+    let rows = tx.run_once(format!("{text} LIMIT {limit}"), parameters.args()).await?;
     let total = rows.first().map_or(Ok(0), |row| row.count(4))?;
     let ranked = rows.iter().map(|row| {
         let simhash = (row.int(3)? > 0).then_some(row.int(2)?.cast_unsigned());
@@ -142,7 +142,7 @@ async fn best(tx: &mut Tx, statement: &Statement, most: usize) -> Result<(u64, V
     Ok((total, ranked.collect::<Result<_, Fault>>()?))
 }
 
-/// The first hits, each with its near-duplicates.
+/// The best hits, each with its near-duplicates.
 async fn folded(
     tx: &mut Tx,
     statement: &Statement,
@@ -160,7 +160,7 @@ async fn folded(
     }
 }
 
-/// The pages of these hits. One that was removed a moment ago is left out.
+/// The pages of these hits, without those that were just removed.
 async fn hits(tx: &mut Tx, groups: &[&Group<Ranked>], marked: &[Vec<String>]) -> Result<Vec<Hit>, Fault> {
     static READ: Sql = Sql::new(
         "SELECT p.item, p.url, p.host, p.title, p.description, CASE WHEN r.whole = 1 THEN p.text ELSE '' END,

@@ -1,13 +1,13 @@
-//! Pages in and out. Rows are locked in the order of their keys, so that writers wait for each other and not in a circle.
+//! Writing and removing pages. Rows are locked in the order of their keys, against deadlocks.
 
-use super::row::Searched;
+use super::row::Tokens;
 use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
     link::{Arg, Tx},
     rows::Rows,
-    time::{millis, whole},
+    time::{millis, saturating_i64},
 };
 use crawlway_store::{
     IndexedPage, Timestamp,
@@ -15,22 +15,22 @@ use crawlway_store::{
 };
 use std::collections::BTreeMap;
 
-/// What is sent with one statement, in bytes; a page that is longer goes alone.
-const STATEMENT: usize = 4 << 20;
+/// Size of one statement in bytes; a longer page has a statement of its own.
+const MAX_STATEMENT: usize = 4 << 20;
 
-/// The longest page with the words that it is found by, in bytes: PostgreSQL reads no longer JSON.
-const LONGEST_PAGE: usize = 200 << 20;
+/// Size of a page with its tokens in bytes: PostgreSQL parses no longer JSON.
+const MAX_PAGE: usize = 200 << 20;
 
-/// The most tombstones that one sweep deletes, so that it holds up nothing else.
-const SWEPT: i64 = 10_000;
+/// Tombstones that one sweep deletes.
+const SWEEP_BATCH: i64 = 10_000;
 
-/// The page of each URL that was crawled last, in the order of keys.
+/// The latest version of each page, in the order of keys.
 pub(super) fn latest(pages: &[IndexedPage]) -> BTreeMap<Key, &IndexedPage> {
     let mut latest: BTreeMap<Key, &IndexedPage> = BTreeMap::new();
     for page in pages {
-        let known = latest.entry(Key::of(&page.url)).or_insert(page);
-        if replaces(page.crawled_at, known.crawled_at) {
-            *known = page;
+        let other = latest.entry(Key::of(&page.url)).or_insert(page);
+        if replaces(page.crawled_at, other.crawled_at) {
+            *other = page;
         }
     }
     latest
@@ -55,21 +55,21 @@ pub(super) async fn write(tx: &mut Tx, pages: &BTreeMap<Key, &IndexedPage>) -> R
     let mut rows = Rows::new();
     let mut length = 0;
     for (key, page) in pages {
-        let searched = Searched::of(page);
+        let tokens = Tokens::of(page);
         let description = page.description.as_deref();
         let own = page.url.len()
             + page.title.len()
             + page.text.len()
             + description.map_or(0, str::len)
-            + searched.head.len()
-            + searched.body.len();
-        if own > LONGEST_PAGE {
+            + tokens.head.len()
+            + tokens.body.len();
+        if own > MAX_PAGE {
             return Err(Fault::invalid(format!(
-                "the page {:.200} has {own} bytes with its words; PostgreSQL takes {LONGEST_PAGE} at most",
+                "the page {:.200} has {own} bytes with its tokens; PostgreSQL takes {MAX_PAGE} at most",
                 page.url
             )));
         }
-        if length + own > STATEMENT && !rows.is_empty() {
+        if length + own > MAX_STATEMENT && !rows.is_empty() {
             tx.run(&WRITE, vec![Arg::Rows(std::mem::replace(&mut rows, Rows::new()))]).await?;
             length = 0;
         }
@@ -85,16 +85,16 @@ pub(super) async fn write(tx: &mut Tx, pages: &BTreeMap<Key, &IndexedPage>) -> R
             .int(millis(page.crawled_at))
             .int(i64::from(page.status_code))
             .int(page.simhash.cast_signed())
-            .text(&searched.head)
-            .int(whole(searched.head_words))
-            .text(&searched.body)
-            .int(whole(searched.body_words));
+            .text(&tokens.head)
+            .int(saturating_i64(tokens.head_words))
+            .text(&tokens.body)
+            .int(saturating_i64(tokens.body_words));
     }
     tx.run(&WRITE, vec![Arg::Rows(rows)]).await?;
     Ok(())
 }
 
-/// Makes tombstones of pages, and of URLs that have none, and says how many pages there were.
+/// Replaces pages with tombstones, also for URLs without a page; answers how many pages were removed.
 pub(super) async fn remove(tx: &mut Tx, urls: &[String], gone_at: Option<Timestamp>) -> Result<u64, Fault> {
     static REMOVE: Sql = Sql::new(
         "INSERT INTO pages (hash, crawled_at, simhash, status_code, head_words, body_words, url, item, host, title, text,
@@ -110,20 +110,20 @@ pub(super) async fn remove(tx: &mut Tx, urls: &[String], gone_at: Option<Timesta
          RETURNING removed",
     );
     let at = millis(gone_at.unwrap_or_else(Timestamp::now));
-    let is_whenever = i64::from(gone_at.is_none());
+    let unconditional = i64::from(gone_at.is_none());
     let by_key: BTreeMap<Key, &String> = urls.iter().map(|url| (Key::of(url), url)).collect();
     let mut rows = Rows::new();
     for (key, url) in by_key {
         rows.row().key(key).text(url).int(at);
     }
     let mut removed = 0;
-    for row in tx.run(&REMOVE, vec![Arg::Rows(rows), Arg::Int(is_whenever)]).await? {
+    for row in tx.run(&REMOVE, vec![Arg::Rows(rows), Arg::Int(unconditional)]).await? {
         removed += u64::from(row.int(0)? == 1);
     }
     Ok(removed)
 }
 
-/// Deletes tombstones that are past their retention.
+/// Deletes tombstones past their retention.
 pub(super) async fn sweep(tx: &mut Tx, now: i64) -> Result<(), Fault> {
     static SWEEP: Sql = Sql::new(
         "DELETE FROM pages WHERE num IN (
@@ -132,6 +132,6 @@ pub(super) async fn sweep(tx: &mut Tx, now: i64) -> Result<(), Fault> {
          )",
     );
     let retention = i64::try_from(TOMBSTONE_RETENTION.as_millis()).unwrap_or(i64::MAX);
-    tx.run(&SWEEP, vec![Arg::Int(now.saturating_sub(retention)), Arg::Int(SWEPT)]).await?;
+    tx.run(&SWEEP, vec![Arg::Int(now.saturating_sub(retention)), Arg::Int(SWEEP_BATCH)]).await?;
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! The seen URLs: one row each, found by the hash of the URL, whose text is not kept.
+//! Seen-URL store: one row for each URL, found by its hash; the text of the URL is not stored.
 
-mod alone;
+mod sqlite;
 
-pub(crate) use alone::Claims;
+pub(crate) use sqlite::ClaimCache;
 
 use crate::{
     dialect::Sql,
     fault::Fault,
     key::Key,
-    link::{Arg, Lasts, Row, Tx},
+    link::{Arg, Durability, Row, Tx},
     rows::{Rows, storable},
     store::{SqlStore, transact},
-    time::{after, timestamp, whole},
+    time::{after, saturating_i64, timestamp},
 };
 use crawlway_store::{
     SeenUrls, StoreError,
@@ -29,17 +29,17 @@ impl SeenUrls for SqlStore {
             return Ok(vec![]);
         }
         let keys: Vec<Key> = claims.iter().map(|claim| Key::of(&claim.url)).collect();
-        // One statement cannot meet a row twice, so the first claim of a URL is asked for and decides the others.
+        // One statement cannot update a row twice, so the first claim of a URL is made and decides the others.
         let now = self.0.time.now();
         let until = after(now, term);
-        let mut first: BTreeMap<Key, Asked<'_>> = BTreeMap::new();
+        let mut first: BTreeMap<Key, ClaimRequest<'_>> = BTreeMap::new();
         for (key, claim) in keys.iter().zip(claims) {
-            first.entry(*key).or_insert_with(|| Asked::new(claim, now));
+            first.entry(*key).or_insert_with(|| ClaimRequest::new(claim, now));
         }
-        let mut held = transact!(self, tx, claim_first(tx, &first, now, until, &self.0.claims))?;
+        let holders = transact!(self, tx, claim_first(tx, &first, now, until, &self.0.claims))?;
         let answers = keys.iter().zip(claims).map(|(key, claim)| {
             let owner = storable(&claim.owner);
-            match held.get_mut(key) {
+            match holders.get(key) {
                 None => Claimed::Ours,
                 Some(holder) if holder.crawled => {
                     let (owner, at) = (holder.owner.clone(), holder.marked_at.map(timestamp));
@@ -82,7 +82,7 @@ impl SeenUrls for SqlStore {
             rows
         };
         transact!(self, tx, async {
-            lock(tx, claims.iter().map(|claim| Key::of(&claim.url))).await?;
+            lock(tx, claims.iter().map(|claim| &claim.url)).await?;
             tx.run(&RELEASE, vec![Arg::Rows(rows())]).await
         })
         .map(drop)
@@ -98,9 +98,9 @@ impl SeenUrls for SqlStore {
         }
         let asked: Vec<Key> = urls.iter().map(|url| Key::of(url)).collect();
         let now = self.0.time.now();
-        // Not on a reader: the newest keys are in the memory of the connection that writes.
+        // Not on a reader: the newest keys are in the memory of the write connection.
         let rows = transact!(self, tx, {
-            let rows = keys(asked.iter().copied());
+            let rows = Rows::of_keys(asked.iter().copied());
             tx.run(&KNOWN, vec![Arg::Rows(rows), Arg::Int(now)])
         })?;
         let known = rows.iter().map(|row| row.key(0)).collect::<Result<HashSet<Key>, Fault>>()?;
@@ -117,9 +117,9 @@ impl SeenUrls for SqlStore {
             return Ok(0);
         }
         let now = self.0.time.now();
-        let gone = transact!(Lasts::PowerCut, self, tx, async {
-            lock(tx, urls.iter().map(|url| Key::of(url))).await?;
-            tx.run(&FORGET, vec![Arg::Rows(keys(urls.iter().map(|url| Key::of(url))))]).await
+        let gone = transact!(Durability::PowerLoss, self, tx, async {
+            lock(tx, urls.iter()).await?;
+            tx.run(&FORGET, vec![Arg::Rows(Rows::of_keys(urls.iter().map(|url| Key::of(url))))]).await
         })?;
         let mut known = 0;
         for row in gone {
@@ -133,37 +133,38 @@ impl SeenUrls for SqlStore {
             "DELETE FROM seen WHERE num IN
              (SELECT s.num FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2) RETURNING 1",
             "DELETE FROM seen WHERE hash IN
-             (SELECT s.hash FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2 {unlocked})
+             (SELECT s.hash FROM seen s WHERE s.until <= $1 ORDER BY s.until LIMIT $2 {skip locked})
              RETURNING 1",
         );
         let now = self.0.time.now();
-        let most = whole(most as u64);
+        let most = saturating_i64(most as u64);
         let gone = transact!(self, tx, tx.run(&SWEEP, vec![Arg::Int(now), Arg::Int(most)]))?;
         Ok(gone.len() as u64)
     }
 }
 
-/// A claim: by whom, and up to which time of marking a mark counts for nothing.
+/// A claim with the time up to which marks are outdated for it.
 #[derive(Debug, Clone, Copy)]
-struct Asked<'a> {
+struct ClaimRequest<'a> {
     owner: &'a str,
     outdated: i64,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ClaimRequest<'a> {
     fn new(claim: &'a Claim, now: i64) -> Self {
         let age = i64::try_from(claim.max_age.as_millis()).unwrap_or(i64::MAX);
         Self { owner: &claim.owner, outdated: now.saturating_sub(age) }
     }
 }
 
-/// Who has a URL.
+/// The claim on a URL, or its mark as crawled.
+#[derive(Clone)]
 struct Holder {
     owner: String,
     until: i64,
     marked_at: Option<i64>,
     crawled: bool,
-    /// It is the claim that was just made.
+    /// Whether it is the claim that was just made.
     ours: bool,
 }
 
@@ -172,32 +173,32 @@ impl Holder {
         Self { owner: storable(owner).into_owned(), until, marked_at: None, crawled: false, ours: true }
     }
 
-    /// The holder that a row names: hash, owner, until, crawled, marked_at.
+    /// From a row of hash, owner, until, crawled, marked_at.
     fn of(row: &Row) -> Result<Self, Fault> {
         let (owner, until, marked_at) = (row.text(1)?, row.int(2)?, row.opt_int(4)?);
         Ok(Self { owner, until, marked_at, crawled: row.int(3)? == 1, ours: false })
     }
 
-    /// Whether it is in the way of this claim. A mark of an unknown time counts as one of this moment.
-    fn stops(&self, asked: Asked<'_>, now: i64) -> bool {
-        let outdated = self.crawled && self.marked_at.unwrap_or(now) <= asked.outdated;
-        self.until > now && !outdated && (self.crawled || self.owner != storable(asked.owner))
+    /// Whether it prevents this claim. A mark of unknown time counts as made now.
+    fn blocks(&self, request: ClaimRequest<'_>, now: i64) -> bool {
+        let outdated = self.crawled && self.marked_at.unwrap_or(now) <= request.outdated;
+        self.until > now && !outdated && (self.crawled || self.owner != storable(request.owner))
     }
 }
 
-/// Makes the claims that can be made, and says who has each URL then.
+/// Makes the claims that are possible, and answers the holder of each URL after that.
 async fn claim_first(
     tx: &mut Tx,
-    first: &BTreeMap<Key, Asked<'_>>,
+    first: &BTreeMap<Key, ClaimRequest<'_>>,
     now: i64,
     until: i64,
-    claims: &Claims,
+    claims: &ClaimCache,
 ) -> Result<HashMap<Key, Holder>, Fault> {
     if !tx.is_shared() {
-        return alone::claim(tx, first, now, until, claims).await;
+        return sqlite::claim(tx, first, now, until, claims).await;
     }
     static CLAIM: Sql = Sql::new(
-        // Of a claim, `marked_at` is the time up to which marks were outdated when it was made.
+        // `marked_at` of a claim is the time up to which marks were outdated when it was made.
         "INSERT INTO seen (hash, owner, until, crawled, marked_at)
          SELECT r.hash, r.owner, $2, 0, r.outdated FROM {rows hash key, owner text, outdated int} r WHERE true
          ON CONFLICT (hash) DO UPDATE SET owner = excluded.owner, until = excluded.until, crawled = 0,
@@ -210,31 +211,36 @@ async fn claim_first(
         "SELECT s.hash, s.owner, s.until, s.crawled, s.marked_at FROM {rows hash key} r JOIN seen s ON s.hash = r.hash",
     );
     let mut rows = Rows::new();
-    for (key, asked) in first {
-        rows.row().key(*key).text(asked.owner).int(asked.outdated);
+    for (key, request) in first {
+        rows.row().key(*key).text(request.owner).int(request.outdated);
     }
     let claimed = tx.run(&CLAIM, vec![Arg::Rows(rows), Arg::Int(until), Arg::Int(now)]).await?;
-    let mut held = HashMap::with_capacity(first.len());
+    let mut holders = HashMap::with_capacity(first.len());
     for row in claimed {
         let key = row.key(0)?;
-        held.insert(key, Holder::ours(first.get(&key).map_or("", |asked| asked.owner), until));
+        holders.insert(key, Holder::ours(first.get(&key).map_or("", |request| request.owner), until));
     }
-    if held.len() < first.len() {
-        // The upsert has locked the rows that it left alone, so they are still there.
-        let others = keys(first.keys().filter(|key| !held.contains_key(key)).copied());
+    if holders.len() < first.len() {
+        // The upsert has locked the rows that it did not change, so they still exist.
+        let others = Rows::of_keys(first.keys().filter(|key| !holders.contains_key(key)).copied());
         for row in tx.run(&HELD, vec![Arg::Rows(others)]).await? {
-            held.insert(row.key(0)?, Holder::of(&row)?);
+            holders.insert(row.key(0)?, Holder::of(&row)?);
         }
-        if held.len() < first.len() {
-            return Err(Fault::InTheWay("a seen URL was forgotten while it was claimed".to_owned()));
+        if holders.len() < first.len() {
+            return Err(Fault::Conflict("a seen URL was forgotten while it was claimed".to_owned()));
         }
     }
-    Ok(held)
+    Ok(holders)
 }
 
-async fn mark_last(tx: &mut Tx, last: &BTreeMap<Key, &Seen>, now: i64, claims: &Claims) -> Result<(), Fault> {
+async fn mark_last(
+    tx: &mut Tx,
+    last: &BTreeMap<Key, &Seen>,
+    now: i64,
+    claims: &ClaimCache,
+) -> Result<(), Fault> {
     if !tx.is_shared() {
-        return alone::mark(tx, last, now, claims).await;
+        return sqlite::mark(tx, last, now, claims).await;
     }
     static MARK: Sql = Sql::new(
         "INSERT INTO seen (hash, owner, until, crawled, marked_at)
@@ -249,21 +255,13 @@ async fn mark_last(tx: &mut Tx, last: &BTreeMap<Key, &Seen>, now: i64, claims: &
     tx.run(&MARK, vec![Arg::Rows(rows), Arg::Int(now)]).await.map(drop)
 }
 
-/// Locks rows in the one order that all use, so that no two wait for each other.
-async fn lock(tx: &mut Tx, which: impl Iterator<Item = Key>) -> Result<(), Fault> {
+/// Locks rows in the order of their hashes, as all transactions do, against deadlocks.
+async fn lock(tx: &mut Tx, urls: impl Iterator<Item = &String>) -> Result<(), Fault> {
     static LOCK: Sql = Sql::new(
-        "SELECT 1 FROM seen s WHERE s.hash IN (SELECT r.hash FROM {rows hash key} r) ORDER BY s.hash {locked}",
+        "SELECT 1 FROM seen s WHERE s.hash IN (SELECT r.hash FROM {rows hash key} r) ORDER BY s.hash {for update}",
     );
     if tx.is_shared() {
-        tx.run(&LOCK, vec![Arg::Rows(keys(which))]).await?;
+        tx.run(&LOCK, vec![Arg::Rows(Rows::of_keys(urls.map(|url| Key::of(url))))]).await?;
     }
     Ok(())
-}
-
-fn keys(keys: impl Iterator<Item = Key>) -> Rows {
-    let mut rows = Rows::new();
-    for key in keys {
-        rows.row().key(key);
-    }
-    rows
 }

@@ -1,9 +1,9 @@
-//! A database for one test, on either backend, gone after it.
+//! What all tests share: a database of their own on either backend, and children to be killed.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use crawlway_clock::{Clock, ManualClock, Timestamp};
 use crawlway_store::{
-    Frontier, FrontierPolicy,
+    End, Frontier, FrontierPolicy, TrailEntry,
     frontier::{Crawl, CrawlId, NewCrawl, NewUrl},
 };
 use crawlway_store_sql::{Place, SqlOptions, SqlStore};
@@ -18,15 +18,15 @@ pub(crate) const POLICY: FrontierPolicy = FrontierPolicy {
     most_waiting_of_host: 1_000_000,
 };
 
-/// A place for a database of its own.
-pub(crate) struct Ground {
+/// A database for one test; [`clear`](Self::clear) deletes it.
+pub(crate) struct TestDatabase {
     pub(crate) place: Place,
     pub(crate) clock: Arc<ManualClock>,
     folder: Option<tempfile::TempDir>,
     schema: Option<String>,
 }
 
-impl Ground {
+impl TestDatabase {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = Place::Sqlite(folder.path().join("store.db"));
@@ -52,7 +52,7 @@ impl Ground {
         SqlStore::open(self.options()).await.expect("the store opens")
     }
 
-    /// Statements on the database itself.
+    /// Runs statements on the database itself.
     pub(crate) async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match &self.place {
@@ -110,6 +110,49 @@ pub(crate) fn url(host: &str, path: &str) -> NewUrl {
     }
 }
 
+pub(crate) fn trail_entry(item: &str, subject: Option<&str>, at: u64, end: End) -> TrailEntry {
+    TrailEntry {
+        item: item.to_owned(),
+        subject: subject.map(str::to_owned),
+        flow: "search".to_owned(),
+        stage: "crawl".to_owned(),
+        at: Timestamp::from_millis(at),
+        end,
+        outcome: end.to_string(),
+        attempt: 1,
+        took_ms: 1,
+        worker: "w".to_owned(),
+        replays: 0,
+        note: None,
+        error: None,
+    }
+}
+
+/// `main` of a test that starts itself as a child, which libtest cannot do. The child gets the arguments after `--child`.
+#[allow(clippy::print_stdout, reason = "it prints what libtest would")]
+pub(crate) fn run_or_be_child(name: &str, test: impl AsyncFnOnce(), child: impl AsyncFnOnce(&[String])) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("--child") => runtime.block_on(child(&arguments[2..])),
+        Some("--list") => {}
+        _ => {
+            println!("\nrunning 1 test");
+            runtime.block_on(test());
+            println!("test {name} ... ok");
+            println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+        }
+    }
+}
+
+/// This program as a child with these arguments.
+pub(crate) fn child(arguments: &[&str]) -> std::process::Command {
+    let mut child = std::process::Command::new(std::env::current_exe().expect("the path of this program"));
+    child.arg("--child").args(arguments);
+    child
+}
+
 /// Runs each named case on both backends.
 #[macro_export]
 macro_rules! on_both {
@@ -117,17 +160,17 @@ macro_rules! on_both {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                let ground = super::harness::Ground::sqlite().await;
-                super::$case(&ground).await;
-                ground.clear().await;
+                let database = super::harness::TestDatabase::sqlite().await;
+                super::$case(&database).await;
+                database.clear().await;
             })*
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                let ground = super::harness::Ground::postgres().await;
-                super::$case(&ground).await;
-                ground.clear().await;
+                let database = super::harness::TestDatabase::postgres().await;
+                super::$case(&database).await;
+                database.clear().await;
             })*
         }
     };

@@ -1,6 +1,6 @@
-//! How the suites open the store: one harness for all contracts, on a database of its own.
+//! Harness of the conformance suites: opens all contracts on a database of its own.
 
-use super::harness::Ground;
+use super::harness::TestDatabase;
 use crawlway_store::{
     Frontier, FrontierPolicy, Gate, ManualClock, PageIndex, Policy, SeenUrls, Trails, UrlRecords,
     gate::MAX_GAP,
@@ -16,8 +16,8 @@ pub(crate) enum Database {
 }
 
 pub(crate) struct SqlHarness {
-    /// Taken only when the harness goes.
-    ground: Option<Ground>,
+    /// Taken when the harness is dropped.
+    database: Option<TestDatabase>,
     policy: FrontierPolicy,
     gate_policy: Policy,
     open: Vec<SqlStore>,
@@ -25,27 +25,27 @@ pub(crate) struct SqlHarness {
 
 impl SqlHarness {
     pub(crate) async fn on(database: Database) -> Self {
-        let ground = match database {
-            Database::Sqlite => Ground::sqlite().await,
-            Database::Postgres => Ground::postgres().await,
+        let database = match database {
+            Database::Sqlite => TestDatabase::sqlite().await,
+            Database::Postgres => TestDatabase::postgres().await,
         };
         Self {
-            ground: Some(ground),
+            database: Some(database),
             policy: FrontierPolicy::default(),
             gate_policy: Policy::default(),
             open: vec![],
         }
     }
 
-    fn ground(&self) -> &Ground {
-        self.ground.as_ref().expect("it is taken only at the end")
+    fn database(&self) -> &TestDatabase {
+        self.database.as_ref().expect("it is taken only at the end")
     }
 
-    /// A handle that shares nothing with the others but the database. Remembers few URLs, so that it forgets some,
-    /// and moves keys after every few.
+    /// A handle that shares only the database with the others. A small cache, so that it evicts URLs, and small batches of
+    /// keys.
     async fn handle(&mut self) -> Arc<SqlStore> {
         let options =
-            SqlOptions { policy: self.policy, remembered: 256, keys_at_once: 3, ..self.ground().options() };
+            SqlOptions { policy: self.policy, remembered: 256, keys_at_once: 3, ..self.database().options() };
         let store = SqlStore::open(options).await.expect("the store opens");
         self.open.push(store.clone());
         Arc::new(store)
@@ -60,17 +60,17 @@ impl SqlHarness {
 }
 
 impl Drop for SqlHarness {
-    /// Also after a case that failed. The runtime of the case cannot be waited on here, so it has one of its own.
+    /// Deletes the database, also after a failed case, on a runtime of its own, since the case's cannot be blocked on here.
     fn drop(&mut self) {
-        let (ground, open) = (self.ground.take(), std::mem::take(&mut self.open));
+        let (database, open) = (self.database.take(), std::mem::take(&mut self.open));
         let cleared = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime to clear up with").block_on(async {
                 for store in open {
                     store.close().await;
                 }
-                if let Some(ground) = ground {
-                    ground.clear().await;
+                if let Some(database) = database {
+                    database.clear().await;
                 }
             });
         });
@@ -80,7 +80,7 @@ impl Drop for SqlHarness {
 
 impl Backend for SqlHarness {
     fn clock(&self) -> Option<&ManualClock> {
-        Some(&self.ground().clock)
+        Some(&self.database().clock)
     }
 
     fn many_groups(&self) -> usize {
@@ -88,7 +88,7 @@ impl Backend for SqlHarness {
     }
 }
 
-/// The store itself honours these contracts, which are opened alike but for the policy of a frontier.
+/// Contracts of the store itself; only the frontier has a policy.
 macro_rules! opens {
     ($($contract:ty: |$harness:pat_param, $policy:pat_param| $set:expr;)*) => {
         $(#[async_trait::async_trait]
@@ -138,8 +138,8 @@ impl Harness<dyn Gate> for SqlHarness {
     async fn fresh(&mut self, policy: Policy) -> Arc<dyn Gate> {
         self.gate_policy = policy;
         let gate = Harness::<dyn Gate>::second_handle(self).await.expect("a handle");
-        // A new gate lets every group wait its gap from then on, since what was there may be lost.
-        self.ground().clock.advance(MAX_GAP);
+        // A new rate limiter holds every group for its minimum delay, since earlier state may be lost.
+        self.database().clock.advance(MAX_GAP);
         gate
     }
 

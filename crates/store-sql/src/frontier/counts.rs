@@ -1,4 +1,4 @@
-//! The counts of crawls: what a transaction changes in them, and whether a crawl ends or goes on by that.
+//! Counts of crawls, and the states that follow from them.
 
 use crate::{
     dialect::Sql,
@@ -8,40 +8,39 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What a transaction changes in the counts of crawls, by their number.
+/// Changes of one transaction to the counts of crawls, by the number of the crawl.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct CountChanges {
     crawls: BTreeMap<i64, Counts>,
-    /// By crawl, kind and name.
+    /// Outcomes and reasons, by crawl, kind and name.
     named: BTreeMap<(i64, i64, String), i64>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counts {
-    pub(super) waiting: i64,
+    pub(super) pending: i64,
     pub(super) in_flight: i64,
     pub(super) done: i64,
     pub(super) dead: i64,
     pub(super) fetched: i64,
 }
 
-/// What the change may do to the state of a crawl.
+/// State changes of a crawl that may follow from changed counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Finish it, if nothing is left to do.
+pub(super) enum StateChange {
+    /// Finish it if nothing is left to do.
     Finish,
-    /// Make it run again if it had ended by itself, as far as its page limit lets it.
+    /// Resume it if it has finished or reached its page limit, and may fetch more.
     Resume,
-    /// Either of the two, as its new page limit has it.
+    /// Either of the two, after a change of its page limit.
     Either,
-    /// Nothing.
-    Stay,
+    None,
 }
 
 const OUTCOME: i64 = 0;
 const LEFT_OUT: i64 = 1;
 
-impl Tally {
+impl CountChanges {
     pub(super) fn of(&mut self, crawl: i64) -> &mut Counts {
         self.crawls.entry(crawl).or_default()
     }
@@ -55,8 +54,8 @@ impl Tally {
         *self.named.entry((crawl, LEFT_OUT, reason.to_owned())).or_default() += 1;
     }
 
-    /// Makes the changes. To be the last thing that a transaction does.
-    pub(super) async fn make(self, tx: &mut Tx, turn: Turn, now: i64) -> Result<(), Fault> {
+    /// Writes the changes. The last step of a transaction, since it locks rows that all workers share.
+    pub(super) async fn make(self, tx: &mut Tx, change: StateChange, now: i64) -> Result<(), Fault> {
         static MAKE: Sql = Sql::new(
             "UPDATE crawls SET waiting = crawls.waiting + r.by_waiting, in_flight = crawls.in_flight + r.by_in_flight,
                  done = crawls.done + r.by_done, dead = crawls.dead + r.by_dead, fetched = crawls.fetched + r.by_fetched
@@ -70,7 +69,7 @@ impl Tally {
              ON CONFLICT (crawl, kind, name) DO UPDATE SET many = crawl_counts.many + excluded.many",
         );
         static LOCK: Sql = Sql::new(
-            "SELECT 1 FROM crawls c WHERE c.num IN (SELECT r.crawl FROM {rows crawl int} r) ORDER BY c.num {locked}",
+            "SELECT 1 FROM crawls c WHERE c.num IN (SELECT r.crawl FROM {rows crawl int} r) ORDER BY c.num {for update}",
         );
         if self.crawls.is_empty() {
             return Ok(());
@@ -80,7 +79,7 @@ impl Tally {
         }
         let mut rows = Rows::new();
         for (crawl, by) in self.crawls {
-            rows.row().int(crawl).int(by.waiting).int(by.in_flight).int(by.done).int(by.dead).int(by.fetched);
+            rows.row().int(crawl).int(by.pending).int(by.in_flight).int(by.done).int(by.dead).int(by.fetched);
         }
         let crawls = tx.run(&MAKE, vec![Arg::Rows(rows)]).await?;
         if !self.named.is_empty() {
@@ -92,19 +91,19 @@ impl Tally {
         }
         for row in crawls {
             let (crawl, state) = (row.int(0)?, row.int(1)?);
-            let (waiting, in_flight, fetched) = (row.int(2)?, row.int(3)?, row.int(4)?);
-            let full = row.opt_int(5)?.is_some_and(|most| fetched >= most);
-            let [may_end, may_resume] = [turn != Turn::Resume, turn != Turn::Finish];
-            let ended = if waiting > 0 { LIMITED } else { FINISHED };
+            let (pending, in_flight, fetched) = (row.int(2)?, row.int(3)?, row.int(4)?);
+            let full = row.opt_int(5)?.is_some_and(|max| fetched >= max);
+            let [may_end, may_resume] = [change != StateChange::Resume, change != StateChange::Finish];
+            let ended = if pending > 0 { LIMITED } else { FINISHED };
             match state {
-                _ if turn == Turn::Stay => {}
-                RUNNING | PAUSED if may_end && (full || (waiting == 0 && in_flight == 0)) => {
+                _ if change == StateChange::None => {}
+                RUNNING | PAUSED if may_end && (full || (pending == 0 && in_flight == 0)) => {
                     set(tx, crawl, ended, Some(now)).await?;
                 }
-                FINISHED | LIMITED if may_resume && waiting > 0 && !full => {
+                FINISHED | LIMITED if may_resume && pending > 0 && !full => {
                     set(tx, crawl, RUNNING, None).await?;
                 }
-                // What was added to a crawl that has fetched all it may, or is left of one whose last URL has gone.
+                // URLs were added to a crawl at its page limit, or its last pending URL went.
                 FINISHED | LIMITED if state != ended => set(tx, crawl, ended, Some(now)).await?,
                 _ => {}
             }
@@ -115,13 +114,13 @@ impl Tally {
 
 pub(super) const RUNNING: i64 = 0;
 pub(super) const PAUSED: i64 = 1;
+pub(super) const CANCELLED: i64 = 2;
 pub(super) const FINISHED: i64 = 3;
 pub(super) const LIMITED: i64 = 4;
 
 /// Sets the state of a crawl, and when it ended.
 pub(super) async fn set(tx: &mut Tx, crawl: i64, state: i64, ended_at: Option<i64>) -> Result<(), Fault> {
     static SET: Sql = Sql::new("UPDATE crawls SET state = $2, ended_at = $3 WHERE num = $1");
-    // The parameter's type is that of a number, whatever the column's.
     tx.run(&SET, vec![Arg::Int(crawl), Arg::Int(state), Arg::OptInt(ended_at)]).await?;
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! One case on one store: the harness, the open handle, and what cases of all contracts do.
+//! Fixture of a case: the harness, an open store, and helpers for all contracts.
 
 use crate::{Contract, Harness};
 use crawlway_conformance::Running;
 use crawlway_store::{StoreError, Timestamp};
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
-/// A harness that has opened nothing yet.
+/// A harness that has not opened a store yet.
 pub(crate) type Fresh<'h, C> = &'h mut (dyn Harness<C> + 'h);
 
-/// A case on its way, with what it begins with.
+/// Starts a case with its argument.
 pub(crate) fn start<'h, C, B, F>(harness: Fresh<'h, C>, case: fn(B) -> F) -> Running<'h>
 where
     C: Contract + ?Sized,
@@ -18,7 +18,7 @@ where
     Box::pin(async move { case(B::begin(harness).await).await })
 }
 
-/// What a case begins with.
+/// Argument of a case: a harness, a fixture, or a fixture with some content.
 pub(crate) trait Begin<'h, C: Contract + ?Sized>: Sized {
     fn begin(harness: Fresh<'h, C>) -> impl Future<Output = Self>;
 }
@@ -29,26 +29,26 @@ impl<'h, C: Contract + ?Sized> Begin<'h, C> for Fresh<'h, C> {
     }
 }
 
-impl<'h, C: Contract + ?Sized> Begin<'h, C> for Trial<'h, C> {
+impl<'h, C: Contract + ?Sized> Begin<'h, C> for Fixture<'h, C> {
     async fn begin(harness: Fresh<'h, C>) -> Self {
-        Self::with(harness, C::usual()).await
+        Self::with(harness, C::default_policy()).await
     }
 }
 
-pub(crate) struct Trial<'h, C: Contract + ?Sized> {
+pub(crate) struct Fixture<'h, C: Contract + ?Sized> {
     pub(crate) harness: Fresh<'h, C>,
     pub(crate) store: Arc<C>,
 }
 
-impl<'h, C: Contract + ?Sized> Trial<'h, C> {
+impl<'h, C: Contract + ?Sized> Fixture<'h, C> {
     /// A fresh store with this policy.
     pub(crate) async fn with(harness: Fresh<'h, C>, policy: C::Policy) -> Self {
         let store = harness.fresh(policy.clone()).await;
-        assert!(store.states(&policy), "a store says what it was opened with");
+        assert!(store.has_policy(&policy), "a store reports its policy");
         Self { harness, store }
     }
 
-    /// The same state, opened again after all handles were lost.
+    /// The same state, reopened after all handles were dropped.
     pub(crate) async fn reopened(self) -> Self {
         let Self { harness, store } = self;
         drop(store);
@@ -56,12 +56,12 @@ impl<'h, C: Contract + ?Sized> Trial<'h, C> {
         Self { harness, store }
     }
 
-    /// A second handle where the backend has such, else the same one again.
+    /// A second handle if the backend supports it, else the same one.
     pub(crate) async fn another_handle(&mut self) -> Arc<C> {
         self.harness.second_handle().await.unwrap_or_else(|| self.store.clone())
     }
 
-    /// Has so many workers do this at once, each on a task of its own, by turns on two handles, and says what they said.
+    /// Runs concurrent workers, each on a task of its own, by turns on two handles; returns their answers.
     pub(crate) async fn race<T, F>(&mut self, workers: usize, work: impl Fn(usize, Arc<C>) -> F) -> Vec<T>
     where
         T: Send + 'static,
@@ -88,7 +88,7 @@ impl<'h, C: Contract + ?Sized> Trial<'h, C> {
         self.harness.pass(time).await;
     }
 
-    /// Lets this much time pass, and the slack, so that what takes that long is over.
+    /// Lets this much time pass, and the slack.
     pub(crate) async fn pass_all_of(&mut self, time: Duration) {
         self.pass(time + self.slack()).await;
     }
@@ -100,7 +100,7 @@ impl<'h, C: Contract + ?Sized> Trial<'h, C> {
         }
     }
 
-    /// Expects this time to be the due one, or later by the slack at most.
+    /// Expects a time, or one later by the slack at most.
     pub(crate) fn about(&self, at: Timestamp, due: Timestamp, what: &str) {
         assert!(at >= due, "{what}: {:?} too early, {at:?} instead of {due:?}", due.since(at));
         let late = at.since(due);
@@ -108,12 +108,12 @@ impl<'h, C: Contract + ?Sized> Trial<'h, C> {
     }
 }
 
-/// The answer to a call that has no reason to fail.
-pub(crate) fn works<T: Debug>(answer: Result<T, StoreError>, what: &str) -> T {
+/// The answer to a call that must not fail.
+pub(crate) fn expect_ok<T: Debug>(answer: Result<T, StoreError>, what: &str) -> T {
     answer.unwrap_or_else(|error| panic!("{what} must work, the answer was: {error}"))
 }
 
-/// So many seconds into the story of contracts whose times are the caller's.
+/// Seconds after a fixed time, for contracts whose times the caller passes.
 pub(crate) fn at(second: u64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + second * 1000)
 }

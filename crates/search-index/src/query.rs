@@ -1,4 +1,4 @@
-//! From the query language to what the index understands.
+//! Compiles the query language to Tantivy queries.
 
 use crate::schema::Fields;
 use crawlway_store::pages::{Query, words};
@@ -12,18 +12,18 @@ use tantivy::{
     schema::{Field, IndexRecordOption},
 };
 
-/// How much more a word counts in the title than in the text.
+/// Weight of the title relative to the text.
 const TITLE_BOOST: f32 = 3.0;
 
 pub(crate) fn compile(fields: &Fields, query: &Query) -> Box<dyn Compiled> {
     match query {
         Query::Word(text) | Query::Phrase(text) => {
             let sequence = words::list(text);
-            let title = BoostQuery::new(side_by_side(fields.title, &sequence), TITLE_BOOST);
-            Box::new(BooleanQuery::union(vec![Box::new(title), side_by_side(fields.text, &sequence)]))
+            let title = BoostQuery::new(phrase(fields.title, &sequence), TITLE_BOOST);
+            Box::new(BooleanQuery::union(vec![Box::new(title), phrase(fields.text, &sequence)]))
         }
         Query::TitleWord(text) | Query::TitlePhrase(text) => {
-            Box::new(BoostQuery::new(side_by_side(fields.title, &words::list(text)), TITLE_BOOST))
+            Box::new(BoostQuery::new(phrase(fields.title, &words::list(text)), TITLE_BOOST))
         }
         Query::Host(host) => {
             let term = Term::from_field_text(fields.domains, host);
@@ -62,7 +62,7 @@ pub(crate) fn compile(fields: &Fields, query: &Query) -> Box<dyn Compiled> {
     }
 }
 
-fn side_by_side(field: Field, words: &[String]) -> Box<dyn Compiled> {
+fn phrase(field: Field, words: &[String]) -> Box<dyn Compiled> {
     let term = |word: &String| Term::from_field_text(field, word);
     match words {
         [] => Box::new(EmptyQuery),
@@ -71,7 +71,7 @@ fn side_by_side(field: Field, words: &[String]) -> Box<dyn Compiled> {
     }
 }
 
-/// Says which pages, and nothing of how well they fit.
+/// A filter without influence on the score.
 fn filter(query: Box<dyn Compiled>) -> Box<dyn Compiled> {
     Box::new(ConstScoreQuery::new(query, 0.0))
 }

@@ -1,7 +1,7 @@
-//! Claims and marks on SQLite, where nobody else writes meanwhile: who has a URL is looked up first, so that a row is
-//! changed where it is and a new one comes after all others.
+//! Claims and marks on SQLite. There is one writer, so holders are looked up first: existing rows are updated in place and
+//! new ones are appended.
 
-use super::{Asked, Holder};
+use super::{ClaimRequest, Holder};
 use crate::{
     dialect::Sql,
     fault::Fault,
@@ -15,58 +15,54 @@ use crawlway_store::seen::Seen;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The rows of claims that were made lately, so that marking a page as crawled, which comes next, needs not look for it.
-/// A row may be gone meanwhile, or its transaction may be undone and its number given to another: so a row is only changed
-/// if it has the hash, too.
+/// Cache of the row numbers of recent claims, so that marking the page needs no look-up. A cached number may be outdated (the
+/// row was deleted, or its transaction rolled back and the number reused), so an update also checks the hash.
 #[derive(Debug, Default)]
-pub(crate) struct Claims(Mutex<HashMap<Key, i64>>);
+pub(crate) struct ClaimCache(Mutex<HashMap<Key, i64>>);
 
-/// More claims than this are forgotten.
-const MOST_CLAIMS: usize = 1 << 16;
+/// The cache is cleared when it has this many entries.
+const MAX_CACHED_CLAIMS: usize = 1 << 16;
 
-impl Claims {
-    fn note(&self, claims: impl Iterator<Item = (Key, i64)>) {
-        let mut known = self.0.lock();
-        if known.len() >= MOST_CLAIMS {
-            known.clear();
+impl ClaimCache {
+    fn insert(&self, claims: impl Iterator<Item = (Key, i64)>) {
+        let mut cached = self.0.lock();
+        if cached.len() >= MAX_CACHED_CLAIMS {
+            cached.clear();
         }
-        known.extend(claims);
+        cached.extend(claims);
     }
 
     fn take<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<(Key, i64)> {
-        let mut known = self.0.lock();
-        keys.filter_map(|key| known.remove_entry(key)).collect()
+        let mut cached = self.0.lock();
+        keys.filter_map(|key| cached.remove_entry(key)).collect()
     }
 }
 
-/// Makes the claims that can be made, and says who has each URL then.
+/// Makes the claims that are possible, and answers the holder of each URL after that.
 pub(super) async fn claim(
     tx: &mut Tx,
-    first: &BTreeMap<Key, Asked<'_>>,
+    first: &BTreeMap<Key, ClaimRequest<'_>>,
     now: i64,
     until: i64,
-    claims: &Claims,
+    claims: &ClaimCache,
 ) -> Result<HashMap<Key, Holder>, Fault> {
-    let known_rows = holders(tx, first.keys()).await?;
+    let existing = holders(tx, first.keys()).await?;
     let mut holders = HashMap::with_capacity(first.len());
     let mut changes = Changes::default();
-    for (key, asked) in first {
-        let ours = Holder::ours(asked.owner, until);
-        match known_rows.get(key) {
-            Some((_, other)) if other.stops(*asked, now) => {
-                let other = Holder { owner: other.owner.clone(), ..*other };
-                holders.insert(*key, other);
-            }
+    for (key, request) in first {
+        let holder = match existing.get(key) {
+            Some((_, other)) if other.blocks(*request, now) => other.clone(),
             row => {
-                changes.put(*key, row.map(|(num, _)| *num), asked.owner, until);
-                holders.insert(*key, ours);
+                changes.put(*key, row.map(|(num, _)| *num), request.owner, until);
+                Holder::ours(request.owner, until)
             }
-        }
+        };
+        holders.insert(*key, holder);
     }
     let new = changes.make(tx, 0, now).await?;
-    let known = holders.iter().filter(|(_, holder)| holder.ours);
-    let known = known.filter_map(|(key, _)| known_rows.get(key).map(|(num, _)| (*key, *num)));
-    claims.note(new.into_iter().chain(known));
+    let updated = holders.iter().filter(|(_, holder)| holder.ours);
+    let updated = updated.filter_map(|(key, _)| existing.get(key).map(|(num, _)| (*key, *num)));
+    claims.insert(new.into_iter().chain(updated));
     Ok(holders)
 }
 
@@ -74,7 +70,7 @@ pub(super) async fn mark(
     tx: &mut Tx,
     last: &BTreeMap<Key, &Seen>,
     now: i64,
-    claims: &Claims,
+    claims: &ClaimCache,
 ) -> Result<(), Fault> {
     let claimed = claims.take(last.keys());
     let mut changes = Changes::default();
@@ -90,15 +86,15 @@ pub(super) async fn mark(
         return Ok(());
     }
     let others = || last.iter().filter(|(key, _)| !done.contains(key));
-    let known = holders(tx, others().map(|(key, _)| key)).await?;
+    let existing = holders(tx, others().map(|(key, _)| key)).await?;
     let mut changes = Changes::default();
     for (key, seen) in others() {
-        changes.put(*key, known.get(key).map(|(num, _)| *num), &seen.owner, after(now, seen.ttl));
+        changes.put(*key, existing.get(key).map(|(num, _)| *num), &seen.owner, after(now, seen.ttl));
     }
     changes.make(tx, 1, now).await.map(drop)
 }
 
-/// Who has these, and in which row.
+/// The holders of these keys with their row numbers.
 async fn holders<'a>(
     tx: &mut Tx,
     keys: impl Iterator<Item = &'a Key>,
@@ -107,7 +103,7 @@ async fn holders<'a>(
         "SELECT s.hash, s.owner, s.until, s.crawled, s.marked_at, s.num
          FROM {rows hash key} r CROSS JOIN seen s WHERE {hashed seen s r.hash}",
     );
-    let keys = super::keys(keys.copied().filter(|key| tx.may_have(Kind::Seen, *key)));
+    let keys = Rows::of_keys(keys.copied().filter(|key| tx.may_contain(Kind::Seen, *key)));
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
@@ -115,23 +111,23 @@ async fn holders<'a>(
     rows.iter().map(|row| Ok((row.key(0)?, (row.int(5)?, Holder::of(row)?)))).collect()
 }
 
-/// Rows to be changed and rows to be added.
+/// Rows to update and rows to insert.
 struct Changes {
-    known: Rows,
+    existing: Rows,
     new: Rows,
     new_keys: Vec<Key>,
 }
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { known: Rows::new(), new: Rows::new(), new_keys: Vec::new() }
+        Self { existing: Rows::new(), new: Rows::new(), new_keys: Vec::new() }
     }
 }
 
 impl Changes {
     fn put(&mut self, key: Key, num: Option<i64>, owner: &str, until: i64) {
         match num {
-            Some(num) => self.known.row().int(num).key(key).text(owner).int(until),
+            Some(num) => self.existing.row().int(num).key(key).text(owner).int(until),
             None => {
                 self.new_keys.push(key);
                 self.new.row().key(key).text(owner).int(until)
@@ -139,7 +135,7 @@ impl Changes {
         };
     }
 
-    /// Answers which rows are new.
+    /// Writes all, and answers the new rows.
     async fn make(mut self, tx: &mut Tx, crawled: i64, now: i64) -> Result<Vec<(Key, i64)>, Fault> {
         static ADD: Sql = Sql::new(
             "INSERT INTO seen (hash, owner, until, crawled, marked_at)
@@ -149,25 +145,25 @@ impl Changes {
         if self.new.is_empty() {
             return Ok(Vec::new());
         }
-        let many = self.new.len();
-        tx.inserts(Kind::Seen, self.new_keys);
+        let count = self.new.len();
+        tx.note_inserted(Kind::Seen, self.new_keys);
         let added = tx.run(&ADD, vec![Arg::Rows(self.new), Arg::Int(crawled), Arg::Int(now)]).await?;
-        tx.added(many).await?;
+        tx.rows_added(count).await?;
         added.iter().map(|row| Ok((row.key(0)?, row.int(1)?))).collect()
     }
 
-    /// Changes the rows that are there, and answers which.
+    /// Updates the existing rows, and answers which were found.
     async fn change(&mut self, tx: &mut Tx, crawled: i64, now: i64) -> Result<HashSet<i64>, Fault> {
         static CHANGE: Sql = Sql::new(
             "UPDATE seen SET owner = r.new_owner, until = r.new_until, crawled = $2, marked_at = $3
              FROM {rows num int, hash key, new_owner text, new_until int} r
              WHERE seen.num = r.num AND seen.hash = r.hash RETURNING num",
         );
-        let known = std::mem::replace(&mut self.known, Rows::new());
-        if known.is_empty() {
+        let existing = std::mem::replace(&mut self.existing, Rows::new());
+        if existing.is_empty() {
             return Ok(HashSet::new());
         }
-        let changed = tx.run(&CHANGE, vec![Arg::Rows(known), Arg::Int(crawled), Arg::Int(now)]).await?;
+        let changed = tx.run(&CHANGE, vec![Arg::Rows(existing), Arg::Int(crawled), Arg::Int(now)]).await?;
         changed.iter().map(|row| row.int(0)).collect()
     }
 }

@@ -1,10 +1,10 @@
-//! One case on one index: how to write and read.
+//! Fixture of a page index: writing and reading.
 
-pub(super) use super::Trial;
+pub(super) use super::Fixture;
 pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::pages::*;
 
-/// A page of this URL that says this.
+/// A page of this URL with this text.
 pub(super) fn page(url: &str, text: &str) -> IndexedPage {
     IndexedPage {
         item: format!("item of {url:.40}"),
@@ -24,29 +24,29 @@ pub(super) fn crawled(at: Timestamp, page: IndexedPage) -> IndexedPage {
     IndexedPage { crawled_at: at, ..page }
 }
 
-/// A page that is crawled from now on, and so after every removal so far.
+/// A page crawled after every removal so far.
 pub(super) fn crawled_anew(page: IndexedPage) -> IndexedPage {
     crawled(Timestamp::now() + Duration::from_secs(60), page)
 }
 
-impl Trial<'_> {
+impl Fixture<'_> {
     pub(crate) async fn write(&self, pages: &[IndexedPage]) {
-        works(self.store.write(pages.into()).await, "writing");
+        expect_ok(self.store.write(pages.into()).await, "writing");
     }
 
     pub(super) async fn get(&self, url: &str) -> Option<IndexedPage> {
-        works(self.store.get(url).await, "reading a page")
+        expect_ok(self.store.get(url).await, "reading a page")
     }
 
     pub(super) async fn count(&self) -> u64 {
-        works(self.store.count().await, "counting")
+        expect_ok(self.store.count().await, "counting")
     }
 
     pub(super) async fn scan(&self, after: Option<&str>, most: usize) -> Vec<IndexedPage> {
-        works(self.store.scan(after, most).await, "scanning")
+        expect_ok(self.store.scan(after, most).await, "scanning")
     }
 
-    /// Every page, so many at a time.
+    /// All pages, with this page size.
     pub(super) async fn scan_all(&self, most: usize) -> Vec<IndexedPage> {
         let mut all: Vec<IndexedPage> = Vec::new();
         loop {
@@ -61,13 +61,13 @@ impl Trial<'_> {
         }
     }
 
-    /// The URLs of pages that match, in the order in which they are listed, so many at a time.
+    /// URLs of matching pages in the order of the list, with this page size.
     pub(super) async fn matching(&self, query: &str, most: usize) -> Vec<String> {
         let query = Query::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
         let mut urls: Vec<String> = Vec::new();
         loop {
             let after = urls.last().cloned();
-            let part = works(self.store.matching(&query, after.as_deref(), most).await, "listing");
+            let part = expect_ok(self.store.matching(&query, after.as_deref(), most).await, "listing");
             assert!(part.len() <= most, "no more than {most} at once");
             if part.is_empty() {
                 return urls;
@@ -79,7 +79,7 @@ impl Trial<'_> {
 
     pub(super) async fn remove(&self, urls: &[&str]) -> u64 {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-        works(self.store.remove(&urls, None).await, "removing")
+        expect_ok(self.store.remove(&urls, None).await, "removing")
     }
 
     /// The URLs of the pages that have this word, in order of URL.

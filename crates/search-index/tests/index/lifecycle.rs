@@ -1,59 +1,15 @@
-//! Opening, replacing, removing, closing, opening again; and reading while writing.
+//! Opening, merging, closing, reopening; and reading while writing.
 
 use crate::support::{page, with};
 use crawlway_search_index::{OpenError, Options, TantivyIndex};
-use crawlway_store::{IndexedPage, PageIndex, StoreError, pages::Search};
+use crawlway_store::{PageIndex, StoreError, pages::Search};
 use std::{fs, sync::Arc};
 
 fn open(directory: &std::path::Path) -> Result<TantivyIndex, OpenError> {
     TantivyIndex::open(directory, Options::default())
 }
 
-#[tokio::test]
-async fn a_page_is_replaced_by_its_url_and_comes_back_as_it_was() {
-    let whole =
-        IndexedPage { description: Some(String::new()), ..page("http://a.org/1", "Tïtle", "some\ntext") };
-    let set = with(vec![page("http://a.org/1", "x", "earlier in the batch"), whole.clone()]).await;
-    assert_eq!(set.index.count().await, Ok(1));
-    assert_eq!(set.index.get("http://a.org/1").await, Ok(Some(whole)));
-    assert_eq!(set.index.get("http://a.org/").await, Ok(None));
-    let later = page("http://a.org/1", "x", "another time");
-    set.index.write([later.clone()].into()).await.unwrap();
-    assert_eq!(set.index.count().await, Ok(1));
-    assert_eq!(set.index.get("http://a.org/1").await, Ok(Some(later)));
-    assert_eq!(set.found("text OR earlier").await, "");
-    assert_eq!(set.found("another").await, "1");
-}
-
-#[tokio::test]
-async fn scanning_goes_by_url_over_all_commits() {
-    let set = with(vec![]).await;
-    for n in [3, 1, 4, 15, 9, 2, 6] {
-        set.index.write([page(&format!("http://a.org/{n:02}"), "x", "old")].into()).await.unwrap();
-    }
-    set.index.write([page("http://a.org/04", "x", "new")].into()).await.unwrap();
-    assert_eq!(set.index.remove(&["http://a.org/06".into(), "http://a.org/99".into()], None).await, Ok(1));
-    let mut urls = Vec::new();
-    loop {
-        let part = set.index.scan(urls.last().map(String::as_str), 2).await.unwrap();
-        if part.is_empty() {
-            break;
-        }
-        urls.extend(part.into_iter().map(|page| page.url));
-    }
-    let expected: Vec<String> = [1, 2, 3, 4, 9, 15].iter().map(|n| format!("http://a.org/{n:02}")).collect();
-    assert_eq!(urls, expected);
-    assert_eq!(set.index.count().await, Ok(6));
-    let again = "http://a.org/01".to_owned();
-    assert_eq!(
-        set.index.remove(&[again.clone(), again.clone()], None).await,
-        Ok(1),
-        "named twice, removed once"
-    );
-    assert_eq!(set.index.remove(&[again], None).await, Ok(0));
-}
-
-/// How many segments are searched.
+/// Number of searchable segments.
 fn segments(directory: &std::path::Path) -> usize {
     let meta = fs::read(directory.join("pages-1/meta.json")).expect("an index has one");
     let meta: serde_json::Value = serde_json::from_slice(&meta).expect("it is JSON");
@@ -61,7 +17,7 @@ fn segments(directory: &std::path::Path) -> usize {
 }
 
 #[tokio::test]
-async fn segments_are_merged_once_no_more_pages_come() {
+async fn segments_are_merged_when_idle() {
     let set = with(vec![page("http://a.org/0", "x", "word")]).await;
     for n in 1..12 {
         set.index.write([page(&format!("http://a.org/{n}"), "x", "word")].into()).await.unwrap();
@@ -80,7 +36,7 @@ async fn segments_are_merged_once_no_more_pages_come() {
 }
 
 #[tokio::test]
-async fn it_is_there_after_closing_and_opening() {
+async fn pages_are_there_after_reopening() {
     let set = with(vec![page("http://a.org/1", "x", "word")]).await;
     let error = open(set.directory.path()).unwrap_err();
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");

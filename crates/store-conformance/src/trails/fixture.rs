@@ -1,10 +1,10 @@
-//! One case on one store: how to record and look.
+//! Fixture of trails: recording and reading.
 
-pub(super) use super::Trial;
+pub(super) use super::Fixture;
 pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::trails::*;
 
-/// An entry of this item, so many seconds into the story.
+/// An entry of this item at this second.
 pub(super) fn entry(item: &str, second: u64, end: End) -> TrailEntry {
     TrailEntry {
         item: item.to_owned(),
@@ -23,24 +23,24 @@ pub(super) fn entry(item: &str, second: u64, end: End) -> TrailEntry {
     }
 }
 
-impl Trial<'_> {
+impl Fixture<'_> {
     pub(super) async fn record(&self, entries: &[TrailEntry]) {
-        works(self.store.record(entries).await, "recording");
+        expect_ok(self.store.record(entries).await, "recording");
     }
 
     pub(super) async fn of_item(&self, item: &str) -> Vec<TrailEntry> {
-        works(self.store.of_item(item).await, "reading a trail")
+        expect_ok(self.store.of_item(item).await, "reading a trail")
     }
 
     pub(super) async fn of_subject(&self, subject: &str, most: usize) -> Vec<Vec<TrailEntry>> {
-        works(self.store.of_subject(subject, most).await, "reading the trails of a subject")
+        expect_ok(self.store.of_subject(subject, most).await, "reading the trails of a subject")
     }
 
     pub(super) async fn open_items(&self, most: usize) -> Vec<String> {
-        works(self.store.open(most).await, "asking what is open")
+        expect_ok(self.store.open(most).await, "asking what is open")
     }
 
     pub(super) async fn expire(&self, second: u64, most: usize) -> u64 {
-        works(self.store.expire(at(second), most).await, "expiring")
+        expect_ok(self.store.expire(at(second), most).await, "expiring")
     }
 }

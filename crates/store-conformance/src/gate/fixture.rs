@@ -1,24 +1,24 @@
-//! One case on one gate: how to ask, wait and finish.
+//! Fixture of a rate limiter: reserving, waiting and finishing.
 
-pub(super) use super::{Fresh, Trial};
+pub(super) use super::{Fixture, Fresh};
 pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::gate::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{collections::hash_map::RandomState, hash::BuildHasher};
 
-/// A gap that cases wait for.
+/// Minimum delay of most cases.
 pub(super) const GAP: Duration = Duration::from_secs(2);
-/// One at a time, with that gap.
+/// Concurrency of 1 with that minimum delay.
 pub(super) const ALONE: Limits = Limits::one_at_a_time(GAP);
-/// The smallest step of time.
+/// The resolution of time.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
-/// The policy of most cases: the defaults, with nothing guessed and no breaker in the way.
-pub(crate) fn usual() -> Policy {
+/// Policy of most cases: the defaults without a first estimate and without a circuit breaker.
+pub(crate) fn default_policy() -> Policy {
     Policy { first_guess: Duration::ZERO, breaker: None, ..Policy::default() }
 }
 
-/// So many at a time, with this gap.
+/// Limits of concurrency and minimum delay.
 pub(super) fn limits(in_flight: u32, gap: Duration) -> Limits {
     Limits { in_flight, gap }
 }
@@ -26,12 +26,12 @@ pub(super) fn limits(in_flight: u32, gap: Duration) -> Limits {
 /// A block without a `Retry-After`.
 pub(super) const BLOCKED: Outcome = Outcome::Blocked { retry_after: None };
 
-/// A group that no other case and no other run has.
+/// A group with a unique name.
 pub(super) fn group(stem: &str) -> Group {
     Group::new(&format!("{stem}-{:x}", unique())).expect("the suite's group names are allowed")
 }
 
-/// A ticket of its own.
+/// A unique ticket.
 pub(super) fn ticket() -> Ticket {
     Ticket::from_u128(u128::from(unique()) << 64 | u128::from(unique()))
 }
@@ -41,8 +41,8 @@ fn unique() -> u64 {
     RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-impl Trial<'_> {
-    /// Asks, and expects an answer.
+impl Fixture<'_> {
+    /// Reserves, and expects no error.
     pub(super) async fn ask(&self, group: &Group, ticket: Ticket, limits: &Limits) -> Turn {
         let turn = match self.store.reserve(group, ticket, limits).await {
             Ok(turn) => turn,
@@ -54,12 +54,12 @@ impl Trial<'_> {
         turn
     }
 
-    /// A new ticket asks and goes at once.
+    /// Expects a permit for a new ticket at once.
     pub(super) async fn goes(&self, group: &Group, limits: &Limits, because: &str) -> Permit {
         self.goes_with(group, ticket(), limits, because).await
     }
 
-    /// This one asks and goes at once.
+    /// Expects a permit for this ticket at once.
     pub(super) async fn goes_with(
         &self,
         group: &Group,
@@ -77,8 +77,7 @@ impl Trial<'_> {
         }
     }
 
-    /// This one comes at its slot and goes. Where the clock runs on by itself, those before it were a moment late,
-    /// and it may be told so: it goes within the slack all the same.
+    /// Expects a permit for this ticket at its slot, or within the slack if the clock runs by itself.
     pub(super) async fn goes_at(
         &mut self,
         slot: Timestamp,
@@ -103,12 +102,12 @@ impl Trial<'_> {
         self.goes_with(group, ticket, limits, because).await
     }
 
-    /// A new ticket asks and has to wait.
+    /// Expects a wait for a new ticket.
     pub(super) async fn waits(&self, group: &Group, limits: &Limits, because: &str) -> (Timestamp, Why) {
         self.waits_with(group, ticket(), limits, because).await
     }
 
-    /// This one asks and has to wait.
+    /// Expects a wait for this ticket.
     pub(super) async fn waits_with(
         &self,
         group: &Group,
@@ -126,7 +125,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What a newcomer is told that has to wait, and leaves the line again.
+    /// The wait of a new ticket, which then leaves the queue.
     pub(super) async fn peek(&self, group: &Group, because: &str) -> (Timestamp, Why) {
         let ticket = ticket();
         let told = self.waits_with(group, ticket, &ALONE, because).await;
@@ -134,7 +133,7 @@ impl Trial<'_> {
         told
     }
 
-    /// This one waits for this reason until about this time: never earlier, and later only by the slack.
+    /// Expects a wait for this reason until this time, or later by the slack at most.
     pub(super) async fn waits_until(
         &self,
         group: &Group,
@@ -150,13 +149,13 @@ impl Trial<'_> {
         at
     }
 
-    /// Finishes and expects that to count.
+    /// Finishes a held permit.
     pub(super) async fn finish(&self, permit: &Permit, outcome: Outcome) {
         let answer = self.store.finish(permit, outcome).await;
         assert_eq!(answer, Ok(()), "finishing a held permit as {outcome:?}");
     }
 
-    /// Finishes and expects to be told that the permit is not held.
+    /// Finishes a permit and expects it to be fenced.
     pub(super) async fn fenced(&self, permit: &Permit, outcome: Outcome, because: &str) {
         let answer = self.store.finish(permit, outcome).await;
         let fenced = Err(GateError::Fenced { group: permit.group.clone() });

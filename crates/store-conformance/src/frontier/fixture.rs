@@ -1,32 +1,28 @@
-//! One case on one frontier: how to add, take and settle.
+//! Fixture of a frontier: adding, taking and settling.
 
-pub(super) use super::{Fresh, Trial};
+pub(super) use super::{Fixture, Fresh};
 pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::{Frontier, FrontierPolicy, frontier::*};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What cases open a frontier with.
-pub(crate) const USUAL: FrontierPolicy = FrontierPolicy {
+/// Policy of most cases.
+pub(crate) const POLICY: FrontierPolicy = FrontierPolicy {
     lease: LEASE,
     max_attempts: ATTEMPTS,
     max_solo_crashes: SOLO_CRASHES,
     most_waiting: 1_000_000,
     most_waiting_of_host: 1_000_000,
 };
-/// The lease of all cases.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
-/// How many attempts a URL gets.
 pub(super) const ATTEMPTS: u32 = 3;
-/// How many processes a URL may take with it while they run nothing else.
 pub(super) const SOLO_CRASHES: u32 = 2;
-/// A while that cases wait for, shorter than a lease.
+/// A time span shorter than a lease.
 pub(super) const WHILE: Duration = Duration::from_secs(20);
-/// The smallest step of time.
+/// The resolution of time.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
-/// A second.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// A URL of this host, with an id of its own and that sorts after all before.
+/// A URL of this host with a new item id, which sorts after all earlier ones.
 pub(super) fn url(host: &str, path: &str) -> NewUrl {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     NewUrl {
@@ -42,7 +38,7 @@ pub(super) fn url(host: &str, path: &str) -> NewUrl {
     }
 }
 
-/// Fetched, and its host may be asked again at once.
+/// Fetched, and its host needs no rest.
 pub(super) fn done() -> Ending {
     done_with(PageFacts { fetched: true, ..PageFacts::default() })
 }
@@ -51,17 +47,17 @@ pub(super) fn done_with(facts: PageFacts) -> Ending {
     Ending::Done { outcome: "published".to_owned(), facts, rest: Duration::ZERO }
 }
 
-/// Since when a page was crawled that [`Trial::reopen_crawl`] reopens from this time on.
+/// Crawl time of a page that [`Fixture::reopen_crawl`] reopens from this time on.
 pub(super) fn due_at(time: Timestamp) -> Option<Timestamp> {
     Some(time - WHILE)
 }
 
-/// Failed, again after this.
+/// Failed, to be retried after this delay.
 pub(super) fn retry(after: Duration) -> Ending {
     Ending::Retry { after, error: "timed out".to_owned(), rest: Duration::ZERO }
 }
 
-/// Failed with this error, again at once.
+/// Failed with this error, to be retried at once.
 pub(super) fn fails(error: &str) -> Ending {
     Ending::Retry { after: Duration::ZERO, error: error.to_owned(), rest: Duration::ZERO }
 }
@@ -70,32 +66,28 @@ pub(super) fn dead() -> Ending {
     Ending::Dead { reason: "gone".to_owned(), rest: Duration::ZERO }
 }
 
-pub(super) fn urls_of(taken: &[Taken]) -> Vec<&str> {
-    taken.iter().map(|taken| taken.url.as_str()).collect()
-}
-
 /// A frontier with one crawl without a page limit.
-pub(super) type Crawling<'h> = (Trial<'h>, CrawlId);
+pub(super) type Crawling<'h> = (Fixture<'h>, CrawlId);
 
 impl<'h> Begin<'h, dyn Frontier> for Crawling<'h> {
     async fn begin(harness: Fresh<'h>) -> Self {
-        let t = Trial::begin(harness).await;
+        let t = Fixture::begin(harness).await;
         let crawl = t.start("crawl", None).await;
         (t, crawl)
     }
 }
 
-impl Trial<'_> {
+impl Fixture<'_> {
     /// Opens a crawl.
     pub(super) async fn start(&self, id: &str, max_pages: Option<u64>) -> CrawlId {
         let id = CrawlId::new(id).expect("the suite's crawl ids are allowed");
         let crawl = NewCrawl { id: id.clone(), definition: format!("the crawl {id}"), max_pages };
-        works(self.store.open_crawl(&crawl).await, "opening a crawl");
+        expect_ok(self.store.open_crawl(&crawl).await, "opening a crawl");
         id
     }
 
     pub(super) async fn crawl(&self, id: &CrawlId) -> Crawl {
-        let crawl = works(self.store.crawl(id).await, "reading a crawl");
+        let crawl = expect_ok(self.store.crawl(id).await, "reading a crawl");
         crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
     }
 
@@ -103,7 +95,7 @@ impl Trial<'_> {
         self.crawl(id).await.counts
     }
 
-    /// Waiting, in flight, done and dead.
+    /// Counts: pending, in flight, done and dead.
     pub(super) async fn four(&self, id: &CrawlId) -> [u64; 4] {
         let counts = self.counts(id).await;
         [counts.waiting, counts.in_flight, counts.done, counts.dead]
@@ -116,12 +108,12 @@ impl Trial<'_> {
     }
 
     pub(super) async fn set(&self, id: &CrawlId, state: CrawlState) -> Crawl {
-        let crawl = works(self.store.set_state(id, state).await, "setting a crawl's state");
+        let crawl = expect_ok(self.store.set_state(id, state).await, "setting a crawl's state");
         crawl.unwrap_or_else(|| panic!("the crawl {id} must be known"))
     }
 
     pub(super) async fn add(&self, crawl: &CrawlId, urls: &[NewUrl]) -> Vec<Added> {
-        let added = works(self.store.add(crawl, urls).await, "adding");
+        let added = expect_ok(self.store.add(crawl, urls).await, "adding");
         assert_eq!(added.len(), urls.len(), "one answer per URL");
         added
     }
@@ -151,49 +143,49 @@ impl Trial<'_> {
         self.adds(crawl, &paths.iter().map(|path| url("a.example", path)).collect::<Vec<_>>()).await;
     }
 
-    /// Whether each of these items was dead, and is replayed.
+    /// Replays items; answers for each whether it was dead.
     pub(super) async fn replay(&self, items: &[String]) -> Vec<bool> {
-        works(self.store.replay(items).await, "replaying")
+        expect_ok(self.store.replay(items).await, "replaying")
     }
 
-    /// Whether it was not wanted under this URL before.
+    /// Insists on a URL; false if that was done before.
     pub(super) async fn insist(&self, crawl: &CrawlId, url: &str) -> bool {
-        works(self.store.insist(crawl, url).await, "insisting")
+        expect_ok(self.store.insist(crawl, url).await, "insisting")
     }
 
     pub(super) async fn next(&self, max: usize, per_host: u32) -> Vec<Taken> {
-        let taken = works(self.store.next(max, per_host).await, "taking");
+        let taken = expect_ok(self.store.next(max, per_host).await, "taking");
         assert!(taken.len() <= max, "no more than {max} were asked for, and {} came", taken.len());
         taken
     }
 
-    /// Takes the one URL there is to take.
+    /// Takes the only URL that can be taken.
     pub(super) async fn take(&self, because: &str) -> Taken {
         let mut taken = self.next(10, 1).await;
         assert_eq!(taken.len(), 1, "one URL can be taken, since {because}, and these were: {taken:?}");
         taken.remove(0)
     }
 
-    /// There is nothing to take.
+    /// Expects that nothing can be taken.
     pub(super) async fn nothing(&self, because: &str) {
         let taken = self.next(10, 5).await;
         assert!(taken.is_empty(), "nothing can be taken, since {because}, and these were: {taken:?}");
     }
 
     pub(super) async fn settles(&self, taken: &Taken, ending: Ending) -> Option<SettledAs> {
-        let answers = works(self.store.settle(&[(taken.receipt, ending)]).await, "settling");
+        let answers = expect_ok(self.store.settle(&[(taken.receipt, ending)]).await, "settling");
         assert_eq!(answers.len(), 1, "one answer per ending");
         answers[0]
     }
 
-    /// Settles what is held.
+    /// Settles a URL that is held.
     pub(super) async fn settle(&self, taken: &Taken, ending: Ending) -> SettledAs {
         let text = format!("{ending:?}");
         let answer = self.settles(taken, ending).await;
         answer.unwrap_or_else(|| panic!("{} is held, and settling it as {text} must count", taken.url))
     }
 
-    /// Settles what is not held any more.
+    /// Settles a URL that is no longer held, and expects no effect.
     pub(super) async fn has_no_effect(&self, taken: &Taken, ending: Ending, because: &str) {
         let before = self.counts(&taken.crawl).await;
         let answer = self.settles(taken, ending).await;
@@ -203,51 +195,44 @@ impl Trial<'_> {
 
     pub(super) async fn extend(&self, taken: &[&Taken]) -> Vec<bool> {
         let receipts: Vec<_> = taken.iter().map(|taken| taken.receipt).collect();
-        let held = works(self.store.extend(&receipts).await, "extending");
+        let held = expect_ok(self.store.extend(&receipts).await, "extending");
         assert_eq!(held.len(), receipts.len(), "one answer per receipt");
         held
     }
 
-    /// Takes the one URL there is to take, and runs nothing else.
-    pub(super) async fn take_alone(&self) -> Taken {
-        let taken = self.take("it waits").await;
-        assert!(self.alone(&taken).await, "{} is held", taken.url);
-        taken
-    }
-
     pub(super) async fn alone(&self, taken: &Taken) -> bool {
-        works(self.store.alone(taken.receipt).await, "running it alone")
+        expect_ok(self.store.alone(taken.receipt).await, "running it alone")
     }
 
     pub(super) async fn take_back(&self) -> u64 {
-        works(self.store.take_back().await, "taking back")
+        expect_ok(self.store.take_back().await, "taking back")
     }
 
     pub(super) async fn reopen_crawl(&self, id: &CrawlId) -> u64 {
         let before = Reopen::CrawledBefore(self.now() - WHILE);
-        works(self.store.reopen(id, &before).await, "reopening a crawl")
+        expect_ok(self.store.reopen(id, &before).await, "reopening a crawl")
     }
 
     /// Changes the page limit of a crawl.
     pub(super) async fn set_limit(&self, id: &CrawlId, max_pages: Option<u64>) -> Crawl {
         let Crawl { revision: replaces, definition, .. } = self.crawl(id).await;
         let terms = NewTerms { replaces, definition, max_pages };
-        let set = works(self.store.set_terms(id, &terms).await, "changing the terms");
+        let set = expect_ok(self.store.set_terms(id, &terms).await, "changing the terms");
         set.unwrap_or_else(|| panic!("revision {replaces} of the crawl {id} is in force"))
     }
 
-    /// What is known of a URL in its only crawl.
+    /// The entry of a URL in its only crawl.
     pub(super) async fn find(&self, url: &str) -> Entry {
-        let mut found = works(self.store.find(url).await, "finding");
+        let mut found = expect_ok(self.store.find(url).await, "finding");
         assert_eq!(found.len(), 1, "{url:.80} is known to one crawl: {found:?}");
         found.remove(0)
     }
 
-    /// All the dead, page by page.
+    /// All dead URLs, page by page.
     pub(super) async fn dead(&self, crawl: Option<&CrawlId>, most: usize) -> Vec<DeadUrl> {
         let (mut all, mut after) = (Vec::new(), None);
         for _ in 0..1000 {
-            let page = works(self.store.dead(crawl, after.as_deref(), most).await, "listing the dead");
+            let page = expect_ok(self.store.dead(crawl, after.as_deref(), most).await, "listing the dead");
             assert!(page.urls.len() <= most, "no more than {most} at once");
             all.extend(page.urls);
             after = page.next;
@@ -258,7 +243,7 @@ impl Trial<'_> {
         panic!("the list of the dead must end, and had {} after a thousand pages", all.len());
     }
 
-    /// Has each of these URLs, which are the only ones due, end like this.
+    /// Takes all due URLs and settles them.
     pub(super) async fn end_all(&self, ending: impl Fn() -> Ending) {
         for taken in self.next(1000, 1000).await {
             self.settle(&taken, ending()).await;

@@ -1,6 +1,6 @@
-//! Pages to search, and what is found there.
+//! Fixture of a search: pages and queries.
 
-pub(super) use super::Trial;
+pub(super) use super::Fixture;
 pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::pages::*;
 
@@ -23,7 +23,7 @@ pub fn page(url: &str, title: &str, text: &str) -> IndexedPage {
     }
 }
 
-impl Trial<'_> {
+impl Fixture<'_> {
     pub(super) async fn search(&self, search: &Search) -> Results {
         self.store.search(search).await.unwrap_or_else(|error| panic!("{}: {error}", search.query))
     }
@@ -35,14 +35,14 @@ impl Trial<'_> {
         }
     }
 
-    /// The last parts of the URLs that are found, best first.
+    /// The last segments of the URLs of the hits, best first.
     pub(super) async fn find(&self, query: &str) -> Vec<String> {
         let results = self.search(&Search::new(query)).await;
         assert_eq!(results.total, results.hits.len() as u64, "{query}");
         names(&results)
     }
 
-    /// The same, in order of their names.
+    /// The same in alphabetical order.
     pub(super) async fn found(&self, query: &str) -> String {
         let mut names = self.find(query).await;
         names.sort();

@@ -1,12 +1,12 @@
-//! One case on one store: how to begin, end and look.
+//! Fixture of inventory records: beginning and ending attempts.
 
-pub(super) use super::Trial;
+pub(super) use super::Fixture;
 pub(super) use crate::prelude::*;
 pub(super) use crawlway_store::inventory::*;
 
 pub(super) const URL: &str = "https://a.example/";
 
-/// A message about the URL of most cases, requested at this second.
+/// A message about [`URL`], requested at this second.
 pub(super) fn message(id: &str, second: u64) -> Request {
     about(URL, id, second)
 }
@@ -23,7 +23,7 @@ pub(super) fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// A small page that says so.
+/// A small page with this text.
 pub(super) fn page(says: &str) -> Fetched {
     Fetched {
         headers: Some(object(json!({ "content-type": "text/html", "via": ["a", says] }))),
@@ -33,7 +33,7 @@ pub(super) fn page(says: &str) -> Fetched {
     }
 }
 
-/// Expects the answer of an attempt that is ours.
+/// Expects that an attempt was begun.
 pub(super) fn yours(begun: Begun) -> (Attempt, u32) {
     match begun {
         Begun::Yours { attempt, retry_count } => (attempt, retry_count),
@@ -45,7 +45,7 @@ pub(super) fn ended(status: Status, retry_count: u32) -> Ended {
     Ended::As { status, retry_count }
 }
 
-/// Expects a call to be refused for what was asked.
+/// Expects a call to be refused as invalid.
 pub(super) fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, what: &str) -> String {
     match answer {
         Err(StoreError::Invalid { problem }) => problem,
@@ -53,27 +53,27 @@ pub(super) fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, what: &
     }
 }
 
-impl Trial<'_> {
+impl Fixture<'_> {
     pub(super) async fn begin(&self, request: &Request, second: u64) -> Begun {
-        works(self.store.begin(request, at(second)).await, "beginning")
+        expect_ok(self.store.begin(request, at(second)).await, "beginning")
     }
 
-    /// Begins an attempt that must be ours.
+    /// Begins an attempt, which must succeed.
     pub(super) async fn attempt(&self, request: &Request, second: u64) -> Attempt {
         yours(self.begin(request, second).await).0
     }
 
     pub(super) async fn complete(&self, attempt: &Attempt, fetched: &Fetched, second: u64) -> Ended {
-        works(self.store.complete(attempt, fetched, at(second)).await, "completing")
+        expect_ok(self.store.complete(attempt, fetched, at(second)).await, "completing")
     }
 
     pub(super) async fn fail(&self, attempt: &Attempt, error: &str, second: u64) -> Ended {
-        works(self.store.fail(attempt, error, MOST_TRIES, at(second)).await, "failing")
+        expect_ok(self.store.fail(attempt, error, MOST_TRIES, at(second)).await, "failing")
     }
 
-    /// The record of a URL, which must be there.
+    /// The record of a URL, which must exist.
     pub(super) async fn record_of(&self, url: &str) -> Record {
-        let found = works(self.store.get(RecordId::of_url(url)).await, "reading a record");
+        let found = expect_ok(self.store.get(RecordId::of_url(url)).await, "reading a record");
         found.unwrap_or_else(|| panic!("the record of {url} must be there"))
     }
 
@@ -82,10 +82,10 @@ impl Trial<'_> {
     }
 
     pub(super) async fn list(&self, wanted: Wanted) -> Listed {
-        works(self.store.list(&wanted).await, "listing")
+        expect_ok(self.store.list(&wanted).await, "listing")
     }
 
-    /// A record that this message has completed.
+    /// Begins and completes an attempt; returns the record.
     pub(super) async fn completed(&self, request: &Request, fetched: &Fetched, second: u64) -> Record {
         let attempt = self.attempt(request, second).await;
         let told = self.complete(&attempt, fetched, second).await;

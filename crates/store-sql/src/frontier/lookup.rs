@@ -1,4 +1,4 @@
-//! What is known of a URL.
+//! Look-ups of URLs and their links.
 
 use super::next;
 use crate::{
@@ -7,17 +7,24 @@ use crate::{
     key::Key,
     link::{Arg, Row, Tx},
     rows::storable,
-    time::{timestamp, whole},
+    time::{saturating_i64, timestamp},
 };
 use crawlway_store::frontier::{CrawlId, Entries, Entry, EntryFilter, EntryState, PageLinks};
 
+/// A statement that reads columns for [`entry`], and the number of the entry.
+macro_rules! select {
+    ($rest:literal) => {
+        Sql::new(concat!(
+            "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
+                    e.last_error, e.canonical, e.num
+             FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host ",
+            $rest
+        ))
+    };
+}
+
 pub(super) async fn find(tx: &mut Tx, url: &str) -> Result<Vec<Entry>, Fault> {
-    static FIND: Sql = Sql::new(
-        "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
-                e.last_error, e.canonical
-         FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host
-         WHERE {hashed entries e $1} AND c.state < 5 ORDER BY e.crawl DESC",
-    );
+    static FIND: Sql = select!("WHERE {hashed entries e $1} AND c.state < 5 ORDER BY e.crawl DESC");
     tx.run(&FIND, vec![Arg::Key(Key::of(url))]).await?.iter().map(entry).collect()
 }
 
@@ -27,17 +34,14 @@ pub(super) async fn left_out_for(
     url: &str,
     most: usize,
 ) -> Result<Vec<Entry>, Fault> {
-    // The beginning is what the index has: a whole URL may be longer than an index can hold.
-    static LEFT_OUT: Sql = Sql::new(
-        "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
-                e.last_error, e.canonical
-         FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host
-         WHERE c.id = $1 AND substr(e.canonical, 1, 200) = substr($2, 1, 200) AND e.canonical = $2
+    // The index has a prefix of the URL, since a whole one may be too long.
+    static LEFT_OUT: Sql = select!(
+        "WHERE c.id = $1 AND substr(e.canonical, 1, 200) = substr($2, 1, 200) AND e.canonical = $2
                AND e.state = 2 AND e.insist = 0
-         ORDER BY e.num LIMIT $3",
+         ORDER BY e.num LIMIT $3"
     );
     let url = storable(url);
-    let args = vec![Arg::Text(crawl.as_str()), Arg::Text(&url), Arg::Int(whole(most as u64))];
+    let args = vec![Arg::Text(crawl.as_str()), Arg::Text(&url), Arg::Int(saturating_i64(most as u64))];
     tx.run(&LEFT_OUT, args).await?.iter().map(entry).collect()
 }
 
@@ -60,7 +64,11 @@ pub(super) async fn pages(
          WHERE p.entry > $2 AND e.crawl = (SELECT num FROM crawls WHERE id = $1) AND e.state = 2
          ORDER BY p.entry LIMIT $3",
     );
-    let args = vec![Arg::Text(crawl.as_str()), Arg::Int(whole(after)), Arg::Int(whole(most as u64))];
+    let args = vec![
+        Arg::Text(crawl.as_str()),
+        Arg::Int(saturating_i64(after)),
+        Arg::Int(saturating_i64(most as u64)),
+    ];
     let page = |row: &Row| {
         Ok(PageLinks {
             place: row.count(0)?,
@@ -81,13 +89,10 @@ pub(super) async fn entries(
     after: Option<u64>,
     most: usize,
 ) -> Result<Entries, Fault> {
-    static ENTRIES: Sql = Sql::new(
-        "SELECT c.id, e.item, e.url, h.name, e.depth, e.found_on, e.added_at, e.state, e.due, e.attempts, e.outcome,
-                e.last_error, e.canonical, e.num
-         FROM entries e JOIN crawls c ON c.num = e.crawl JOIN hosts h ON h.num = e.host
-         WHERE e.crawl = (SELECT num FROM crawls WHERE id = $1) AND e.num > $2
+    static ENTRIES: Sql = select!(
+        "WHERE e.crawl = (SELECT num FROM crawls WHERE id = $1) AND e.num > $2
                AND ($3 < 0 OR e.state = $3) AND ($4 = 0 OR (e.state = 2 AND e.outcome = $5))
-         ORDER BY e.num LIMIT $6",
+         ORDER BY e.num LIMIT $6"
     );
     let state = filter.state.map_or(-1, |state| match state {
         EntryState::Waiting => 0,
@@ -98,12 +103,12 @@ pub(super) async fn entries(
     let outcome = filter.outcome.as_deref().map(storable);
     let args = vec![
         Arg::Text(crawl.as_str()),
-        Arg::Int(whole(after.unwrap_or(0))),
+        Arg::Int(saturating_i64(after.unwrap_or(0))),
         Arg::Int(state),
         Arg::Int(i64::from(outcome.is_some())),
         Arg::Text(outcome.as_deref().unwrap_or_default()),
-        // One more than asked for tells whether there is more.
-        Arg::Int(whole(most as u64).saturating_add(1)),
+        // One more row than requested shows whether there is another page.
+        Arg::Int(saturating_i64(most as u64).saturating_add(1)),
     ];
     let rows = tx.run(&ENTRIES, args).await?;
     let last = if rows.len() > most { most.checked_sub(1).and_then(|last| rows.get(last)) } else { None };
@@ -120,7 +125,7 @@ fn entry(row: &Row) -> Result<Entry, Fault> {
         _ => EntryState::Dead,
     };
     let due = match state {
-        // What came back from a lost worker goes first, so it is stored as due for ever.
+        // 0 is stored for URLs of a lost worker, which go first.
         EntryState::Waiting => row.opt_int(8)?.map(|due| timestamp(due.max(added_at))),
         EntryState::Done | EntryState::InFlight | EntryState::Dead => None,
     };

@@ -1,10 +1,10 @@
-//! URLs whose worker was lost: they wait again, in the first place, or are dead if it ran nothing else too
-//! often.
+//! Expired leases: URLs of a lost worker are pending again, before all others, or dead after too many solo crashes.
 
 use super::{
-    DEAD, WAITING, hosts,
-    hosts::HostChanges,
-    tally::{Tally, Turn},
+    DEAD, PENDING,
+    counts::{CountChanges, StateChange},
+    hosts,
+    hosts::{HostChanges, Locked},
 };
 use crate::{
     dialect::Sql,
@@ -14,39 +14,32 @@ use crate::{
 };
 use crawlway_store::FrontierPolicy;
 
-/// How many are looked at in one go.
-const AT_ONCE: i64 = 1000;
+/// URLs taken back by one batch.
+const BATCH: i64 = 1000;
 
-/// Whom to wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    PassBy,
-    WaitFor,
-}
-
-/// Takes back some of what lost its lease by now, except from hosts that somebody else holds.
+/// Takes back a batch of URLs whose leases have expired, except of locked hosts.
 pub(super) async fn expire(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
-    lose(tx, policy, now, now, Held::PassBy).await
+    take_back_batch(tx, policy, now, now, Locked::Skip).await
 }
 
-/// Takes back everything in flight.
+/// Takes back all URLs in flight.
 pub(super) async fn take_back(tx: &mut Tx, policy: FrontierPolicy, now: i64) -> Result<u64, Fault> {
-    let mut many = 0;
+    let mut total = 0;
     loop {
-        let lost = lose(tx, policy, now, i64::MAX, Held::WaitFor).await?;
+        let lost = take_back_batch(tx, policy, now, i64::MAX, Locked::Wait).await?;
         if lost == 0 {
-            return Ok(many);
+            return Ok(total);
         }
-        many += lost;
+        total += lost;
     }
 }
 
-async fn lose(
+async fn take_back_batch(
     tx: &mut Tx,
     policy: FrontierPolicy,
     now: i64,
     leased_until: i64,
-    held: Held,
+    locked: Locked,
 ) -> Result<u64, Fault> {
     static LEASED: Sql =
         Sql::new("SELECT num, host FROM entries WHERE state = 1 AND due <= $1 ORDER BY due {limit $2}");
@@ -54,7 +47,7 @@ async fn lose(
         "SELECT e.num, e.crawl, e.host, e.attempts, e.solo_crashes + e.alone, e.alone FROM {rows num int} r
          JOIN entries e ON e.num = r.num WHERE e.state = 1 AND e.due <= $2",
     );
-    // Due since ever: what lost its lease comes before what waits. Its attempt counts only if it died in it.
+    // Due at 0, before all other pending URLs. The attempt counts only if the URL is dead.
     static LOSE: Sql = Sql::new(
         "UPDATE entries SET state = r.new_state, due = r.new_due, outcome = r.why,
              first_error = coalesce(entries.first_error, r.what), last_error = r.what,
@@ -63,40 +56,40 @@ async fn lose(
              alone = CASE WHEN r.new_state = 3 THEN 1 ELSE 0 END
          FROM {rows num int, new_state int, new_due int, why text, what text} r WHERE entries.num = r.num",
     );
-    let leased = tx.run(&LEASED, vec![Arg::Int(leased_until), Arg::Int(AT_ONCE)]).await?;
+    let leased = tx.run(&LEASED, vec![Arg::Int(leased_until), Arg::Int(BATCH)]).await?;
     if leased.is_empty() {
         return Ok(0);
     }
     let nums = leased.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, Fault>>()?;
     let of = leased.iter().map(|row| row.int(1)).collect::<Result<Vec<i64>, Fault>>()?;
-    if held == Held::WaitFor {
+    if locked == Locked::Wait {
         hosts::lock(tx, of.iter().copied()).await?;
     }
     let free = hosts::lock_free(tx, of).await?;
-    let mut tally = Tally::default();
+    let mut crawl_counts = CountChanges::default();
     let mut changes = HostChanges::default();
     let mut rows = Rows::new();
-    let mut many = 0;
+    let mut lost = 0;
     for row in tx.run(&LOST, vec![Arg::Rows(Rows::of_ints(nums)), Arg::Int(leased_until)]).await? {
         let (num, crawl, host, attempts) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
         let (solo_crashes, is_alone) = (row.int(4)?, row.int(5)? != 0);
         if !free.contains(&host) {
             continue;
         }
-        many += 1;
+        lost += 1;
         let what =
             format!("its worker was lost in attempt {attempts}: it neither settled nor extended its lease");
         changes.in_flight(host, -1);
-        let counts = tally.of(crawl);
+        let counts = crawl_counts.of(crawl);
         counts.in_flight -= 1;
         if is_alone && solo_crashes >= i64::from(policy.max_solo_crashes) {
             counts.dead += 1;
             let why = format!("its worker was lost {solo_crashes} times while it ran nothing else");
             rows.row().int(num).int(DEAD).int(now).text(&why).text(&what);
         } else {
-            counts.waiting += 1;
-            changes.waiting(host, 1);
-            rows.row().int(num).int(WAITING).int(0).opt_text(None).text(&what);
+            counts.pending += 1;
+            changes.pending(host, 1);
+            rows.row().int(num).int(PENDING).int(0).opt_text(None).text(&what);
         }
     }
     if rows.is_empty() {
@@ -104,6 +97,6 @@ async fn lose(
     }
     tx.run(&LOSE, vec![Arg::Rows(rows)]).await?;
     changes.make(tx).await?;
-    tally.make(tx, Turn::Finish, now).await?;
-    Ok(many)
+    crawl_counts.make(tx, StateChange::Finish, now).await?;
+    Ok(lost)
 }
