@@ -89,7 +89,7 @@ fn stores_are_shared_all_or_none() {
     let rabbitmq = ("CRAWLWAY_BROKER__KIND", "rabbitmq");
     let refused = home.run_with("config check", &[rabbitmq]).refused(2);
     assert!(refused.contains(
-        "each would have its own of the records, the seen URLs, the gate, the search index and the inventory"
+        "each would have its own of the records, the seen URLs, the rate limiter, the search index and the inventory"
     ));
     home.write(
         "crawlway.toml",
@@ -320,4 +320,41 @@ fn read_only_commands_need_no_redis_and_no_mongodb() {
     std::fs::write(home.data().join("records.db"), b"").unwrap();
     home.run("queues").ok();
     assert!(home.run("trail https://a.example/").stdout.contains("has no trail"));
+}
+
+#[test]
+fn old_keys_are_refused_with_their_new_names_and_migrated() {
+    let home = Home::new();
+    let old = "# polite\n[fetch]\ngap = \"2s\"\n\n[gate]\nback_off = \"1s\" # first\n";
+    home.write("crawlway.toml", old);
+    let refused = home.run("config check").refused(2);
+    for says in [
+        "crawlway.toml:3: `fetch.gap`: renamed to `fetch.min_delay`",
+        "`gate`: renamed to `rate_limit`",
+        "config migrate",
+    ] {
+        assert!(refused.contains(says), "{refused}");
+    }
+    let variable = home.run_with("config check", &[("CRAWLWAY_GATE__BACK_OFF", "1s")]).refused(2);
+    assert!(variable.contains("renamed to `CRAWLWAY_RATE_LIMIT__BACKOFF_DELAY`"), "{variable}");
+    assert!(home.run("config migrate --dry-run").ok().ends_with("3 keys would be renamed\n"));
+    assert_eq!(home.read("crawlway.toml"), old, "a dry run changes nothing");
+    let migrated = home.run("config migrate --json").json();
+    assert_eq!(migrated["written"], true);
+    assert_eq!(migrated["renamed"][0], json!({ "line": 3, "old": "fetch.gap", "new": "fetch.min_delay" }));
+    assert_eq!(home.read("crawlway.toml.old"), old);
+    let new = "# polite\n[fetch]\nmin_delay = \"2s\"\n\n[rate_limit]\nbackoff_delay = \"1s\" # first\n";
+    assert_eq!(home.read("crawlway.toml"), new);
+    home.run("config check").ok();
+    assert!(home.run("config migrate").ok().contains("needs no change"));
+    home.write("broken.toml", "[fetch\n");
+    assert!(
+        home.run("config migrate --config broken.toml").refused(2).contains("cannot migrate `broken.toml`")
+    );
+    assert!(home.run("config migrate --config nowhere.toml").refused(2).contains("nowhere.toml"));
+}
+
+#[test]
+fn there_is_nothing_to_migrate_without_a_file() {
+    assert!(Home::new().run("config migrate").refused(2).contains("--config"));
 }

@@ -158,7 +158,7 @@ fn failures_have_a_code() {
     assert_eq!(
         stderr,
         format!(
-            "error: robots.disallowed: line 2 of its robots.txt says `Disallow: /private` (http://{address}/private)\n"
+            "error: robots.disallowed: line 2 of robots.txt: `Disallow: /private` (http://{address}/private)\n"
         )
     );
     fetch(&home, address, &format!("--no-robots http://{address}/private")).ok();
@@ -219,12 +219,12 @@ fn invalid_settings_are_refused_with_their_name() {
         ("ROBOTS_AGENT", "a b", "not a product token"),
         ("ALLOW", "[\"nowhere\"]", "is not an address range"),
         ("EXTRA_ROOTS", "nowhere.pem", "`nowhere.pem` cannot be read"),
-        ("GAP", "2d", "up to \"1d\""),
+        ("MIN_DELAY", "2d", "up to \"1d\""),
         ("CONNECT_TIMEOUT", "0s", "from \"1ms\" to \"1h\""),
         ("MAX_HEADERS", "1KiB", "8KiB to 1MiB"),
         ("MAX_BODY", "2GiB", "up to 1GiB"),
         ("MAX_REDIRECTS", "-1", "a whole number from 0"),
-        ("IN_FLIGHT", "0", "a whole number from 1"),
+        ("PER_HOST_CONCURRENCY", "0", "a whole number from 1"),
     ] {
         let name = format!("CRAWLWAY_FETCH__{key}");
         let stderr = home.run_with("config check", &[(&name, value)]).refused(2);

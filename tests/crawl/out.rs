@@ -103,7 +103,7 @@ fn a_line_is_a_message_of_the_queue() {
         site.program(&["crawl", "--allow", "127.0.0.0/8", "--out", "pages.jsonl", "--pages", "1"]);
     again.arg(site.url("/"));
     let said = String::from_utf8(ended(again).stdout).unwrap();
-    assert!(said.contains("0 pages put into `pages.jsonl`"), "{said}");
+    assert!(said.contains("0 pages added to `pages.jsonl`"), "{said}");
     // Trails end in the file.
     let trail = json(&ended(site.program(&["trail", &site.url("/"), "--json"])), 0);
     let entries =

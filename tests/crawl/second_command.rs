@@ -148,9 +148,9 @@ fn another_crawl_of_the_same_site_reaches_every_page(site: &Site) {
     assert!(second["new"].as_bool().unwrap(), "{second}");
     // The three pages and what is below them, by the links that the first crawl has found.
     assert_eq!((&second["skipped"], count(&second, "done")), (&6.into(), 7), "{second}");
-    assert_eq!(site.visits("/page-1"), 1, "what was fetched lately is not fetched again");
+    assert_eq!(site.visits("/page-1"), 1, "what was --fresh refetches them is not fetched again");
     let text = String::from_utf8(ended(plain(site, &["--name", "second", &start])).stdout).unwrap();
-    assert!(text.contains("fetched lately") && text.contains("--fresh"), "{text}");
+    assert!(text.contains("--fresh refetches them") && text.contains("--fresh"), "{text}");
     let fresh = site.crawled(&["--name", "third", "--fresh", &start]);
     assert_eq!((&fresh["skipped"], count(&fresh, "fetched")), (&0.into(), 8), "{fresh}");
     assert_eq!(site.found("added"), ["/added", "/page-3"], "the new page, and the one with a link to it");
@@ -210,10 +210,7 @@ fn a_crawl_without_a_seed_that_succeeded_has_failed_and_the_same_command_tries_a
     let ran = ended(plain(site, &[]));
     let text = String::from_utf8(ran.stdout).unwrap();
     assert_eq!(ran.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("no seed could be crawled") && text.contains("the same command tries it again"),
-        "{text}"
-    );
+    assert!(text.contains("every seed failed") && text.contains("the same command retries it"), "{text}");
     let forbidden = json(&ended(site.program(&["crawl", "--json", &site.url("/")])), 1);
     let reason = forbidden["failed_seeds"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("guard.private_address"), "{forbidden}");
@@ -312,7 +309,7 @@ fn what_robots_txt_forbade_is_crawled_once_it_does_not(site: &Site) {
         "{first}"
     );
     let other = site.crawled(&["--name", "other", "--no-robots"]);
-    assert_eq!(site.visits("/page-1"), 1, "it was not fetched lately: {other}");
+    assert_eq!(site.visits("/page-1"), 1, "it was not --fresh refetches them: {other}");
     rules("User-agent: *\nAllow: /");
     let again = site.crawled(&[]);
     assert_eq!((count(&again, "done"), count(&again, "waiting")), (21, 0), "{again}");
@@ -446,7 +443,7 @@ fn what_was_kept_long_enough_is_thrown_away_shortly_after_the_start() {
     crawl.env("CRAWLWAY_RETENTION__TRAILS", "1ms").env("CRAWLWAY_LOG__LEVEL", "info");
     let output = finish(crawl.spawn().unwrap());
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let line = log.lines().find(|line| line.contains("threw away what was kept long enough"));
+    let line = log.lines().find(|line| line.contains("deleted expired data"));
     assert!(line.is_some_and(|line| !line.contains("trail_entries=0")), "{log}");
     assert_eq!(json(&output, 0)["state"], "finished");
 }

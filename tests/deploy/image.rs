@@ -29,7 +29,14 @@ fn it_is_built_with_the_rust_of_the_workspace_and_the_locked_dependencies() {
     assert_eq!(build.base, format!("rust:{version}-bookworm"));
     assert_eq!(last.base, "gcr.io/distroless/cc-debian12:nonroot", "bookworm is Debian 12");
     let command = build.the("RUN");
-    for part in ["cargo build", "--release", "--locked", "--package crawlway", "--bin crawlway"] {
+    for part in [
+        "cargo build",
+        "--profile dist",
+        "--features full",
+        "--locked",
+        "--package crawlway",
+        "--bin crawlway",
+    ] {
         assert!(command.contains(part), "{part}: {command}");
     }
 }

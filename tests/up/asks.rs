@@ -91,12 +91,12 @@ fn settled(printed: &str) -> Vec<String> {
 fn told(ran: &Output, gateway: Option<&Up>) -> (Option<i32>, Vec<String>, String) {
     let mut said = text(&ran.stderr);
     if let Some(up) = gateway {
-        let says = format!(" (says the gateway at http://{})", up.address);
+        let says = format!(" (from the gateway at http://{})", up.address);
         assert!(said.is_empty() || said.contains(&says), "{said}");
         said = said.replace(&says, "");
     }
     // Where nothing runs, it says what works on what was put back.
-    let hint = "no gateway runs here: `crawlway up`, or the command of its crawl, works on what was put back";
+    let hint = "no worker runs; `crawlway up`, or the same `crawlway crawl` command, processes them";
     (ran.status.code(), settled(&text(&ran.stdout).replace(hint, "")), said)
 }
 
@@ -334,7 +334,7 @@ fn a_gateway_elsewhere_is_asked_with_its_token() {
     for (gateway, variables, code, says) in [
         (url.as_str(), &[][..], 2, "send the token in `gateway.token`"),
         (&url, &[wrong], 2, "the token is not the one in `gateway.token`"),
-        ("http://127.0.0.1:1", &[with], 1, "the gateway at http://127.0.0.1:1 cannot be asked"),
+        ("http://127.0.0.1:1", &[with], 1, "cannot reach the gateway at http://127.0.0.1:1"),
         ("https://127.0.0.1:1", &[with], 2, "over plain HTTP"),
         ("127.0.0.1:8081", &[with], 2, "http://127.0.0.1:8081"),
         ("http://a:b@127.0.0.1:1", &[with], 2, "--gateway"),
@@ -355,7 +355,7 @@ fn what_answers_but_is_no_gateway_is_told_as_such() {
     let said = text(&ran.stderr);
     assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0), "{said}");
     let told: Value = serde_json::from_str(&said).unwrap();
-    assert!(told["error"].as_str().unwrap().contains("which a gateway does not"), "{told}");
+    assert!(told["error"].as_str().unwrap().contains("unlike a gateway"), "{told}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_data_directory_that_others_can_read_is_closed_when_it_is_opened_and_that_is
     };
     let first = told(lab.run(&["queues"]));
     assert_eq!(first.lines().count(), 1, "{first}");
-    assert!(first.contains("others could read data directory") && first.contains("0700"), "{first}");
+    assert!(first.contains("was readable by other users") && first.contains("0700"), "{first}");
     assert_private(&lab.data());
     assert_eq!(told(lab.run(&["queues"])), "");
 }

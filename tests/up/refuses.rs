@@ -69,7 +69,7 @@ fn config_check_finds_all_that_up_refuses() {
         (&[RABBITMQ, ONE, ("CRAWLWAY_BROKER__RABBITMQ__URL", "localhost")], &[], "amqp://user:password@host"),
         (&[RABBITMQ, ONE, AT, ("CRAWLWAY_QUEUE__CRAWLER_QUEUE__LEASE", "1h")], &[], "its lease is 3600s"),
         (&[SEEN, ONE], &[], "`seen.kind` is \"redis\", but `redis.url` is empty"),
-        (&[SEEN, ONE, ("CRAWLWAY_REDIS__URL", "redis://localhost:99999")], &[], "address of Redis is wrong"),
+        (&[SEEN, ONE, ("CRAWLWAY_REDIS__URL", "redis://localhost:99999")], &[], "Redis URL is invalid"),
         (&[SEEN, ONE, ON_REDIS, ("CRAWLWAY_REDIS__PREFIX", "{a}")], &[], "without braces"),
         (&[RECORDS, ONE], &[], "`records.postgresql.url` is empty"),
         (
@@ -82,7 +82,7 @@ fn config_check_finds_all_that_up_refuses() {
         (
             &[MONGODB, ONE, ("CRAWLWAY_INVENTORY__MONGODB__URL", "mongodb://localhost:99999")],
             &[],
-            "address of MongoDB is wrong",
+            "MongoDB URL is invalid",
         ),
         (&[("CRAWLWAY_DATA_DIR", "crawlway.toml")], &[], "which is not a directory"),
         (&[], &["--only", "worker:crawl"], "owned by one process"),

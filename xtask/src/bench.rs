@@ -12,6 +12,9 @@ use crate::workspace::{self, Binary};
 
 const BENCH_CRATE: &str = "crawlway-bench";
 
+/// Cargo profile of what is measured.
+const PROFILE: &str = "dist";
+
 /// Package and name of the measured program.
 const PROGRAM: &str = "crawlway";
 
@@ -56,8 +59,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 /// Builds the benchmark and the measured program together, so that shared dependencies have the same features.
 fn build(root: &Path, name: &str) -> Result<()> {
     let mut command = workspace::cargo(root);
-    command.args(["build", "--release", "--package", BENCH_CRATE, "--bin", name]);
-    command.args(["--package", PROGRAM, "--bin", PROGRAM]);
+    command.args(["build", "--profile", PROFILE, "--package", BENCH_CRATE, "--bin", name]);
+    command.args(["--package", PROGRAM, "--bin", PROGRAM, "--features", "crawlway/full"]);
     let status = command.status().context("starting cargo")?;
     if !status.success() {
         bail!("building the benchmark `{name}` failed");
@@ -67,7 +70,7 @@ fn build(root: &Path, name: &str) -> Result<()> {
 
 /// Command of a built benchmark, with the variables of `cargo run`.
 fn program(root: &Path, name: &str) -> Result<Command> {
-    let mut command = Command::new(workspace::target_directory(root)?.join("release").join(name));
+    let mut command = Command::new(workspace::target_directory(root)?.join(PROFILE).join(name));
     command.current_dir(root);
     workspace::remove_xtask_env(&mut command);
     command.env("CARGO_MANIFEST_DIR", root.join("bench"));

@@ -44,6 +44,8 @@ enum Step {
     Tidy,
     /// Lints.
     Clippy,
+    /// Lints pass in the default build, which has the embedded backends alone.
+    Embedded,
     /// Documentation without warnings.
     Doc,
     /// Tests.
@@ -95,6 +97,7 @@ impl Step {
             Step::Fmt => "fmt",
             Step::Tidy => "tidy",
             Step::Clippy => "clippy",
+            Step::Embedded => "embedded",
             Step::Doc => "doc",
             Step::Test => "test",
         }
@@ -116,6 +119,7 @@ impl Step {
             Step::Clippy => {
                 &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]
             }
+            Step::Embedded => &["clippy", "--package", "crawlway", "--", "-D", "warnings"],
             // With private items, whose comments have links, too.
             Step::Doc => &["doc", "--workspace", "--no-deps", "--all-features", "--document-private-items"],
             // Without fail-fast one run reports all failing tests.

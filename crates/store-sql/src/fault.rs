@@ -44,11 +44,11 @@ impl From<sqlx::Error> for Fault {
             E::Database(answer) => {
                 let code = answer.code().unwrap_or_default().into_owned();
                 let detail = answer.message().to_owned();
+                #[cfg(feature = "postgresql")]
                 if answer.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some() {
-                    postgres(&code, detail)
-                } else {
-                    sqlite(&code, detail)
+                    return postgres(&code, detail);
                 }
+                sqlite(&code, detail)
             }
             E::Io(_) | E::Tls(_) | E::Protocol(_) | E::WorkerCrashed => Self::Disconnected(error.to_string()),
             E::PoolTimedOut => Self::Disconnected("no connection became free in time".to_owned()),
@@ -58,6 +58,7 @@ impl From<sqlx::Error> for Fault {
     }
 }
 
+#[cfg(feature = "postgresql")]
 fn postgres(code: &str, detail: String) -> Fault {
     match code {
         // Serialization failure, deadlock, lock not available.

@@ -27,6 +27,7 @@ mod clock_step;
 mod dialect;
 mod fault;
 mod frontier;
+#[cfg(feature = "postgresql")]
 mod gate;
 mod inventory;
 mod key;
@@ -36,6 +37,7 @@ mod lease_grace;
 mod link;
 mod migrate;
 mod options;
+#[cfg(feature = "postgresql")]
 mod pages;
 mod rows;
 mod seen;
@@ -43,7 +45,9 @@ mod store;
 mod time;
 mod trails;
 
+#[cfg(feature = "postgresql")]
 pub use gate::SqlGate;
 pub use options::{Place, SqlOptions};
+#[cfg(feature = "postgresql")]
 pub use pages::SqlPages;
 pub use store::SqlStore;

@@ -12,12 +12,12 @@ use crate::{
     rows::{Rows, storable},
 };
 use sqlx::{
-    AssertSqlSafe, Column, Connection, Executor, Postgres, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
-    TypeInfo, ValueRef,
+    AssertSqlSafe, Connection, Executor, Row as _, SqlSafeStr, Sqlite, SqliteConnection, ValueRef,
     pool::PoolConnection,
-    postgres::PgRow,
     sqlite::{SqliteConnectOptions, SqliteRow},
 };
+#[cfg(feature = "postgresql")]
+use sqlx::{Column, Postgres, TypeInfo, postgres::PgRow};
 use std::{
     sync::{
         Arc,
@@ -106,6 +106,7 @@ impl Writer {
 pub(crate) enum Link {
     Writer(OwnedMutexGuard<Option<WriteConnection>>),
     Reader(PoolConnection<Sqlite>),
+    #[cfg(feature = "postgresql")]
     Postgres(PoolConnection<Postgres>),
 }
 
@@ -122,6 +123,7 @@ pub(crate) enum Arg<'a> {
 /// A transaction, or a connection for reading in autocommit mode.
 pub(crate) struct Tx {
     link: Option<Link>,
+    #[cfg_attr(not(feature = "postgresql"), expect(dead_code, reason = "SQLite always answers"))]
     answer_within: Duration,
     /// Whether the connection can be reused in its present state.
     clean: bool,
@@ -169,7 +171,7 @@ impl Tx {
         static BEGIN: Sql = Sql::pair("BEGIN IMMEDIATE", "BEGIN");
         let keys = match &link {
             Link::Writer(slot) => slot.as_ref().and_then(|writing| writing.keys),
-            Link::Reader(_) | Link::Postgres(_) => None,
+            _ => None,
         };
         let mut tx = Self { link: Some(link), answer_within, clean: false, durability, keys, wrote: false };
         if durability == Durability::PowerLoss {
@@ -273,6 +275,7 @@ impl Tx {
 
     pub(crate) fn dialect(&self) -> Dialect {
         match &self.link {
+            #[cfg(feature = "postgresql")]
             Some(Link::Postgres(_)) => Dialect::Postgres,
             _ => Dialect::Sqlite,
         }
@@ -316,6 +319,7 @@ impl Tx {
                 run_sqlite(&mut writing.connection, text, keep, args).await?
             }
             Some(Link::Reader(connection)) => run_sqlite(connection, text, keep, args).await?,
+            #[cfg(feature = "postgresql")]
             Some(Link::Postgres(connection)) => {
                 let query = bind!(Postgres, text, keep, args);
                 // A broken network is silent. SQLite runs in this process and always answers.
@@ -353,6 +357,7 @@ impl Drop for Tx {
                 }
             }
             Some(Link::Reader(connection)) => drop(connection.detach()),
+            #[cfg(feature = "postgresql")]
             Some(Link::Postgres(connection)) => drop(connection.detach()),
             None => {}
         }
@@ -362,6 +367,7 @@ impl Drop for Tx {
 /// Row of a result; columns are numbered from 0.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
+    #[cfg(feature = "postgresql")]
     Postgres(PgRow),
 }
 
@@ -375,6 +381,7 @@ impl Row {
     pub(crate) fn opt_int(&self, column: usize) -> Result<Option<i64>, Fault> {
         Ok(match self {
             Self::Sqlite(row) => row.try_get(column)?,
+            #[cfg(feature = "postgresql")]
             Self::Postgres(row) => match row.try_column(column)?.type_info().name() {
                 "INT2" => row.try_get::<Option<i16>, _>(column)?.map(i64::from),
                 "INT4" => row.try_get::<Option<i32>, _>(column)?.map(i64::from),
@@ -383,9 +390,11 @@ impl Row {
         })
     }
 
+    #[cfg(feature = "postgresql")]
     pub(crate) fn real(&self, column: usize) -> Result<f32, Fault> {
         Ok(match self {
             Self::Sqlite(row) => row.try_get(column)?,
+            #[cfg(feature = "postgresql")]
             Self::Postgres(row) => row.try_get(column)?,
         })
     }
@@ -393,6 +402,7 @@ impl Row {
     pub(crate) fn text(&self, column: usize) -> Result<String, Fault> {
         Ok(match self {
             Self::Sqlite(row) => row.try_get(column)?,
+            #[cfg(feature = "postgresql")]
             Self::Postgres(row) => row.try_get(column)?,
         })
     }
@@ -401,6 +411,7 @@ impl Row {
         Ok(match self {
             Self::Sqlite(row) if row.try_get_raw(column)?.is_null() => None,
             Self::Sqlite(row) => row.try_get(column)?,
+            #[cfg(feature = "postgresql")]
             Self::Postgres(row) => row.try_get(column)?,
         })
     }
@@ -408,6 +419,7 @@ impl Row {
     pub(crate) fn key(&self, column: usize) -> Result<Key, Fault> {
         let bytes: &[u8] = match self {
             Self::Sqlite(row) => row.try_get(column)?,
+            #[cfg(feature = "postgresql")]
             Self::Postgres(row) => row.try_get(column)?,
         };
         bytes

@@ -2,6 +2,7 @@
 
 use crawlway_clock::{Anchor, Clock};
 use crawlway_store::{FrontierPolicy, StoreError};
+#[cfg(feature = "postgresql")]
 use sqlx::postgres::PgConnectOptions;
 use std::{path::PathBuf, time::Duration};
 
@@ -59,7 +60,10 @@ impl SqlOptions {
         }
         match &self.place {
             Place::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgresql")]
             Place::Postgres(address) => postgres(address).map(drop),
+            #[cfg(not(feature = "postgresql"))]
+            Place::Postgres(_) => Err(no_postgresql()),
         }
     }
 
@@ -80,6 +84,7 @@ impl SqlOptions {
 }
 
 /// Parses the address of a PostgreSQL database.
+#[cfg(feature = "postgresql")]
 pub(crate) fn postgres(address: &str) -> Result<PgConnectOptions, StoreError> {
     address.parse().map_err(|error| StoreError::Invalid {
         problem: format!(
@@ -87,4 +92,12 @@ pub(crate) fn postgres(address: &str) -> Result<PgConnectOptions, StoreError> {
              expected: {error}"
         ),
     })
+}
+
+/// Error of a build without PostgreSQL.
+#[cfg(not(feature = "postgresql"))]
+pub(crate) fn no_postgresql() -> StoreError {
+    StoreError::Invalid {
+        problem: "this build leaves out PostgreSQL; build with `--features postgresql`".to_owned(),
+    }
 }

@@ -1,12 +1,14 @@
 //! The store: opening, transactions and retries.
 
+#[cfg(feature = "postgresql")]
+use crate::link::{Arg, Row};
 use crate::{
     clock_step,
     dialect::{Dialect, Sql},
     fault::Fault,
     key_cache::KeyCache,
     lease_grace::LeaseGrace,
-    link::{Arg, Durability, Link, Row, Tx, Writer},
+    link::{Durability, Link, Tx, Writer},
     migrate,
     options::{self, Place, SqlOptions},
     seen::ClaimCache,
@@ -19,10 +21,11 @@ use crawlway_store::{
 };
 use parking_lot::Mutex;
 use sqlx::{
-    ConnectOptions, Connection, Executor, PgPool, SqlitePool,
-    postgres::PgPoolOptions,
+    ConnectOptions, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+#[cfg(feature = "postgresql")]
+use sqlx::{Connection, Executor, PgPool, postgres::PgPoolOptions};
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::AtomicU32},
@@ -52,7 +55,11 @@ pub(crate) struct Shared {
 }
 
 enum Pools {
-    Sqlite { writer: Box<Writer>, readers: SqlitePool },
+    Sqlite {
+        writer: Box<Writer>,
+        readers: SqlitePool,
+    },
+    #[cfg(feature = "postgresql")]
     Postgres(PgPool),
 }
 
@@ -64,6 +71,7 @@ const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(4), Duration::
 const OPEN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 /// Timeout of a single connection attempt beside the pool.
+#[cfg(feature = "postgresql")]
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl SqlStore {
@@ -81,7 +89,7 @@ impl SqlStore {
             subjects: KeyCache::new(options.remembered.min(1 << 16)),
             crawls: Mutex::default(),
             per_host: AtomicU32::new(u32::MAX),
-            lease_grace: LeaseGrace::new(matches!(pools, Pools::Postgres(_)), is_real),
+            lease_grace: LeaseGrace::new(!matches!(pools, Pools::Sqlite { .. }), is_real),
             answer_within: options.answer_within,
             pools,
             outage: Outage::default(),
@@ -111,7 +119,9 @@ impl SqlStore {
         static ASK: Sql = Sql::new("SELECT 1");
         match &self.0.pools {
             Pools::Sqlite { .. } => self.reading().await?.run(&ASK, vec![]).await?,
+            #[cfg(feature = "postgresql")]
             Pools::Postgres(pool) if pool.is_closed() => return Err(StoreError::Closed),
+            #[cfg(feature = "postgresql")]
             Pools::Postgres(pool) => {
                 // An idle connection may have been cut while the server is fine.
                 if let Some(idle) = pool.try_acquire() {
@@ -133,16 +143,18 @@ impl SqlStore {
                 readers.close().await;
                 writer.close().await;
             }
+            #[cfg(feature = "postgresql")]
             Pools::Postgres(pool) => pool.close().await,
         }
     }
 
     /// Whether other processes may use the database as well.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.0.pools, Pools::Postgres(_))
+        !matches!(self.0.pools, Pools::Sqlite { .. })
     }
 
     /// Connects once, beside the pool, since a pool retries until its timeout and hides the cause.
+    #[cfg(feature = "postgresql")]
     async fn connect_once(&self, pool: &PgPool) -> Result<(), Fault> {
         let within = self.0.answer_within.min(CONNECT_TIMEOUT);
         let connecting = pool.connect_options();
@@ -155,6 +167,7 @@ impl SqlStore {
     }
 
     async fn migrate(&self, anchor: &Anchor) -> Result<(), Fault> {
+        #[cfg(feature = "postgresql")]
         if let Pools::Postgres(pool) = &self.0.pools {
             self.connect_once(pool).await?;
         }
@@ -173,8 +186,10 @@ impl SqlStore {
                 return Err(fault);
             }
         }
-        if let Pools::Sqlite { writer, .. } = &self.0.pools {
-            writer.has_tables();
+        match &self.0.pools {
+            Pools::Sqlite { writer, .. } => writer.has_tables(),
+            #[cfg(feature = "postgresql")]
+            Pools::Postgres(_) => {}
         }
         Ok(())
     }
@@ -204,6 +219,7 @@ impl SqlStore {
                 }
                 Tx::begin(writer.take(within).await?, within, durability).await
             }
+            #[cfg(feature = "postgresql")]
             Pools::Postgres(pool) => {
                 // After a network failure every idle connection may be broken, which shows only when it is used.
                 let mut stale = pool.options().get_max_connections();
@@ -223,12 +239,14 @@ impl SqlStore {
             Pools::Sqlite { readers, .. } => {
                 Ok(Tx::reading(Link::Reader(readers.acquire().await?), self.0.answer_within))
             }
+            #[cfg(feature = "postgresql")]
             Pools::Postgres(_) => self.begin(Durability::ProcessCrash).await,
         }
     }
 
     /// Runs one PostgreSQL statement in autocommit mode, in one round trip. It may run twice, if the connection breaks before
     /// the answer arrives.
+    #[cfg(feature = "postgresql")]
     pub(crate) async fn run_autocommit<'a>(
         &self,
         text: &'static str,
@@ -377,6 +395,9 @@ fn pools(options: &SqlOptions) -> Result<Pools, StoreError> {
                 .connect_lazy_with(reading);
             Ok(Pools::Sqlite { writer: Box::new(Writer::new(writing, options.keys_at_once)), readers })
         }
+        #[cfg(not(feature = "postgresql"))]
+        Place::Postgres(_) => Err(options::no_postgresql()),
+        #[cfg(feature = "postgresql")]
         Place::Postgres(address) => {
             let connect = options::postgres(address)?;
             // Cached plans outlive the time when a table was small, so none may rely on a sequential scan.
@@ -402,6 +423,7 @@ impl std::fmt::Debug for SqlStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let dialect = match &self.0.pools {
             Pools::Sqlite { .. } => Dialect::Sqlite,
+            #[cfg(feature = "postgresql")]
             Pools::Postgres(_) => Dialect::Postgres,
         };
         f.debug_struct("SqlStore").field("dialect", &dialect).finish_non_exhaustive()

@@ -53,6 +53,7 @@ impl Time {
     }
 
     /// Time of a manual clock, which replaces the server's in tests.
+    #[cfg(feature = "postgresql")]
     pub(crate) fn manual_now(&self) -> Option<i64> {
         match &self.clock {
             Clock::Manual(clock) => Some(millis(clock.now())),

@@ -108,7 +108,7 @@ fn where_nothing_is_recorded_yet_a_list_is_empty_and_nothing_is_known() {
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), json!({ "urls": [], "next": null }));
     let unknown = lab.run(&["url", "get", &url]);
     assert_eq!(unknown.status.code(), Some(1));
-    assert_eq!(String::from_utf8(unknown.stdout).unwrap(), format!("nothing is known of `{url}`\n"));
+    assert_eq!(String::from_utf8(unknown.stdout).unwrap(), format!("`{url}` has no record\n"));
     assert!(!lab.data().join("records.db").exists(), "who looks makes nothing");
 }
 

@@ -58,3 +58,18 @@ pub(super) mod mongodb {
         Ok(())
     }
 }
+
+#[cfg(not(feature = "postgresql"))]
+pub(super) mod postgresql {
+    use crate::{config::Config, open::Records};
+    use crawlway_store::{PageIndex, gate::Gate};
+    use std::sync::Arc;
+
+    pub(crate) fn page_index(_: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
+        super::refused("PostgreSQL")
+    }
+
+    pub(crate) async fn rate_limiter(_: &Config, _: &Records) -> anyhow::Result<Arc<dyn Gate>> {
+        super::refused("PostgreSQL")
+    }
+}

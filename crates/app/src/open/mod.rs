@@ -1,12 +1,14 @@
 //! Opens the configured backends. The only folder that names them.
 
-#[cfg(not(all(feature = "rabbitmq", feature = "redis", feature = "mongodb")))]
+#[cfg(not(all(feature = "mongodb", feature = "postgresql", feature = "rabbitmq", feature = "redis")))]
 mod absent;
 mod broker;
 mod check;
 #[cfg(feature = "mongodb")]
 mod mongodb;
 mod needs;
+#[cfg(feature = "postgresql")]
+mod postgresql;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 #[cfg(feature = "redis")]
@@ -15,6 +17,8 @@ mod stores;
 
 #[cfg(not(feature = "mongodb"))]
 use absent::mongodb;
+#[cfg(not(feature = "postgresql"))]
+use absent::postgresql;
 #[cfg(not(feature = "rabbitmq"))]
 use absent::rabbitmq;
 #[cfg(not(feature = "redis"))]

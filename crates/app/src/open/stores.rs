@@ -1,6 +1,6 @@
 //! Opens the configured stores: records, seen URLs, the search index, the rate limiter.
 
-use super::{mongodb, must_be_a_directory, needs, not_while_served, redis};
+use super::{mongodb, must_be_a_directory, needs, not_while_served, postgresql, redis};
 use crate::{
     config::{Config, IndexKind, InventoryKind, RateLimitKind, RecordKind, SeenKind},
     failure::UsageError,
@@ -45,7 +45,7 @@ pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLo
 /// The stores of records.
 #[derive(Debug, Clone)]
 pub(crate) struct Records {
-    store: SqlStore,
+    pub(super) store: SqlStore,
     pub(crate) frontier: Arc<dyn Frontier>,
     pub(crate) trails: Arc<dyn Trails>,
 }
@@ -196,7 +196,7 @@ pub(crate) async fn own_index(config: &Config) -> anyhow::Result<Option<Arc<dyn 
 
 /// The search index in the database of the records.
 pub(crate) fn index_with_records(records: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
-    Ok(Arc::new(records.store.pages()?))
+    postgresql::page_index(records)
 }
 
 async fn embedded_index(config: &Config) -> anyhow::Result<Arc<dyn PageIndex>> {
@@ -245,7 +245,7 @@ pub(crate) async fn gate_with_records(
     if config.rate_limit.kind != RateLimitKind::Postgresql {
         return Ok(None);
     }
-    Ok(Some(Arc::new(records.store.gate(config.rate_limit.policy()).await?)))
+    postgresql::rate_limiter(config, records).await.map(Some)
 }
 
 /// A gate for who fetches nothing, or whose gate lives no longer than the process.

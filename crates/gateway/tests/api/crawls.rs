@@ -114,7 +114,7 @@ async fn crawls_are_listed_newest_first_with_pagination() {
 
     gateway.get("/api/crawls?limit=0").await.refused("limit", "1 to 500");
     gateway.get("/api/crawls?limit=many").await.refused("limit", "invalid digit");
-    gateway.get("/api/crawls?after=a%20b").await.refused("after", "cannot name a crawl");
+    gateway.get("/api/crawls?after=a%20b").await.refused("after", "is not a valid crawl id");
     gateway.get("/api/crawls?page=2").await.refused("page", "unknown field");
     for path in ["/api/crawls/none", "/api/crawls/a%20b"] {
         assert_eq!(gateway.get(path).await.problem(404, "not-found")["field"], "name");

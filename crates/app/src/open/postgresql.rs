@@ -1,0 +1,16 @@
+//! Opens the stores that only PostgreSQL has, in the database of the records.
+
+use super::Records;
+use crate::config::Config;
+use crawlway_store::{PageIndex, gate::Gate};
+use std::sync::Arc;
+
+/// Search index in the database of the records.
+pub(super) fn page_index(records: &Records) -> anyhow::Result<Arc<dyn PageIndex>> {
+    Ok(Arc::new(records.store.pages()?))
+}
+
+/// Rate limiter in the database of the records.
+pub(super) async fn rate_limiter(config: &Config, records: &Records) -> anyhow::Result<Arc<dyn Gate>> {
+    Ok(Arc::new(records.store.gate(config.rate_limit.policy()).await?))
+}
