@@ -1,4 +1,4 @@
-//! Exponential back-off.
+//! Exponential back-off with a maximum, and jitter.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Errors.
+//! Errors of opening and using the search index.
 
 use crawlway_lock::LockError;
 use crawlway_store::StoreError;

@@ -1,4 +1,4 @@
-//! Opens RabbitMQ.
+//! Opens the RabbitMQ broker with the options of the settings.
 
 use crate::{
     config::{RabbitAddress, RabbitSettings},

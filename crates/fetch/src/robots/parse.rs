@@ -1,4 +1,4 @@
-//! robots.txt parser.
+//! Parser of robots.txt, as RFC 9309 defines it.
 
 use super::{MAX_BYTES, MAX_CRAWL_DELAY, Mention, Robots, pattern::Pattern, product_token};
 use std::{collections::HashSet, ops::Range, time::Duration};
