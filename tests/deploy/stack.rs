@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 fn parts() -> BTreeSet<String> {
     let help = run(&["up", "--help"], &Variables::new());
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (_, list) = help.split_once("that are shared [possible values: ").unwrap();
+    let (_, list) = help.split_once("shared stores [possible values: ").unwrap();
     let (list, _) = list.split_once(']').unwrap();
     list.split(", ").map(str::to_owned).collect()
 }

@@ -231,7 +231,10 @@ mod tests {
     #[test]
     fn steps_are_selected_in_their_order() {
         assert_eq!(selected_steps(&[Step::Test, Step::Fmt], &[]), [Step::Fmt, Step::Test]);
-        assert_eq!(selected_steps(&[], &[Step::Doc, Step::Test]), [Step::Fmt, Step::Tidy, Step::Clippy]);
+        assert_eq!(
+            selected_steps(&[], &[Step::Embedded, Step::Doc, Step::Test]),
+            [Step::Fmt, Step::Tidy, Step::Clippy]
+        );
     }
 
     #[test]

@@ -168,7 +168,10 @@ fn the_api_has_this_flow_alone_the_rest_is_the_worker_s_and_there_is_one() {
     assert_eq!(api.finished(&location)["status"], "COMPLETED");
     let (status, elsewhere) = api.get("/api/queues");
     assert_eq!((status, &elsewhere["type"]), (404, &json!("urn:crawlway:problem:not-found")));
-    assert!(elsewhere["detail"].as_str().unwrap().contains("belongs to the worker"), "{elsewhere}");
+    assert!(
+        elsewhere["detail"].as_str().unwrap().contains("the worker (`only_worker`) has the other routes"),
+        "{elsewhere}"
+    );
     // Commands on the worker's data directory know it all.
     let shown = |line: &[&str]| -> Value {
         let ran = lab.run(line);

@@ -194,7 +194,7 @@ async fn failures_cause_back_off_and_then_open_the_circuit_breaker() {
     for wait in [5, 10] {
         expect(within(&fetcher, &request).await, Code::Refused);
         let error = expect(within(&fetcher, &request).await, Code::GateWait);
-        assert!(error.detail.contains("left alone"), "{error}");
+        assert!(error.detail.contains("in back-off"), "{error}");
         let slot = error.not_before.expect("a time");
         assert!(slot >= clock.now() + Duration::from_secs(wait), "{slot:?}");
         clock.set(slot);
