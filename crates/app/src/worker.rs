@@ -359,7 +359,7 @@ impl Worker {
         if depth.paused {
             return Ok(depth.in_flight);
         }
-        Ok(depth.waiting() + depth.in_flight)
+        Ok(depth.pending() + depth.in_flight)
     }
 
     /// Whether a stage has failed.

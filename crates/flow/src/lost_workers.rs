@@ -1,7 +1,7 @@
 //! Closing the trails of items that became dead letters because their workers crashed and could not write the last entry.
 
 use crate::ReplayError;
-use crawlway_broker::{Broker, Cause, DeadFilter, QueueName};
+use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter, QueueName};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{End, TrailEntry, Trails};
 
@@ -30,7 +30,7 @@ pub async fn close_trails_of_the_lost(
 ) -> Result<u64, ReplayError> {
     let mut closed = 0;
     for ItemsOf { queue, flow, stage } in queues {
-        let filter = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+        let filter = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
         let mut after = None;
         loop {
             let page = broker.dead_letters(queue, &filter, after.as_ref(), PAGE_SIZE).await?;

@@ -1,6 +1,8 @@
 //! Replay of dead letters that continues their trails.
 
-use crawlway_broker::{Broker, BrokerError, DeadFilter, DeadId, DeadLetter, MessageId, QueueName, Replayed};
+use crawlway_broker::{
+    Broker, BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, MessageId, QueueName, ReplayOutcome,
+};
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_store::{End, StoreError, TrailEntry, Trails};
 use std::{
@@ -31,9 +33,9 @@ pub async fn replay(
     flow: &str,
     by: &str,
     queue: &QueueName,
-    filter: &DeadFilter,
-) -> Result<Replayed, ReplayError> {
-    let mut total = Replayed::default();
+    filter: &DeadLetterFilter,
+) -> Result<ReplayOutcome, ReplayError> {
+    let mut total = ReplayOutcome::default();
     let mut replay =
         Replay { broker, trails, clock, flow, by, queue, started: clock.now(), replayed: HashSet::new() };
     let mut after = None;
@@ -74,7 +76,7 @@ impl Replay<'_> {
         }
     }
 
-    async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<Replayed, ReplayError> {
+    async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<ReplayOutcome, ReplayError> {
         let entries: Vec<_> = due
             .iter()
             .map(|letter| self.entry(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
@@ -83,7 +85,7 @@ impl Replay<'_> {
         if self.clock.now() <= self.started {
             self.replayed.extend(due.iter().map(|letter| letter.message.id.clone()));
         }
-        let filter = DeadFilter::these(due.iter().map(|letter| letter.id.clone()));
+        let filter = DeadLetterFilter::with_ids(due.iter().map(|letter| letter.id.clone()));
         let replayed = self.broker.replay(self.queue, &filter).await;
         let error = match &replayed {
             Ok(replayed) => replayed.stopped.as_ref().map(ToString::to_string),
@@ -99,11 +101,11 @@ impl Replay<'_> {
     async fn record_not_replayed(
         &self,
         due: &[&DeadLetter],
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         error: &str,
     ) -> Result<(), StoreError> {
         let left = self.broker.dead_letters(self.queue, filter, None, due.len()).await;
-        let left: BTreeSet<DeadId> = match left {
+        let left: BTreeSet<DeadLetterId> = match left {
             Ok(left) => left.letters.into_iter().map(|letter| letter.id).collect(),
             Err(_) => filter.ids.clone(),
         };

@@ -81,13 +81,13 @@ impl BacklogSample {
 
     /// Pages of all crawls, without the pending pages of a paused queue.
     fn all(&self) -> u64 {
-        if self.depth.paused { self.depth.in_flight } else { self.depth.waiting() + self.depth.in_flight }
+        if self.depth.paused { self.depth.in_flight } else { self.depth.pending() + self.depth.in_flight }
     }
 
     /// Whether a pending message was published before this time.
     fn is_pending_since(&self, time: Timestamp) -> bool {
         let published = self.depth.oldest_age.map(|age| self.now - age);
-        !self.depth.paused && self.depth.waiting() > 0 && published.is_none_or(|published| published <= time)
+        !self.depth.paused && self.depth.pending() > 0 && published.is_none_or(|published| published <= time)
     }
 }
 

@@ -18,7 +18,7 @@
 //! the page is settled), and claims, marks of seen URLs and trail entries may be missing.
 //!
 //! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `set_terms`,
-//! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead`, `alone`, `forget`, `add` of new seeds, and the
+//! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead_letters`, `alone`, `forget`, `add` of new seeds, and the
 //! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next.
 //!
 //! Texts are stored unchanged, except that U+0000, which PostgreSQL cannot store, becomes U+FFFD.

@@ -69,7 +69,7 @@ impl SqlOptions {
             place,
             policy: FrontierPolicy::default(),
             clock: Clock::System,
-            anchor: Anchor::of_this_process().clone(),
+            anchor: Anchor::current().clone(),
             connections: 8,
             open_within: Duration::from_secs(30),
             answer_within: Duration::from_secs(15),

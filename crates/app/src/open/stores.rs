@@ -28,7 +28,7 @@ pub(crate) fn lock_records(config: &Config) -> anyhow::Result<Option<DirectoryLo
         return Ok(None);
     }
     private::data_directory(&config.data_dir)?;
-    match DirectoryLock::take(&config.data_dir) {
+    match DirectoryLock::acquire(&config.data_dir) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::InUse { holder }) => {
             let holder = holder.map(|pid| format!(" (process {pid})")).unwrap_or_default();

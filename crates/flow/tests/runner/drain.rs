@@ -111,7 +111,7 @@ async fn items_that_cannot_be_published_are_handed_back() {
     .await;
     let reading = flow.end().await;
     let depth = world.depth("first").await;
-    assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (20, 0, 0));
+    assert_eq!((depth.pending(), depth.in_flight, depth.dead), (20, 0, 0));
     assert_eq!((reading.running, reading.finishing), (0, 0));
     assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred && entry.subject.is_some()));
     assert_eq!(world.trails.all().len(), 8);
@@ -131,7 +131,7 @@ async fn an_item_without_a_trail_is_handed_back() {
     eventually("it is attempted", async || world.trails.calls.load(SeqCst) > 0).await;
     flow.end().await;
     let depth = world.depth("q").await;
-    assert_eq!((depth.waiting(), depth.in_flight, depth.dead), (3, 0, 0));
+    assert_eq!((depth.pending(), depth.in_flight, depth.dead), (3, 0, 0));
     let again = world.restart();
     again.trails.down.store(false, SeqCst);
     let flow = again.run(
@@ -162,7 +162,7 @@ async fn items_whose_effects_cannot_be_applied_are_handed_back() {
     eventually("it is attempted", async || attempts.load(SeqCst) > 0).await;
     flow.end().await;
     let depth = world.depth("first").await;
-    assert_eq!((depth.waiting(), depth.in_flight), (3, 0));
+    assert_eq!((depth.pending(), depth.in_flight), (3, 0));
     assert!(world.trails.all().iter().all(|entry| entry.end == End::Deferred));
 }
 
@@ -230,7 +230,7 @@ async fn a_runner_that_panics_stops_the_others() {
         async fn settle(
             &self,
             _: &[crawlway_flow::Settlement<()>],
-        ) -> Vec<Result<crawlway_broker::Settled, crawlway_broker::SettleError>> {
+        ) -> Vec<Result<crawlway_broker::SettleOutcome, crawlway_broker::SettleError>> {
             Vec::new()
         }
         async fn mark_solo(&self, _: &crawlway_broker::Receipt) -> Result<(), crawlway_broker::SettleError> {

@@ -180,7 +180,7 @@ async fn the_trail_of_an_item_whose_worker_was_lost_is_closed_by_the_next_proces
     for _ in 0..2 {
         let taken = world.broker.receive(&spec.name, 8, Duration::ZERO).await.unwrap();
         for delivery in &taken {
-            world.broker.alone(&delivery.receipt).await.unwrap();
+            world.broker.mark_solo(&delivery.receipt).await.unwrap();
         }
         world = world.crash();
     }

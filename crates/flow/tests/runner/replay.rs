@@ -1,7 +1,7 @@
 //! Replay: dead letters keep their ids and their trails.
 
 use crate::support::*;
-use crawlway_broker::DeadFilter;
+use crawlway_broker::DeadLetterFilter;
 use crawlway_flow::{ReplayError, replay};
 use crawlway_store::End;
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
@@ -17,9 +17,17 @@ async fn with_dead_letters(count: usize) -> (World, std::sync::Arc<crawlway_cloc
     (world.restart(), clock)
 }
 
-async fn replay_all(world: &World) -> Result<crawlway_broker::Replayed, ReplayError> {
-    replay(&*world.broker, &*world.trails, &world.clock, "test", "someone", &queue("q"), &DeadFilter::all())
-        .await
+async fn replay_all(world: &World) -> Result<crawlway_broker::ReplayOutcome, ReplayError> {
+    replay(
+        &*world.broker,
+        &*world.trails,
+        &world.clock,
+        "test",
+        "someone",
+        &queue("q"),
+        &DeadLetterFilter::all(),
+    )
+    .await
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Failing the records of URLs that became dead letters because their workers crashed and could not fail them.
 
 use super::{message, wiring};
-use crawlway_broker::{Broker, Cause, DeadFilter};
+use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter};
 use crawlway_clock::Timestamp;
 use crawlway_flow::ReplayError;
 use crawlway_store::{UrlRecords, inventory::Begun};
@@ -16,7 +16,7 @@ pub async fn fail_records_of_the_lost(
     records: &dyn UrlRecords,
     now: Timestamp,
 ) -> Result<u64, ReplayError> {
-    let filter = DeadFilter { cause: Some(Cause::WorkerLost), ..DeadFilter::all() };
+    let filter = DeadLetterFilter { cause: Some(DeadLetterCause::WorkerLost), ..DeadLetterFilter::all() };
     let mut failed = 0;
     for items in wiring::items() {
         let mut after = None;

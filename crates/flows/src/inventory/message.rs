@@ -73,13 +73,13 @@ pub(super) fn decode(body: &[u8]) -> Result<UrlRequest, Invalid> {
         ))
     })?;
     let is_valid_id = !message_id.is_empty()
-        && message_id.len() <= limits::MAX_ID
+        && message_id.len() <= limits::MAX_ID_BYTES
         && !message_id.chars().any(char::is_control);
     if !is_valid_id {
         return Err(Invalid(format!(
             "`message_id` is {}; expected 1 to {} bytes without control characters",
             quote(&Value::String(message_id)),
-            limits::MAX_ID
+            limits::MAX_ID_BYTES
         )));
     }
     Ok(UrlRequest { url, requested_at, message_id })

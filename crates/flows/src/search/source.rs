@@ -2,8 +2,8 @@
 
 use super::crawl::reinstate_settled;
 use crawlway_broker::{
-    BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError, Settled,
-    Verdict,
+    BrokerError, Delivery, Failure, Headers, Message, MessageId, QueueName, Receipt, SettleError,
+    SettleOutcome, Verdict,
 };
 use crawlway_clock::{Clock, Timestamp};
 use crawlway_flow::{ReceiveWait, Settlement, Source};
@@ -190,7 +190,7 @@ impl Source<CrawlNote> for FrontierSource {
         }
     }
 
-    async fn settle(&self, settlements: &[Settlement<CrawlNote>]) -> Vec<Result<Settled, SettleError>> {
+    async fn settle(&self, settlements: &[Settlement<CrawlNote>]) -> Vec<Result<SettleOutcome, SettleError>> {
         let endings: Vec<_> =
             settlements.iter().map(|one| (receipt(&one.receipt), self.ending(one))).collect();
         let answers = self.frontier.settle(&endings).await;
@@ -202,10 +202,10 @@ impl Source<CrawlNote> for FrontierSource {
             Ok(answers) => answers
                 .into_iter()
                 .map(|answer| match answer {
-                    Some(SettledAs::Done) => Ok(Settled::Done),
-                    Some(SettledAs::Retrying { attempt }) => Ok(Settled::Retrying { attempt }),
-                    Some(SettledAs::Deferred) => Ok(Settled::Deferred),
-                    Some(SettledAs::Dead) => Ok(Settled::Dead),
+                    Some(SettledAs::Done) => Ok(SettleOutcome::Done),
+                    Some(SettledAs::Retrying { attempt }) => Ok(SettleOutcome::Retrying { attempt }),
+                    Some(SettledAs::Deferred) => Ok(SettleOutcome::Deferred),
+                    Some(SettledAs::Dead) => Ok(SettleOutcome::Dead),
                     None => Err(SettleError::Fenced { queue: self.name.clone() }),
                 })
                 .collect(),

@@ -191,7 +191,7 @@ impl World {
 
     /// Number of URLs pending in the queue.
     pub(crate) async fn pending(&self) -> u64 {
-        self.broker.depth(&url_inventory()).await.unwrap().waiting()
+        self.broker.depth(&url_inventory()).await.unwrap().pending()
     }
 
     pub(crate) async fn record(&self, url: &str) -> Option<Record> {

@@ -264,7 +264,7 @@ impl TestGateway {
         for _ in 0..3000 {
             let crawl = self.get(&format!("/api/crawls/{id}")).await.ok(200);
             let queue = self.broker.depth(&crawler_queue()).await.unwrap();
-            if crawl["state"] == "finished" && queue.waiting() + queue.in_flight == 0 {
+            if crawl["state"] == "finished" && queue.pending() + queue.in_flight == 0 {
                 return crawl;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -185,7 +185,7 @@ async fn an_invalid_url_is_refused_with_the_reason() {
     gateway.post_text("/api/urls", "{").await.problem(400, "invalid");
     gateway.post_empty("/api/urls").await.problem(415, "media-type");
     assert_eq!(
-        gateway.broker.depth(&url_inventory()).await.unwrap().waiting(),
+        gateway.broker.depth(&url_inventory()).await.unwrap().pending(),
         0,
         "no message was published"
     );

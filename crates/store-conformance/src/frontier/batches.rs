@@ -7,7 +7,11 @@ pub(super) async fn empty_batches_are_answered_empty((t, id): Crawling<'_>) {
     assert_eq!(expect_ok(t.store.settle(&[]).await, "settling nothing"), [], "nothing to settle");
     assert_eq!(expect_ok(t.store.extend(&[]).await, "extending nothing"), [false; 0], "nothing to extend");
     assert_eq!(expect_ok(t.store.replay(&[]).await, "replaying nothing"), [false; 0], "nothing to replay");
-    assert_eq!(expect_ok(t.store.drop_dead(&[]).await, "dropping nothing"), [false; 0], "nothing to drop");
+    assert_eq!(
+        expect_ok(t.store.drop_dead_letters(&[]).await, "dropping nothing"),
+        [false; 0],
+        "nothing to drop"
+    );
     assert_eq!(t.next(0, 1).await, [], "none were asked for");
 }
 

@@ -1,7 +1,7 @@
 //! Model of the frontier, which decides for each answer whether it is allowed.
 
 use super::fixture::*;
-use crawlway_store::suspects::Places;
+use crawlway_store::suspects::Slots;
 
 #[derive(Debug, Clone, PartialEq)]
 enum State {
@@ -94,7 +94,7 @@ impl Model {
     /// Checks the answer of `next`.
     pub(super) fn take(&mut self, taken: &[Taken], max: usize, per_host: u32, now: Timestamp) {
         self.lose(now);
-        let mut places = Places::new(max);
+        let mut places = Slots::new(max);
         for taken in taken {
             let Some(url) = self.urls.get(&taken.url) else { panic!("there is no {}", taken.url) };
             assert!(self.is_ready(url, now), "{} cannot be taken at {now:?}: {url:?}", taken.url);

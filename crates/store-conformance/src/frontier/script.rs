@@ -450,7 +450,7 @@ impl Story<'_> {
             "replay" | "drop" => {
                 let items: Vec<String> = args.iter().map(|word| self.item(word)).collect();
                 let answers = if verb == "drop" {
-                    self.t.store.drop_dead(&items).await
+                    self.t.store.drop_dead_letters(&items).await
                 } else {
                     Ok(self.t.replay(&items).await)
                 };

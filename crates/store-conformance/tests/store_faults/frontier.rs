@@ -38,7 +38,7 @@ faulty! { Frontier {
         left_out_for(crawl: &CrawlId, url: &str, most: usize) -> Answer<Vec<Entry>>;
         dead(crawl: Option<&CrawlId>, after: Option<&str>, most: usize) -> Answer<DeadUrls>;
         replay(items: &[String]) -> Answer<Vec<bool>>;
-        drop_dead(items: &[String]) -> Answer<Vec<bool>>;
+        drop_dead_letters(items: &[String]) -> Answer<Vec<bool>>;
     }
 
     fn policy(&self) -> FrontierPolicy {

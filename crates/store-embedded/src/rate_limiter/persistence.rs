@@ -53,7 +53,7 @@ impl Persistence {
     /// Locks the directory, which is created if it is missing. Returns the greatest permit id of earlier processes too.
     pub(super) fn open(directory: &Path, now: Timestamp, policy: &Policy) -> Result<(Self, u64), GateError> {
         fs::create_dir_all(directory).map_err(|error| unavailable("make", directory, &error))?;
-        let lock = DirectoryLock::take(directory).map_err(|error| lock_failed(directory, &error))?;
+        let lock = DirectoryLock::acquire(directory).map_err(|error| lock_failed(directory, &error))?;
         let (watermark, stored) = Watermark::open(directory, policy.lease)?;
         let (earlier, max_id) = match stored {
             Stored::Missing => (LastRequests::default(), 0),

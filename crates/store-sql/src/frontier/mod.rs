@@ -167,7 +167,7 @@ impl Frontier for SqlStore {
         transact!(Durability::PowerLoss, self, tx, dead::end(tx, items, now, dead::Action::Replay))
     }
 
-    async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
+    async fn drop_dead_letters(&self, items: &[String]) -> Result<Vec<bool>, StoreError> {
         let now = self.0.time.now();
         transact!(Durability::PowerLoss, self, tx, dead::end(tx, items, now, dead::Action::Drop))
     }

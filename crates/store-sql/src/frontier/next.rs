@@ -16,7 +16,7 @@ use crate::{
 use crawlway_store::{
     StoreError, Timestamp,
     frontier::{CrawlId, Receipt, Taken, Validators},
-    suspects::Places,
+    suspects::Slots,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -197,9 +197,9 @@ async fn choose(
                ORDER BY x.due, x.num {limit $3}) e",
     );
     let mut chosen = Vec::with_capacity(max.min(1024));
-    let mut places = Places::new(max);
+    let mut places = Slots::new(max);
     let mut rest = hosts;
-    'hosts: while !rest.is_empty() && places.are_left() {
+    'hosts: while !rest.is_empty() && places.has_free() {
         let left = max - chosen.len();
         let each = left.min(per_host as usize);
         let (some, others) = rest.split_at(rest.len().min(left.div_ceil(each).max(1)));

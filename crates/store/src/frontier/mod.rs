@@ -190,7 +190,7 @@ pub trait Frontier: Debug + Send + Sync {
     async fn replay(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 
     /// Drops the dead URLs with these item ids; they count as done from then on. Returns which ids were dead.
-    async fn drop_dead(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
+    async fn drop_dead_letters(&self, items: &[String]) -> Result<Vec<bool>, StoreError>;
 }
 
 #[cfg(test)]
