@@ -3,7 +3,7 @@
 use crate::ReplayError;
 use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter, QueueName};
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_store::{End, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, TrailEntry, Trails};
 
 /// Page size of the dead-letter scan.
 const PAGE_SIZE: usize = 200;
@@ -47,7 +47,7 @@ pub async fn close_trails_of_the_lost(
                     flow: (*flow).to_owned(),
                     stage: (*stage).to_owned(),
                     at: letter.dead_at.max(latest(&trail)).max(Timestamp::from_millis(1)).min(clock.now()),
-                    end: End::Dead,
+                    end: AttemptEnd::Dead,
                     outcome: "dead".to_owned(),
                     attempt: letter.attempts,
                     took_ms: 0,
@@ -58,7 +58,7 @@ pub async fn close_trails_of_the_lost(
                 });
             }
             closed += entries.len() as u64;
-            trails.record(&entries).await?;
+            trails.append(&entries).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
@@ -74,7 +74,8 @@ fn latest(trail: &[TrailEntry]) -> Timestamp {
 
 /// Whether a trail lacks its closing entry. An empty trail is open.
 fn is_open(trail: &[TrailEntry]) -> bool {
-    let last =
-        |closes: bool| trail.iter().filter(|entry| entry.end.closes() == closes).map(|entry| entry.at).max();
+    let last = |closes: bool| {
+        trail.iter().filter(|entry| entry.end.is_terminal() == closes).map(|entry| entry.at).max()
+    };
     last(true).is_none() || last(false) > last(true)
 }

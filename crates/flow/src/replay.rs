@@ -4,7 +4,7 @@ use crawlway_broker::{
     Broker, BrokerError, DeadLetter, DeadLetterFilter, DeadLetterId, MessageId, QueueName, ReplayOutcome,
 };
 use crawlway_clock::{Clock, Timestamp};
-use crawlway_store::{End, StoreError, TrailEntry, Trails};
+use crawlway_store::{AttemptEnd, StoreError, TrailEntry, Trails};
 use std::{
     cmp::Ordering,
     collections::{BTreeSet, HashSet},
@@ -79,9 +79,11 @@ impl Replay<'_> {
     async fn replay_page(&mut self, due: &[&DeadLetter]) -> Result<ReplayOutcome, ReplayError> {
         let entries: Vec<_> = due
             .iter()
-            .map(|letter| self.entry(letter, End::Replayed, letter.replays.saturating_add(1), &letter.reason))
+            .map(|letter| {
+                self.entry(letter, AttemptEnd::Replayed, letter.replays.saturating_add(1), &letter.reason)
+            })
             .collect();
-        self.trails.record(&entries).await?;
+        self.trails.append(&entries).await?;
         if self.clock.now() <= self.started {
             self.replayed.extend(due.iter().map(|letter| letter.message.id.clone()));
         }
@@ -111,13 +113,13 @@ impl Replay<'_> {
         };
         let entry = |letter: &&DeadLetter| {
             let reason = format!("{}; could not be replayed: {error}", letter.reason);
-            self.entry(letter, End::Dead, letter.replays, &reason)
+            self.entry(letter, AttemptEnd::Dead, letter.replays, &reason)
         };
         let entries: Vec<_> = due.iter().filter(|letter| left.contains(&letter.id)).map(entry).collect();
-        self.trails.record(&entries).await
+        self.trails.append(&entries).await
     }
 
-    fn entry(&self, letter: &DeadLetter, end: End, replays: u32, text: &str) -> TrailEntry {
+    fn entry(&self, letter: &DeadLetter, end: AttemptEnd, replays: u32, text: &str) -> TrailEntry {
         let (note, error) = end.note_or_error(Some(text.to_owned()));
         TrailEntry {
             item: letter.message.id.as_str().to_owned(),

@@ -21,8 +21,8 @@ use crawlway_flows::{
 };
 use crawlway_store::{
     self as store, Frontier, PageIndex, UrlRecords,
-    inventory::{Record, RecordId, Wanted},
-    pages::Search,
+    inventory::{InventoryRecord, RecordId, RecordQuery},
+    pages::SearchRequest,
 };
 
 /// Number of dead letters per read: their bodies are read with them.
@@ -176,7 +176,7 @@ pub async fn trails_of_url(
 }
 
 /// Full-text search.
-pub async fn search(index: &dyn PageIndex, search: &Search) -> Result<Results, Problem> {
+pub async fn search(index: &dyn PageIndex, search: &SearchRequest) -> Result<Results, Problem> {
     search.check()?;
     Ok(index.search(search).await?.into())
 }
@@ -213,12 +213,12 @@ pub(crate) fn refused_url(error: NotAccepted) -> Problem {
 }
 
 /// URL record by id.
-pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<Record>, Problem> {
+pub async fn url_record(records: &dyn UrlRecords, id: RecordId) -> Result<Option<InventoryRecord>, Problem> {
     Ok(records.get(id).await?)
 }
 
 /// URL records, the newest first.
-pub async fn url_list(records: &dyn UrlRecords, wanted: &Wanted) -> Result<UrlList, Problem> {
+pub async fn url_list(records: &dyn UrlRecords, wanted: &RecordQuery) -> Result<UrlList, Problem> {
     Ok(records.list(wanted).await?.into())
 }
 

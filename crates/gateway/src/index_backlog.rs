@@ -73,7 +73,9 @@ impl BacklogSample {
         if let Some(cached) = backlog.needs_trails(&sample, ended_at) {
             sample.open = match cached {
                 Some(open) => open,
-                None => backlog.set_open(sample.now, parts.trails.open(MAX_OPEN_TRAILS).await?.len() as u64),
+                None => {
+                    backlog.set_open(sample.now, parts.trails.open_items(MAX_OPEN_TRAILS).await?.len() as u64)
+                }
             };
         }
         Ok(sample)

@@ -17,7 +17,7 @@
 //! latest ones, in order. Lost commits only cost repeated work: URLs are fetched again (a page's links are added before
 //! the page is settled), and claims, marks of seen URLs and trail entries may be missing.
 //!
-//! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `set_terms`,
+//! These calls sync before they return, with everything committed before them: `open_crawl`, `set_state`, `update_settings`,
 //! `rename_crawl`, `delete_crawl`, `reopen`, `insist`, `replay`, `drop_dead_letters`, `alone`, `forget`, `add` of new seeds, and the
 //! ends of attempts at inventory records (`complete`, `fail`), whose messages are acknowledged next.
 //!
@@ -27,7 +27,6 @@ mod clock_step;
 mod dialect;
 mod fault;
 mod frontier;
-mod gate;
 mod inventory;
 mod key;
 mod key_cache;
@@ -37,13 +36,14 @@ mod link;
 mod migrate;
 mod options;
 mod pages;
+mod rate_limiter;
 mod rows;
 mod seen;
 mod store;
 mod time;
 mod trails;
 
-pub use gate::SqlGate;
-pub use options::{Place, SqlOptions};
-pub use pages::SqlPages;
+pub use options::{Database, SqlOptions};
+pub use pages::SqlPageIndex;
+pub use rate_limiter::SqlRateLimiter;
 pub use store::SqlStore;

@@ -28,14 +28,17 @@ pub(super) mod rabbitmq {
 #[cfg(not(feature = "redis"))]
 pub(super) mod redis {
     use crate::config::Config;
-    use crawlway_store::{SeenUrls, gate::Gate};
+    use crawlway_store::{SeenUrls, rate_limiter::RateLimiter};
     use std::{sync::Arc, time::Duration};
 
     pub(crate) async fn seen_urls(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn SeenUrls>> {
         super::refused("Redis")
     }
 
-    pub(crate) async fn rate_limiter(_: &Config, _: Option<Duration>) -> anyhow::Result<Arc<dyn Gate>> {
+    pub(crate) async fn rate_limiter(
+        _: &Config,
+        _: Option<Duration>,
+    ) -> anyhow::Result<Arc<dyn RateLimiter>> {
         super::refused("Redis")
     }
 

@@ -3,7 +3,7 @@
 use crate::support::*;
 use crawlway_broker::{Broker, MaxLength, suspects::SOLO_AFTER};
 use crawlway_flow::Settings;
-use crawlway_store::End;
+use crawlway_store::AttemptEnd;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -100,7 +100,11 @@ async fn after_many_lost_workers_an_item_runs_with_nothing_beside_it_in_any_stag
     flow.end().await;
     assert_eq!(watch.beside("suspect"), Vec::<String>::new());
     assert!(watch.max() > 4, "the others ran side by side");
-    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Done], "its lost workers are in its trail");
+    assert_eq!(
+        world.trails.ends("suspect"),
+        [AttemptEnd::Waited, AttemptEnd::Done],
+        "its lost workers are in its trail"
+    );
 }
 
 #[tokio::test]
@@ -161,5 +165,5 @@ async fn an_item_that_ran_alone_and_finds_the_next_queue_full_lets_others_make_r
     world.until_empty("first").await;
     world.until_empty("second").await;
     flow.end().await;
-    assert_eq!(world.trails.ends("suspect"), [End::Waited, End::Passed, End::Done]);
+    assert_eq!(world.trails.ends("suspect"), [AttemptEnd::Waited, AttemptEnd::Passed, AttemptEnd::Done]);
 }

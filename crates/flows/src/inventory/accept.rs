@@ -5,7 +5,7 @@ use crawlway_broker::{Broker, BrokerError, MessageId, Outgoing, PublishError, Qu
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlError, UrlOptions, url::normalise};
 use crawlway_fetch::Guard;
-use crawlway_store::inventory::{RecordId, Request};
+use crawlway_store::inventory::{RecordId, RecordRequest};
 use std::net::{IpAddr, SocketAddr};
 
 /// URL in the queue.
@@ -23,8 +23,8 @@ pub struct Accepted {
 
 impl Accepted {
     /// Request for the record store.
-    pub fn request(&self) -> Request {
-        Request {
+    pub fn request(&self) -> RecordRequest {
+        RecordRequest {
             url: self.url.as_str().to_owned(),
             message_id: self.message_id.clone(),
             requested_at: self.requested_at,

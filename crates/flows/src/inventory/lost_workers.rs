@@ -4,7 +4,7 @@ use super::{message, wiring};
 use crawlway_broker::{Broker, DeadLetterCause, DeadLetterFilter};
 use crawlway_clock::Timestamp;
 use crawlway_flow::ReplayError;
-use crawlway_store::{UrlRecords, inventory::Begun};
+use crawlway_store::{UrlRecords, inventory::BeginOutcome};
 
 /// Page size of the dead-letter scan.
 const PAGE_SIZE: usize = 200;
@@ -24,7 +24,9 @@ pub async fn fail_records_of_the_lost(
             let page = broker.dead_letters(&items.queue, &filter, after.as_ref(), PAGE_SIZE).await?;
             for letter in &page.letters {
                 let Ok(request) = message::decode(&letter.message.body) else { continue };
-                if let Begun::Yours { attempt, .. } = records.begin(&request.record_request(), now).await? {
+                if let BeginOutcome::Started { attempt, .. } =
+                    records.begin(&request.record_request(), now).await?
+                {
                     records.fail(&attempt, &letter.reason, 1, now).await?;
                     failed += 1;
                 }

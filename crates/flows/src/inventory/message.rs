@@ -5,7 +5,7 @@ use crawlway_broker::limits;
 use crawlway_clock::Timestamp;
 use crawlway_content::{NormalUrl, UrlOptions, url::normalise};
 use crawlway_flow::Invalid;
-use crawlway_store::inventory::Request;
+use crawlway_store::inventory::RecordRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,8 +45,8 @@ pub(super) struct UrlRequest {
 
 impl UrlRequest {
     /// Request for the record store.
-    pub(super) fn record_request(&self) -> Request {
-        Request {
+    pub(super) fn record_request(&self) -> RecordRequest {
+        RecordRequest {
             url: self.url.as_str().to_owned(),
             message_id: self.message_id.clone(),
             requested_at: self.requested_at,

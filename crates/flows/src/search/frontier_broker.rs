@@ -285,15 +285,15 @@ mod tests {
     use crate::search::crawl::new_url;
     use crawlway_store::{
         FrontierPolicy,
-        frontier::{CrawlId, Ending, NewCrawl, NewUrl},
+        frontier::{CrawlId, NewCrawl, NewUrl, UrlVerdict},
     };
-    use crawlway_store_sql::{Place, SqlOptions, SqlStore};
+    use crawlway_store_sql::{Database, SqlOptions, SqlStore};
 
     #[tokio::test]
     async fn a_dead_url_has_the_cause_of_its_death() {
         let folder = tempfile::tempdir().unwrap();
         let policy = FrontierPolicy { max_attempts: 1, max_solo_crashes: 1, ..FrontierPolicy::default() };
-        let place = Place::Sqlite(folder.path().join("records.db"));
+        let place = Database::Sqlite(folder.path().join("records.db"));
         let frontier = SqlStore::open(SqlOptions { policy, ..SqlOptions::new(place) }).await.unwrap();
         let id = CrawlId::new("c").unwrap();
         let crawl = NewCrawl { id: id.clone(), definition: String::new(), max_pages: None };
@@ -304,18 +304,18 @@ mod tests {
         };
         frontier.add(&id, &["fails", "refused", "kills"].map(url)).await.unwrap();
         let (why, rest) = ("no".to_owned(), Duration::ZERO);
-        for taken in frontier.next(3, 1).await.unwrap() {
+        for taken in frontier.claim_next(3, 1).await.unwrap() {
             let ending = match taken.host.as_str() {
-                "fails" => Ending::Retry { after: rest, error: why.clone(), rest },
-                "refused" => Ending::Dead { reason: why.clone(), rest },
+                "fails" => UrlVerdict::Retry { after: rest, error: why.clone(), host_delay: rest },
+                "refused" => UrlVerdict::Dead { reason: why.clone(), host_delay: rest },
                 _ => {
-                    assert!(frontier.alone(taken.receipt).await.unwrap());
+                    assert!(frontier.mark_solo(taken.receipt).await.unwrap());
                     continue;
                 }
             };
             frontier.settle(&[(taken.receipt, ending)]).await.unwrap();
         }
-        frontier.take_back().await.unwrap();
+        frontier.reclaim_all().await.unwrap();
         let dead = frontier.dead(None, None, 10).await.unwrap().urls.into_iter();
         let mut causes: Vec<_> =
             dead.map(|url| letter(&frontier_queue(), url)).map(|l| (l.id.0, l.cause)).collect();
